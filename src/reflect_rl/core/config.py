@@ -1,0 +1,144 @@
+"""Configuration: TOML file + command line -> frozen, validated pydantic models.
+
+Each field is a name, a type, a bound and a docstring; the docstring is its `--help`. Parts that are chosen by name
+(environment, algorithm, curriculum) are narrowed to the `Config` of the chosen file, so that only its fields exist.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from reflect_rl.core import catalog
+from reflect_rl.core.errors import ConfigError, suggestion
+
+__all__ = ["AlgorithmConfig", "CurriculumConfig", "EnvironmentConfig", "Frozen", "narrow", "parse", "read_toml"]
+
+Model = TypeVar("Model", bound="Frozen")
+
+
+class Frozen(BaseModel):
+    """A configuration part: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+
+
+class EnvironmentConfig(Frozen):
+    """The benchmark."""
+
+    name: str = "dangerous_taxi"
+    """Environment: a file of `reflect_rl/environments`, or a dotted module path."""
+    horizon_turns: int = Field(30, ge=1, le=10_000)
+    """Turns after which an episode is truncated."""
+
+
+class AlgorithmConfig(Frozen):
+    """The RL algorithm."""
+
+    name: str = "ppo"
+    """Algorithm: a file of `reflect_rl/algorithms`, or a dotted module path."""
+
+
+class CurriculumConfig(Frozen):
+    """The order in which tasks are trained."""
+
+    name: str = "uniform"
+    """Curriculum: a file of `reflect_rl/curricula`, or a dotted module path."""
+
+
+FOLDERS: dict[type[Frozen], str] = {
+    EnvironmentConfig: "environments",
+    AlgorithmConfig: "algorithms",
+    CurriculumConfig: "curricula",
+}
+"""Parts that are chosen by name, and the folder the name is looked up in."""
+
+
+def narrow(model: type[Model], values: Mapping[str, Any], prefix: str = "") -> type[Model]:
+    """The model with every named part replaced by the `Config` of the chosen file.
+
+    Args:
+        model: a configuration model.
+        values: the raw values (nested mappings), which carry the names.
+        prefix: dotted path of `model` inside the whole, for messages.
+
+    Raises:
+        ConfigError: a part is no table, or its name is no text.
+        UnknownNameError: a name is not in the catalog.
+    """
+    fields: dict[str, Any] = {}
+    for key, field in model.model_fields.items():
+        kind = field.annotation
+        if not (isinstance(kind, type) and issubclass(kind, Frozen)):
+            continue
+        part = values.get(key, {})
+        if not isinstance(part, Mapping):
+            raise ConfigError(f"{prefix}{key}: expected a table [{prefix}{key}], got {part!r}.")
+        chosen: type[Frozen] = kind
+        if kind in FOLDERS:
+            name = part.get("name", kind.model_fields["name"].default)
+            if not isinstance(name, str):
+                raise ConfigError(f"{prefix}{key}.name: expected a text, got {name!r}.")
+            chosen = catalog.find(FOLDERS[kind], name).Config
+        else:
+            chosen = narrow(kind, part, f"{prefix}{key}.")
+        if chosen is not kind:
+            fields[key] = (chosen, Field(default_factory=chosen, description=field.description))
+    return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields) if fields else model
+
+
+def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
+    """Validated configuration from raw values.
+
+    Raises:
+        ConfigError: names the key, the value and the nearest valid key, for every mistake found.
+        UnknownNameError: a named part is not in the catalog.
+    """
+    narrowed = narrow(model, values)
+    try:
+        return narrowed.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(explain(narrowed, error)) from None
+
+
+def explain(model: type[Frozen], error: ValidationError) -> str:
+    """One line per mistake, each naming the key, the value and the remedy."""
+    lines = []
+    for item in error.errors():
+        path = [str(part) for part in item["loc"]]
+        key = ".".join(path)
+        if item["type"] == "extra_forbidden":
+            owner = _part(model, path[:-1])
+            lines.append(f"unknown key {key!r} (value {item['input']!r}). {suggestion(path[-1], owner.model_fields)}")
+        else:
+            lines.append(f"{key}: {item['msg']}, got {item['input']!r}." if key else f"{item['msg']}.")
+    return "\n".join(lines)
+
+
+def _part(model: type[Frozen], path: list[str]) -> type[Frozen]:
+    for name in path:
+        field = model.model_fields.get(name)
+        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, Frozen)):
+            break
+        model = field.annotation
+    return model
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The raw values of a TOML file.
+
+    Raises:
+        ConfigError: the file is missing, unreadable, or no TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"no configuration file {str(path)!r}. Examples are under configs/.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read configuration file {str(path)!r}: {error}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}.") from None

@@ -1,0 +1,67 @@
+"""Errors a user can meet.
+
+ReflectRLError
+├── UserError            a mistake in the input; the command line prints the message and exits with 2
+│   ├── ConfigError      a configuration key or value
+│   ├── UnknownNameError a name that no file of the catalog carries
+│   ├── ModelError       a model or tokenizer that cannot be used
+│   └── RunFolderError   a run folder that is missing something, corrupt, or of another configuration
+└── TrainingError        training cannot go on (for example a loss that is not finite); exits with 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "ConfigError",
+    "ModelError",
+    "ReflectRLError",
+    "RunFolderError",
+    "TrainingError",
+    "UnknownNameError",
+    "UserError",
+    "suggestion",
+]
+
+
+class ReflectRLError(Exception):
+    """Root of all errors that this package raises on purpose."""
+
+
+class UserError(ReflectRLError):
+    """The input is wrong; the message names the thing, the value and the remedy."""
+
+
+class ConfigError(UserError):
+    """A configuration key or value is wrong."""
+
+
+class UnknownNameError(UserError):
+    """No variation with this name exists."""
+
+
+class ModelError(UserError):
+    """A model or tokenizer cannot be loaded or used."""
+
+
+class RunFolderError(UserError):
+    """A run folder is incomplete, corrupt, or belongs to another configuration."""
+
+
+class TrainingError(ReflectRLError):
+    """Training cannot go on."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of an error message: the nearest known name, or the list of all.
+
+    >>> suggestion("pp0", ["ppo", "reinforce"])
+    "Did you mean 'ppo'?"
+    >>> suggestion("zzz", ["ppo", "reinforce"])
+    'Known: ppo, reinforce.'
+    """
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."

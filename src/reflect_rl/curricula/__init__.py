@@ -1,0 +1,1 @@
+"""Curricula, one file each: which tasks the next update trains on."""

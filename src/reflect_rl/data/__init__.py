@@ -1,0 +1,1 @@
+"""Supervised data: annotated episodes become prompt/completion rows."""

@@ -1,0 +1,1 @@
+"""Text environments, one file each; they know no prompt, no model and no algorithm."""

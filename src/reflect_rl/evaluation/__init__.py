@@ -1,0 +1,1 @@
+"""Evaluation: the same loop as training, success rates with intervals, paired comparisons."""

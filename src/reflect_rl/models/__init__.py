@@ -1,0 +1,1 @@
+"""Language models: loading, the embedded default, labels, action scoring, generation, values. They know no game."""

@@ -1,0 +1,1 @@
+"""The two players: reflectors write, policies choose."""

@@ -1,0 +1,1 @@
+"""Policy players, one file each."""

@@ -1,0 +1,1 @@
+"""Reflection players, one file each."""

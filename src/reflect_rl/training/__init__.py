@@ -1,0 +1,1 @@
+"""Supervised and online training."""
