@@ -2,16 +2,17 @@
 
 A file of this folder must hold:
 
-- `Config(EnvironmentConfig)`: its settings;
+- `Config(EnvironmentConfig)`: its settings, among them `modes`, the variants to train and evaluate;
 - `NAME`, `VERSION`: together they name the rules in every result; a change of text, rules or rewards raises VERSION;
 - `MODES`: the variants of the game, easiest first;
-- `tasks(config, mode, split) -> tuple[Task, ...]`: the tasks of one split (`train`, `validation`, `test`), in a fixed order;
+- `tasks(config, mode, split) -> tuple[Task, ...]`: the tasks of a split (train, validation, test), in fixed order;
 - `Environment(TextEnvironment)`: the game, constructed as `Environment(config)`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gymnasium
@@ -20,9 +21,10 @@ from gymnasium.wrappers import TimeLimit
 
 from reflect_rl.core import catalog
 from reflect_rl.core.config import EnvironmentConfig
+from reflect_rl.core.errors import UnknownNameError, UserError, suggestion
 from reflect_rl.core.types import Observation, Oracle, Task
 
-__all__ = ["SPLITS", "ObservationSpace", "TextEnvironment", "make"]
+__all__ = ["SPLITS", "AdmissibleActions", "ObservationSpace", "TextEnvironment", "make", "require_known"]
 
 SPLITS = ("train", "validation", "test")
 
@@ -60,16 +62,57 @@ class ObservationSpace(gymnasium.Space[Observation]):
         return hash(("ObservationSpace", self.max_actions))
 
 
+class AdmissibleActions(gymnasium.spaces.Discrete):
+    """Indices of actions, of which the first `admissible` are listed in the current state; the game keeps the count."""
+
+    def __init__(self, max_actions: int) -> None:
+        super().__init__(max_actions)
+        self.admissible = max_actions
+
+    def sample(self, mask: Any = None, probability: Any = None) -> np.int64:
+        """One admissible index, uniformly (or under Gymnasium's `mask` or `probability`)."""
+        if mask is None and probability is None:
+            return np.int64(self.np_random.integers(self.admissible))
+        return super().sample(mask, probability)
+
+    def contains(self, x: Any) -> bool:
+        """Whether `x` is the index of an action that is admissible now."""
+        return super().contains(x) and int(x) < self.admissible
+
+
 class TextEnvironment(gymnasium.Env[Observation, np.int64], ABC):
     """Base of all text environments.
 
-    `reset(seed=..., options={"task": task})` starts a task; without a task, one is drawn from all tasks of the configured
-    modes with the seeded generator. `info["success"]` is the game's own verdict. Subclasses set `action_space`,
-    `observation_space` and, while a game runs, `success`.
+    `reset(seed=..., options={"task": task})` starts a task; without a task, one is drawn from the training tasks of the
+    configured modes with the seeded generator. `info["success"]` is the game's own verdict. Subclasses set `success` in
+    `advance`, and hold nothing of the previous game after `start`.
+
+    Args:
+        max_actions: largest number of admissible actions of any state.
+        render_mode: None, or `ansi` for `render()` to return the current text.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (declared so by Gymnasium)
     success: bool = False
+
+    def __init__(self, max_actions: int, render_mode: str | None = None) -> None:
+        self.action_space: AdmissibleActions = AdmissibleActions(max_actions)
+        self.observation_space = ObservationSpace(max_actions)
+        self.render_mode = render_mode
+        self._observation: Observation | None = None
+        self._running = False
+
+    @abstractmethod
+    def training_tasks(self) -> Sequence[Task]:
+        """The tasks that `reset` draws from when it is given none."""
+
+    @abstractmethod
+    def start(self, task: Task) -> Observation:
+        """Put the game at the start of a task."""
+
+    @abstractmethod
+    def advance(self, index: int) -> tuple[Observation, float, bool]:
+        """Take the admissible action `index`: next observation, reward in [-1, 1], terminated."""
 
     @abstractmethod
     def oracle(self) -> Oracle:
@@ -79,9 +122,59 @@ class TextEnvironment(gymnasium.Env[Observation, np.int64], ABC):
             RuntimeError: the game is over or has not begun.
         """
 
-    @abstractmethod
-    def start(self, task: Task) -> Observation:
-        """Put the game at the start of a task."""
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start `options["task"]`, or a training task drawn with the seeded generator.
+
+        Raises:
+            UserError: `options["task"]` is no `Task`, or not one of this game.
+        """
+        super().reset(seed=seed)
+        task = (options or {}).get("task")
+        if task is None:
+            candidates = self.training_tasks()
+            task = candidates[int(self.np_random.integers(len(candidates)))]
+        if not isinstance(task, Task):
+            raise UserError(f"options['task'] must be a Task, got {task!r}. Take one from the environment's tasks().")
+        self.success = False
+        self._show(self.start(task), running=True)
+        return self.running(), {"success": False}
+
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take the admissible action of this index; truncation is left to a wrapper.
+
+        Raises:
+            RuntimeError: the game is over or has not begun.
+            ValueError: the current state lists no action of this index.
+        """
+        count, index = len(self.running().actions), int(action)
+        if not 0 <= index < count:
+            raise ValueError(f"no action {index}: the current state lists actions 0 to {count - 1}.")
+        observation, reward, terminated = self.advance(index)
+        self._show(observation, running=not terminated)
+        return observation, reward, terminated, False, {"success": self.success}
+
+    def running(self) -> Observation:
+        """The current observation of a game that goes on.
+
+        Raises:
+            RuntimeError: the game is over or has not begun.
+        """
+        if self._observation is None or not self._running:
+            raise RuntimeError("the game is over or has not begun; call reset().")
+        return self._observation
+
+    def render(self) -> str | None:
+        """The current text under `render_mode="ansi"`."""
+        if self.render_mode is None or self._observation is None:
+            return None
+        return self._observation.text
+
+    def _show(self, observation: Observation, *, running: bool) -> None:
+        self._observation = observation
+        self._running = running
+        self.action_space.admissible = len(observation.actions)
 
 
 def make(config: EnvironmentConfig, horizon_turns: int | None = None) -> gymnasium.Env[Observation, np.int64]:
@@ -92,3 +185,16 @@ def make(config: EnvironmentConfig, horizon_turns: int | None = None) -> gymnasi
     """
     module = catalog.find("environments", config.name)
     return TimeLimit(module.Environment(config), max_episode_steps=horizon_turns or config.horizon_turns)
+
+
+def require_known(kind: str, name: str, known: Iterable[str]) -> None:
+    """Refuse a name that is not known.
+
+    >>> require_known("split", "test", SPLITS)
+
+    Raises:
+        UnknownNameError: names the kind, the name and the nearest known one.
+    """
+    names = list(known)
+    if name not in names:
+        raise UnknownNameError(f"no {kind} named {name!r}. {suggestion(name, names)}")

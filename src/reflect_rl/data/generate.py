@@ -1,0 +1,159 @@
+"""Demonstrations: annotated episodes, and the supervised data sets made from them.
+
+Episodes are played by the one loop, with a perturbed solver that labels every state (`players.policies.oracle.Annotator`) and
+the templated reflections. Each data set is a list of prompt/completion rows rendered by `prompts.render`:
+
+| data set | prompt | completion |
+|---|---|---|
+| `reflector` | state | reflection, then the end token |
+| `policy_plain` | state, actions | label of the target action |
+| `policy_reflect` | state, reflection, actions | label of the target action |
+
+and the same three with the suffix `_positive`, from unperturbed episodes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from reflect_rl.core import catalog
+from reflect_rl.core.config import EnvironmentConfig, Frozen
+from reflect_rl.core.errors import ConfigError
+from reflect_rl.core.seeding import seed_for, stream
+from reflect_rl.core.types import Episode, Task, Turn, View
+from reflect_rl.players.policies.oracle import Annotator, Recipe
+from reflect_rl.players.reflectors.oracle import OracleReflector
+from reflect_rl.prompts.render import policy_prompt, reflection_prompt
+from reflect_rl.rollout.play import Request, play
+
+__all__ = ["DATASETS", "DataConfig", "Row", "demonstrations", "held_out_states", "rows"]
+
+DATASETS = tuple(
+    name + suffix for suffix in ("", "_positive") for name in ("reflector", "policy_plain", "policy_reflect")
+)
+"""Names of the supervised data sets; `_positive` = without negative examples."""
+
+
+class DataConfig(Frozen):
+    """Demonstrations for supervised training."""
+
+    recipe: Recipe = "clean"
+    """Labels: `clean` = the solver's action in every state; `paper` = the action that the perturbed solver played."""
+    demonstration_starts: tuple[int, ...] = Field((100,), min_length=1)
+    """Number of training starts that demonstrations come from; several numbers make a sweep."""
+    modes: tuple[str, ...] = ()
+    """Modes of the game to demonstrate (empty: the environment's hardest mode)."""
+    perturbation: float = Field(0.3, ge=0, le=1)
+    """Probability of a perturbed step in a negative episode."""
+    perturbed_episodes_per_start: int = Field(4, ge=1)
+    """Perturbed episodes of each start and mode."""
+    exclude_held_out_states: bool = True
+    """Leave out every row whose state is the start of a validation or test task."""
+
+
+def demonstration_tasks(config: DataConfig, environment: EnvironmentConfig, budget: int, seed: int) -> list[Task]:
+    """The training tasks that demonstrations may come from: the same starts in every demonstrated mode.
+
+    A smaller budget is a subset of a larger one of the same seed.
+
+    Raises:
+        ConfigError: more starts are asked for than there are.
+    """
+    module = catalog.find("environments", environment.name)
+    modes = config.modes or module.MODES[-1:]
+    pools = {mode: module.tasks(environment, mode, "train") for mode in modes}
+    count = min(map(len, pools.values()))
+    if budget > count:
+        raise ConfigError(
+            f"data.demonstration_starts: {budget} starts asked for, the training split of {environment.name} has {count}."
+        )
+    chosen = stream(seed, "demonstration starts").permutation(count)[:budget]
+    return [pool[index] for pool in pools.values() for index in chosen]
+
+
+def demonstrations(
+    config: DataConfig, environment: EnvironmentConfig, budget: int, seed: int
+) -> dict[Literal["positive", "negative"], list[Episode]]:
+    """Annotated episodes: `positive` unperturbed, one per task; `negative` perturbed, several per task."""
+    tasks = demonstration_tasks(config, environment, budget, seed)
+    positive = [Request(task, seed_for(seed, "positive", task.key)) for task in tasks]
+    negative = [
+        Request(task, seed_for(seed, "negative", task.key, copy))
+        for task in tasks
+        for copy in range(config.perturbed_episodes_per_start)
+    ]
+    reflector = OracleReflector()
+    return {
+        "positive": play(environment, positive, reflector, Annotator(0.0, config.recipe)),
+        "negative": play(environment, negative, reflector, Annotator(config.perturbation, config.recipe)),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One supervised example."""
+
+    prompt: str
+    completion: str
+    task: str
+    turn: int
+    state: str
+    kind: Literal["positive", "negative"]
+    """`negative`: the step before was a perturbation, and this row notices or repairs it."""
+
+
+def held_out_states(environment: EnvironmentConfig, modes: Sequence[str]) -> frozenset[str]:
+    """States in which validation and test tasks of these modes begin."""
+    module = catalog.find("environments", environment.name)
+    game = module.Environment(environment)
+    return frozenset(
+        game.start(task).state
+        for mode in modes
+        for split in ("validation", "test")
+        for task in module.tasks(environment, mode, split)
+    )
+
+
+def rows(dataset: str, episodes: Iterable[Episode], labels: Sequence[str], excluded: frozenset[str]) -> list[Row]:
+    """The rows of one data set.
+
+    Args:
+        dataset: one of `DATASETS` (the suffix does not matter here: the caller chooses the episodes).
+        episodes: annotated episodes.
+        labels: the label texts of the policy's tokenizer.
+        excluded: states that no row may be about.
+    """
+    part = dataset.removesuffix("_positive")
+    return [
+        _row(part, episode, index, labels)
+        for episode in episodes
+        for index, turn in enumerate(episode.turns)
+        if turn.observation.state not in excluded
+    ]
+
+
+def _row(part: str, episode: Episode, index: int, labels: Sequence[str]) -> Row:
+    turn = episode.turns[index]
+    repairs = index > 0 and _perturbed(episode.turns[index - 1])
+    kind: Literal["positive", "negative"] = "negative" if repairs else "positive"
+    view = View(turn.observation, turn.order, turn.reflection if part != "policy_plain" else None)
+    if part == "reflector":
+        prompt, completion = reflection_prompt(view), turn.reflection or ""
+    else:
+        assert turn.decision.target is not None
+        prompt, completion = policy_prompt(view, labels), labels[turn.order.index(turn.decision.target)]
+    return Row(prompt, completion, episode.task.key, index, turn.observation.state, kind)
+
+
+def _perturbed(turn: Turn) -> bool:
+    return turn.decision.index != turn.decision.target
+
+
+def shuffled(items: Sequence[Row], rng: np.random.Generator) -> list[Row]:
+    """The rows in a random order."""
+    return [items[i] for i in rng.permutation(len(items))]

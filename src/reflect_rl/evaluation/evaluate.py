@@ -1,0 +1,89 @@
+"""Evaluation: the same loop as training, on held-out tasks, sampled and greedy, at several horizons.
+
+An episode is played once, to the longest horizon; no observation shows how many turns are left, so what would have happened at
+a shorter horizon is its beginning, exactly.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from reflect_rl.core import catalog
+from reflect_rl.core.config import EnvironmentConfig, Frozen
+from reflect_rl.core.protocols import Policy, Reflector
+from reflect_rl.core.seeding import seed_for
+from reflect_rl.core.statistics import wilson_interval
+from reflect_rl.core.types import Episode
+from reflect_rl.rollout.play import Request, play
+
+__all__ = ["EvaluationConfig", "evaluate", "result_row"]
+
+
+class EvaluationConfig(Frozen):
+    """Evaluation of every method."""
+
+    modes: tuple[str, ...] = ()
+    """Modes to evaluate (empty: those of the environment's configuration)."""
+    split: Literal["train", "validation", "test"] = "test"
+    """Tasks to evaluate on; choose hyperparameters on `validation`."""
+    horizons: tuple[int, ...] = Field((15, 20, 30), min_length=1)
+    """Horizons in turns."""
+    decodings: tuple[Literal["sampled", "greedy"], ...] = Field(("sampled", "greedy"), min_length=1)
+    """Actions sampled at temperature 1 (as in the paper), or the most likely one."""
+    repetitions: int = Field(3, ge=1)
+    """Sampled episodes per task (greedy play is deterministic: one)."""
+    slots: int = Field(64, ge=1)
+    """Games played at once."""
+
+
+def evaluate(
+    environment: EnvironmentConfig,
+    config: EvaluationConfig,
+    mode: str,
+    decoding: str,
+    reflector: Reflector,
+    policy: Policy,
+    *,
+    shuffle_labels: bool = False,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> tuple[list[Episode], float]:
+    """The episodes of one mode and decoding, and the turns played per second.
+
+    Every method plays the same tasks with the same seeds, so methods can be compared in pairs.
+    """
+    tasks = catalog.find("environments", environment.name).tasks(environment, mode, config.split)
+    copies = config.repetitions if decoding == "sampled" else 1
+    requests = [Request(task, seed_for(0, "evaluation", task.key, copy)) for task in tasks for copy in range(copies)]
+    started = time.perf_counter()
+    episodes = play(
+        environment,
+        requests,
+        reflector,
+        policy,
+        slots=config.slots,
+        horizon_turns=max(config.horizons),
+        shuffle_labels=shuffle_labels,
+        on_episode=on_episode,
+    )
+    turns = sum(len(episode.turns) for episode in episodes)
+    return episodes, turns / max(time.perf_counter() - started, 1e-9)
+
+
+def result_row(episodes: Sequence[Episode], horizon: int, turns_per_second: float) -> dict[str, Any]:
+    """Success rate with its Wilson interval, mean return and mean length at one horizon."""
+    successes = sum(episode.success_within(horizon) for episode in episodes)
+    returns = [sum(turn.reward for turn in episode.turns[:horizon]) for episode in episodes]
+    return {
+        "horizon": horizon,
+        "episodes": len(episodes),
+        "successes": successes,
+        "success_rate": successes / len(episodes),
+        "ci95": list(wilson_interval(successes, len(episodes))),
+        "mean_return": sum(returns) / len(episodes),
+        "mean_turns": sum(min(len(episode.turns), horizon) for episode in episodes) / len(episodes),
+        "turns_per_second": round(turns_per_second, 1),
+    }

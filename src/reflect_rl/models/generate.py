@@ -1,0 +1,44 @@
+"""Batched greedy generation for the frozen reflection player, through Hugging Face's `generate` with its KV cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.score import micro_batches
+
+__all__ = ["generate_greedy"]
+
+
+@torch.no_grad()
+def generate_greedy(
+    model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int, max_tokens: int = 16_384
+) -> list[str]:
+    """The most likely continuation of each prompt, up to the end token or `max_new_tokens`, without the end token.
+
+    Args:
+        model: a frozen language model (in eval mode).
+        prompts: token ids, any lengths; rows of a batch are left-padded.
+        max_new_tokens: length limit of a continuation.
+        max_tokens: upper bound on the padded tokens of one batch, new tokens included.
+    """
+    texts: dict[int, str] = {}
+    for group in micro_batches([len(prompt) + max_new_tokens for prompt in prompts], max_tokens):
+        width = max(len(prompts[i]) for i in group)
+        ids = torch.tensor([[model.pad_id] * (width - len(prompts[i])) + list(prompts[i]) for i in group])
+        mask = torch.tensor([[0] * (width - len(prompts[i])) + [1] * len(prompts[i]) for i in group])
+        output = model.model.generate(
+            input_ids=ids.to(model.device),
+            attention_mask=mask.to(model.device),
+            do_sample=False,
+            num_beams=1,
+            max_new_tokens=max_new_tokens,
+            eos_token_id=model.end_id,
+            pad_token_id=model.pad_id,
+        )
+        for row, index in enumerate(group):
+            new = output[row, width:].tolist()
+            texts[index] = model.decode(new[: new.index(model.end_id)] if model.end_id in new else new)
+    return [texts[i] for i in range(len(prompts))]

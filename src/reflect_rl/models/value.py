@@ -1,0 +1,31 @@
+"""The critic's head: V(s) from the hidden state of the prompt's last position."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["ValueHead"]
+
+
+class ValueHead(nn.Module):
+    """Linear or one-hidden-layer value head.
+
+    The hidden state is detached by default: on small models a value gradient into the trunk destroys the policy. The output
+    layer starts at zero, so that the first advantages are plain returns.
+    """
+
+    def __init__(self, hidden_size: int, kind: Literal["linear", "mlp"] = "linear", detached: bool = True) -> None:
+        super().__init__()
+        self.detached = detached
+        last = nn.Linear(hidden_size, 1)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.layers = last if kind == "linear" else nn.Sequential(nn.Linear(hidden_size, hidden_size), nn.Tanh(), last)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Values (N,) of hidden states (N, H), in float32."""
+        hidden = hidden.detach() if self.detached else hidden
+        return self.layers(hidden.to(torch.float32))[:, 0]

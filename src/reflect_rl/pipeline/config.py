@@ -1,0 +1,128 @@
+"""The configuration of a run, and the methods it compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import Field, model_validator
+
+from reflect_rl.core.config import EnvironmentConfig, Frozen
+from reflect_rl.data.generate import DataConfig
+from reflect_rl.evaluation.evaluate import EvaluationConfig
+from reflect_rl.models.load import ModelConfig
+from reflect_rl.models.score import Rule
+from reflect_rl.training.online import RLFTConfig
+from reflect_rl.training.sft import SFTConfig
+
+__all__ = ["METHODS", "Method", "MethodName", "PromptConfig", "ReflectorConfig", "RunConfig", "SFTStageConfig"]
+
+MethodName = Literal[
+    "random",
+    "oracle",
+    "base",
+    "sft",
+    "rlft",
+    "sft_rlft",
+    "sft_reflect",
+    "sft_reflect_no_negatives",
+    "reflect_rl_no_negatives",
+    "reflect_rl",
+]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the results table: which supervised data each player learns from, and whether online RL follows."""
+
+    reflector: str | None = None
+    """Data set of the reflection player; None = no reflection."""
+    policy: str | None = None
+    """Data set of the policy player; None = the untuned model."""
+    online: bool = False
+    model: bool = True
+    """False = a player without a language model."""
+
+
+METHODS: dict[MethodName, Method] = {
+    "random": Method(model=False),
+    "oracle": Method(model=False),
+    "base": Method(),
+    "sft": Method(policy="policy_plain"),
+    "rlft": Method(online=True),
+    "sft_rlft": Method(policy="policy_plain", online=True),
+    "sft_reflect": Method("reflector", "policy_reflect"),
+    "sft_reflect_no_negatives": Method("reflector_positive", "policy_reflect_positive"),
+    "reflect_rl_no_negatives": Method("reflector_positive", "policy_reflect_positive", online=True),
+    "reflect_rl": Method("reflector", "policy_reflect", online=True),
+}
+assert tuple(METHODS) == get_args(MethodName)
+
+
+class PromptConfig(Frozen):
+    """How actions are listed and scored."""
+
+    shuffle_labels: bool = False
+    """Number the actions in a random order in every state, so that the policy must read the list."""
+    scoring: Rule = "choice_token"
+    """`choice_token` = one label token per action; `sum` (SayCan) and `token_mean` (TWOSOME) score each action's text."""
+
+
+class ReflectorConfig(Frozen):
+    """The frozen reflection player."""
+
+    max_new_tokens: int = Field(96, ge=1)
+    """Longest reflection in tokens."""
+    memo_size: int = Field(50_000, ge=0)
+    """Reflections kept in memory; greedy decoding makes them a function of the prompt."""
+
+
+class SFTStageConfig(Frozen):
+    """Supervised training of each model; the positive-only variants use the same settings."""
+
+    reflector: SFTConfig = Field(default_factory=SFTConfig)
+    """The reflection player."""
+    policy_plain: SFTConfig = Field(default_factory=SFTConfig)
+    """The policy without reflection."""
+    policy_reflect: SFTConfig = Field(default_factory=SFTConfig)
+    """The policy with reflection."""
+
+
+class RunConfig(Frozen):
+    """A run: data -> SFT -> RLFT -> evaluation -> report, for several methods and seeds."""
+
+    output_dir: Path = Path("runs/default")
+    """The run folder. An interrupted or finished run in it goes on where it was."""
+    seeds: tuple[int, ...] = Field((0,), min_length=1)
+    """Root seeds; everything random in a seed's run follows from it."""
+    methods: tuple[MethodName, ...] = Field(("random", "sft", "sft_reflect", "reflect_rl"), min_length=1)
+    """Methods to compare."""
+    workers: int = Field(2, ge=1, le=256)
+    """Jobs run at the same time, each in a process of its own."""
+    threads: int = Field(1, ge=1, le=256)
+    """Threads of each job."""
+    environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)
+    """The benchmark."""
+    prompt: PromptConfig = Field(default_factory=PromptConfig)
+    """How actions are listed and scored."""
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    """The language model that both players start from."""
+    data: DataConfig = Field(default_factory=DataConfig)
+    """Demonstrations."""
+    reflector: ReflectorConfig = Field(default_factory=ReflectorConfig)
+    """The frozen reflection player."""
+    sft: SFTStageConfig = Field(default_factory=SFTStageConfig)
+    """Supervised training."""
+    rlft: RLFTConfig = Field(default_factory=RLFTConfig)
+    """Online RL fine-tuning."""
+    evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
+    """Evaluation."""
+
+    @model_validator(mode="after")
+    def _no_repetition(self) -> RunConfig:
+        for key in ("seeds", "methods"):
+            values = getattr(self, key)
+            if len(set(values)) != len(values):
+                raise ValueError(f"{key}: an entry is repeated in {list(values)}")
+        return self

@@ -1,0 +1,186 @@
+"""The layout of a run folder, and what it says about where its numbers come from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from reflect_rl.core import catalog
+from reflect_rl.core.errors import RunFolderError
+from reflect_rl.core.store import read_json, write_json
+from reflect_rl.core.types import View
+from reflect_rl.data.generate import DATASETS
+from reflect_rl.environments._base import SPLITS
+from reflect_rl.pipeline.config import RunConfig
+from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
+
+__all__ = ["Unit", "fingerprint", "open_run", "units"]
+
+PACKAGES = ("reflect-rl", "torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
+FREE_KEYS = ("output_dir", "workers")
+"""Settings that change no result, so a run may go on with others."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One demonstration budget and seed: everything below is trained from scratch for it."""
+
+    run: Path
+    budget: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """For example `starts-100/seed-0`."""
+        return f"starts-{self.budget}/seed-{self.seed}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the unit's files are."""
+        return self.run / self.name
+
+    def dataset(self, name: str) -> Path:
+        """A supervised data set."""
+        assert name in DATASETS
+        return self.folder / "data" / f"{name}.jsonl"
+
+    def model(self, name: str) -> Path:
+        """A trained model: `base`, or named after its data set."""
+        return self.folder / "models" / name
+
+    def sft(self, name: str) -> Path:
+        """Metrics and checkpoints of a supervised training."""
+        return self.folder / "sft" / name
+
+    def rlft(self, method: str) -> Path:
+        """Metrics, checkpoint and result (`model`) of an online training."""
+        return self.folder / "rlft" / method
+
+    def evaluation(self, method: str) -> Path:
+        """Rows and episodes of an evaluation."""
+        return self.folder / "evaluation" / method
+
+
+def units(config: RunConfig) -> Iterator[Unit]:
+    """All budgets and seeds of a run."""
+    for budget in config.data.demonstration_starts:
+        for seed in config.seeds:
+            yield Unit(config.output_dir, budget, seed)
+
+
+def open_run(config: RunConfig, command: str) -> None:
+    """Make the run folder, or check that the one at hand is of the same configuration.
+
+    Raises:
+        RunFolderError: the folder belongs to another configuration, or cannot be written.
+    """
+    folder, resolved = config.output_dir, json.loads(config.model_dump_json())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFolderError(f"cannot make the run folder {folder}: {error.strerror}. Choose another --output-dir.") from None
+    card = folder / "run.json"
+    if (folder / "config.json").exists() and card.exists():
+        before = read_json(folder / "config.json", "Delete the run folder or choose another --output-dir.")
+        changed = sorted(_differences(before, resolved))
+        if changed:
+            raise RunFolderError(
+                f"{folder} holds a run with other settings ({', '.join(changed[:5])}). "
+                "Choose another --output-dir, or delete the folder."
+            )
+        return
+    write_json(folder / "config.json", resolved)
+    write_json(card, _card(config, command, resolved))
+
+
+def close_run(folder: Path) -> None:
+    """Note when the run was finished."""
+    card = read_json(folder / "run.json", "Run `reflect-rl run` again.")
+    write_json(folder / "run.json", card | {"finished": _now()})
+
+
+def _differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in before.keys() | after.keys():
+            if path or key not in FREE_KEYS:
+                yield from _differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+    elif before != after:
+        yield path
+
+
+def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> dict[str, Any]:
+    settings = {key: value for key, value in resolved.items() if key not in FREE_KEYS}
+    return {
+        "benchmark": config.environment.name,
+        "command": command,
+        "config_hash": hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16],
+        "fingerprint": fingerprint(config),
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "git_commit": _git_commit(),
+        "seeds": list(config.seeds),
+        "created": _now(),
+        "finished": None,
+        "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def fingerprint(config: RunConfig) -> str:
+    """A short hash of all that a result depends on besides training: rules, texts, prompts, splits and demonstrations.
+
+    It covers the environment's name, version and settings, every task of every split, the rendered prompts of the first
+    task of each mode, the template version and the data recipe. Two results can be compared when their fingerprints agree.
+    """
+    module = catalog.find("environments", config.environment.name)
+    game = module.Environment(config.environment)
+    facts: dict[str, Any] = {
+        "environment": [module.NAME, module.VERSION, config.environment.model_dump(mode="json")],
+        "template": TEMPLATE_VERSION,
+        "prompt": config.prompt.model_dump(mode="json"),
+        "data": config.data.model_dump(mode="json", exclude={"demonstration_starts"}),
+    }
+    for mode in module.MODES:
+        for split in SPLITS:
+            tasks = module.tasks(config.environment, mode, split)
+            facts[f"{mode}/{split}"] = [[task.key, dict(task.data)] for task in tasks]
+        observation = game.start(module.tasks(config.environment, mode, "train")[0])
+        view = View(observation, tuple(range(len(observation.actions))), "reflection")
+        facts[f"{mode}/prompts"] = [reflection_prompt(view), policy_prompt(view, [str(i) for i in view.order])]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    """Commit of the checkout this package runs from, `+` when files differ from it; None outside a checkout."""
+    place = Path(__file__).parent
+    command = ["git", "-C", str(place), "-c", "core.fsmonitor=false"]
+    try:
+        head = subprocess.run([*command, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
+        dirty = subprocess.run(
+            [*command, "status", "--porcelain", "--untracked-files=no", "."],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

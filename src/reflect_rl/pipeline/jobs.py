@@ -1,0 +1,296 @@
+"""The jobs of a run: what each reads, does and leaves behind. A finished job leaves `done` in its folder and is not done again."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from reflect_rl.core import catalog
+from reflect_rl.core.errors import ModelError, RunFolderError
+from reflect_rl.core.protocols import Policy, Reflector
+from reflect_rl.core.seeding import seed_for, stream
+from reflect_rl.core.store import read_jsonl, write_json, write_jsonl
+from reflect_rl.core.types import to_json
+from reflect_rl.data.generate import DATASETS, demonstrations, held_out_states, rows, shuffled
+from reflect_rl.evaluation.evaluate import evaluate, result_row
+from reflect_rl.models.embedded import build_embedded
+from reflect_rl.models.labels import Labels, find_labels
+from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.score import check_scoring
+from reflect_rl.pipeline.config import METHODS, MethodName, RunConfig
+from reflect_rl.pipeline.folder import Unit, fingerprint, units
+from reflect_rl.players.policies.language_model import LanguageModelPolicy
+from reflect_rl.players.policies.oracle import OraclePolicy
+from reflect_rl.players.policies.random import RandomPolicy
+from reflect_rl.players.reflectors.frozen import FrozenReflector
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.training.online import OnlineTrainer
+from reflect_rl.training.sft import train_sft
+
+__all__ = ["KINDS", "Job", "Kind", "execute", "load_players", "plan"]
+
+Kind = Literal["data", "sft", "rlft", "eval"]
+KINDS: tuple[Kind, ...] = ("data", "sft", "rlft", "eval")
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of work of a unit."""
+
+    unit: Unit
+    kind: Kind
+    name: str
+    """The data set whose model is trained (`sft`), or the method (`rlft`, `eval`)."""
+    needs: tuple[Path, ...] = ()
+    """Folders that must be done before."""
+
+    @property
+    def title(self) -> str:
+        """For progress bars and logs."""
+        return f"{self.unit.name} {self.kind} {self.name}".rstrip()
+
+    @property
+    def folder(self) -> Path:
+        """Where the job's mark is left."""
+        if self.kind == "data":
+            return self.unit.folder / "data"
+        return {"sft": self.unit.sft, "rlft": self.unit.rlft, "eval": self.unit.evaluation}[self.kind](self.name)
+
+    @property
+    def done(self) -> bool:
+        """Whether the job was finished."""
+        return (self.folder / "done").exists()
+
+
+def plan(config: RunConfig) -> Iterator[Job]:
+    """All jobs of a run, in an order in which each comes after what it needs."""
+    for unit in units(config):
+        methods = {name: METHODS[name] for name in config.methods}
+        data = Job(unit, "data", "")
+        yield data
+        wanted = [d for d in DATASETS if any(d in (m.reflector, m.policy) for m in methods.values())]
+        trained = {name: Job(unit, "sft", name, (data.folder,)) for name in wanted}
+        yield from trained.values()
+        for name, method in methods.items():
+            parts = [trained[part].folder for part in (method.reflector, method.policy) if part]
+            needs = tuple(parts) or (data.folder,)
+            if method.online:
+                job = Job(unit, "rlft", name, needs)
+                yield job
+                needs = (job.folder,)
+            yield Job(unit, "eval", name, needs if method.model else ())
+
+
+def execute(job: Job, config: RunConfig, progress: Progress) -> None:
+    """Do a job and leave its mark.
+
+    Raises:
+        RunFolderError: something it needs is missing.
+    """
+    for folder in job.needs:
+        if not (folder / "done").exists():
+            stage = folder.parent.name if folder.name != "data" else "data"
+            verb = {"evaluation": "eval"}.get(stage, stage)
+            raise RunFolderError(f"{job.title} needs {folder}, which is not finished. Run `reflect-rl {verb}` first.")
+    {"data": _data, "sft": _sft, "rlft": _rlft, "eval": _eval}[job.kind](job, config, progress)
+    (job.folder / "done").touch()
+    gc.collect()
+
+
+def _root(job: Job) -> int:
+    return job.unit.seed
+
+
+def _data(job: Job, config: RunConfig, progress: Progress) -> None:
+    """Demonstrations, the model both players start from, and the supervised data sets in its labels."""
+    unit = job.unit
+    episodes = demonstrations(config.data, config.environment, unit.budget, _root(job))
+    module = catalog.find("environments", config.environment.name)
+    modes = config.data.modes or module.MODES[-1:]
+    excluded = held_out_states(config.environment, modes) if config.data.exclude_held_out_states else frozenset()
+    count = int(module.Environment(config.environment).action_space.n)
+    labels = [str(number) for number in range(count)]
+    own = config.model.path == "embedded"
+    if not own:
+        model = load_model(config.model, trainable=False)
+        labels = list(find_labels(model, count).texts)
+    tables = {}
+    for name in DATASETS:
+        pool = episodes["positive"] + ([] if name.endswith("_positive") else episodes["negative"])
+        table = rows(name, pool, labels, excluded)
+        tables[name] = shuffled(table, stream(_root(job), "rows", name))
+        progress(len(tables), len(DATASETS) + 1, name)
+    if own:
+        texts = [row.prompt + row.completion for table in tables.values() for row in table]
+        model = build_embedded(texts, config.model.embedded, seed_for(_root(job), "embedded model"))
+        if list(find_labels(model, count).texts) != labels:
+            raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {count - 1}.")
+        check_scoring(model)
+        _replace(model, unit.model("base"))
+    for name, table in tables.items():
+        write_jsonl(unit.dataset(name), map(asdict, table))
+    write_jsonl(job.folder / "episodes.jsonl", (to_json(e) for pool in episodes.values() for e in pool))
+    negatives = {name: sum(row.kind == "negative" for row in table) for name, table in tables.items()}
+    card = {
+        "recipe": config.data.recipe,
+        "starts": unit.budget,
+        "episodes": {kind: len(pool) for kind, pool in episodes.items()},
+        "rows": {name: len(table) for name, table in tables.items()},
+        "rows_after_a_perturbation": negatives,
+        "excluded_states": len(excluded),
+    }
+    write_json(job.folder / "card.json", card)
+
+
+def _replace(model: LanguageModel, folder: Path) -> None:
+    """Save a model whole or not at all."""
+    fresh = folder.with_name(folder.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    model.save(fresh)
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.rename(folder)
+
+
+def _base(config: RunConfig, unit: Unit) -> Path | None:
+    """Folder of the model that both players start from; None = the configured model itself."""
+    return unit.model("base") if config.model.path == "embedded" else None
+
+
+def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
+    part = job.name.removesuffix("_positive")
+    examples = read_jsonl(job.unit.dataset(job.name), "Run `reflect-rl data` again.")
+    model = load_model(config.model, _base(config, job.unit), trainable=True)
+    train_sft(
+        model,
+        [(row["prompt"], row["completion"]) for row in examples],
+        getattr(config.sft, part),
+        job.folder,
+        seed_for(_root(job), "sft", job.name),
+        ends=part == "reflector",
+        progress=progress,
+    )
+    _replace(model, job.unit.model(job.name))
+    for checkpoint in job.folder.glob("checkpoint-*"):
+        shutil.rmtree(checkpoint)
+
+
+def _labels(config: RunConfig, model: LanguageModel) -> Labels:
+    module = catalog.find("environments", config.environment.name)
+    return find_labels(model, int(module.Environment(config.environment).action_space.n))
+
+
+def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
+    dataset = METHODS[method].reflector
+    if dataset is None:
+        return NoReflector()
+    model = load_model(config.model, unit.model(dataset), trainable=False)
+    return FrozenReflector(model, config.reflector.max_new_tokens, config.reflector.memo_size)
+
+
+def _policy_folder(config: RunConfig, unit: Unit, method: MethodName) -> Path | None:
+    """Folder of the policy before online training."""
+    dataset = METHODS[method].policy
+    return _base(config, unit) if dataset is None else unit.model(dataset)
+
+
+def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
+    method: Any = job.name
+    folder = _policy_folder(config, job.unit, method)
+    model = load_model(config.model, folder, trainable=True)
+    check_scoring(model)
+    needs_reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0
+    module = catalog.find("environments", config.environment.name)
+    trainer = OnlineTrainer(
+        model,
+        _labels(config, model),
+        _reflector(config, job.unit, method),
+        config.environment,
+        config.rlft,
+        job.folder,
+        seed_for(_root(job), "rlft", job.name),
+        reference=load_model(config.model, folder, trainable=False) if needs_reference else None,
+        rule=config.prompt.scoring,
+        shuffle_labels=config.prompt.shuffle_labels,
+        excluded=held_out_states(config.environment, module.MODES)
+        if config.data.exclude_held_out_states
+        else frozenset(),
+        modes=_evaluated_modes(config),
+    )
+    trainer.train(progress)
+    _replace(model, job.folder / "model")
+
+
+def _evaluated_modes(config: RunConfig) -> tuple[str, ...]:
+    module = catalog.find("environments", config.environment.name)
+    return config.evaluation.modes or getattr(config.environment, "modes", module.MODES)
+
+
+def load_players(
+    config: RunConfig, unit: Unit, method: MethodName, decoding: Literal["sampled", "greedy"]
+) -> tuple[Reflector, Policy]:
+    """The two players of a method, as they are after its training.
+
+    Raises:
+        RunFolderError: the method is not trained yet.
+    """
+    if method == "random":
+        return NoReflector(), RandomPolicy()
+    if method == "oracle":
+        return NoReflector(), OraclePolicy()
+    folder = unit.rlft(method) / "model" if METHODS[method].online else _policy_folder(config, unit, method)
+    if folder is not None and not folder.exists():
+        verb = "rlft" if METHODS[method].online else "sft"
+        raise RunFolderError(f"no model of the method {method!r} in {folder}. Run `reflect-rl {verb}` first.")
+    model = load_model(config.model, folder, trainable=False)
+    policy = LanguageModelPolicy(model, _labels(config, model), decoding, config.prompt.scoring, name=method)
+    return _reflector(config, unit, method), policy
+
+
+def _decodings(config: RunConfig, method: MethodName) -> Sequence[Literal["sampled", "greedy"]]:
+    return {"random": ("sampled",), "oracle": ("greedy",)}.get(method, config.evaluation.decodings)  # type: ignore[return-value]
+
+
+def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
+    method: Any = job.name
+    results: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
+    modes, decodings = _evaluated_modes(config), _decodings(config, method)
+    mark = fingerprint(config)
+    for decoding in decodings:
+        reflector, policy = load_players(config, job.unit, method, decoding)
+        for mode in modes:
+            episodes, speed = evaluate(
+                config.environment,
+                config.evaluation,
+                mode,
+                decoding,
+                reflector,
+                policy,
+                shuffle_labels=config.prompt.shuffle_labels,
+            )
+            head = {
+                "benchmark": config.environment.name,
+                "recipe": config.data.recipe,
+                "mode": mode,
+                "split": config.evaluation.split,
+                "method": method,
+                "model": config.model.path if METHODS[method].model else "none",
+                "seed": job.unit.seed,
+                "demonstration_starts": job.unit.budget,
+                "decoding": decoding,
+            }
+            results += [
+                head | result_row(episodes, horizon, speed) | {"fingerprint": mark}
+                for horizon in config.evaluation.horizons
+            ]
+            records += [to_json(episode) | {"mode": mode, "decoding": decoding} for episode in episodes]
+            rate = sum(episode.success for episode in episodes) / len(episodes)
+            done = len(results) // len(config.evaluation.horizons)
+            progress(done, len(modes) * len(decodings), f"{mode} {decoding} {rate:.2f}")
+    write_jsonl(job.folder / "episodes.jsonl", records)
+    write_json(job.folder / "rows.json", results)

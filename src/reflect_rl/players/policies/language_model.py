@@ -1,0 +1,96 @@
+"""A language model as policy: one forward pass, one softmax over the admissible actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+
+from reflect_rl.core.types import Decision, View
+from reflect_rl.models.labels import Labels
+from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.score import Rule, Scores, score
+from reflect_rl.prompts.render import action_text_prompt, policy_prompt
+
+__all__ = ["Decoding", "LanguageModelPolicy", "score_views", "tokenize"]
+
+Decoding = Literal["sampled", "greedy"]
+
+
+def tokenize(
+    model: LanguageModel, labels: Labels, view: View, rule: Rule = "choice_token"
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Prompt ids, and the ids of each admissible action in the order of `observation.actions`."""
+    actions = view.observation.actions
+    if rule != "choice_token":
+        text = action_text_prompt(view)
+        return tuple(model.encode(text)), tuple(tuple(model.encode_after(text, action)) for action in actions)
+    number = {index: k for k, index in enumerate(view.order)}
+    prompt = tuple(model.encode(policy_prompt(view, labels.texts)))
+    return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
+
+
+def score_views(
+    model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule = "choice_token", max_tokens: int = 16_384
+) -> Scores:
+    """log π(a|s) of views: the one way from a view to log-probabilities, for acting and for learning."""
+    pairs = [tokenize(model, labels, view, rule) for view in views]
+    return score(model, [prompt for prompt, _ in pairs], [actions for _, actions in pairs], rule, max_tokens)
+
+
+class LanguageModelPolicy:
+    """Samples from (or takes the mode of) the model's distribution over the admissible actions.
+
+    Between two updates the model is a fixed function of its prompt, so the log-probabilities are memoised by view; whoever
+    changes the weights calls `forget()`.
+    """
+
+    sees_oracle = False
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        labels: Labels,
+        decoding: Decoding = "sampled",
+        rule: Rule = "choice_token",
+        name: str = "language_model",
+        memo_size: int = 100_000,
+    ) -> None:
+        self.model, self.labels, self.decoding, self.rule, self.name = model, labels, decoding, rule, name
+        self._memo: dict[View, tuple[float, ...]] = {}
+        self._memo_size = memo_size
+
+    def forget(self) -> None:
+        """Drop memoised log-probabilities, after a change of the weights."""
+        self._memo.clear()
+
+    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        """One decision per view, with the behaviour log-probabilities of all admissible actions."""
+        rows = self._log_probs(views)
+        return [Decision(self._choose(row, rng), self.name, row) for row, rng in zip(rows, rngs, strict=True)]
+
+    def _choose(self, log_probs: tuple[float, ...], rng: np.random.Generator) -> int:
+        if self.decoding == "greedy":
+            return int(np.argmax(log_probs))
+        cumulative = np.cumsum(np.exp(log_probs))
+        return min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), len(log_probs) - 1)
+
+    def _log_probs(self, views: Sequence[View]) -> list[tuple[float, ...]]:
+        missing = [view for view in dict.fromkeys(views) if view not in self._memo]
+        fresh: dict[View, tuple[float, ...]] = {}
+        if missing:
+            was_training = self.model.model.training
+            self.model.model.eval()
+            with torch.no_grad():
+                table = score_views(self.model, self.labels, missing, self.rule).log_probs.tolist()
+            self.model.model.train(was_training)
+            fresh = {
+                view: tuple(row[: len(view.observation.actions)]) for view, row in zip(missing, table, strict=True)
+            }
+        rows = [fresh.get(view) or self._memo[view] for view in views]
+        if len(self._memo) + len(fresh) > self._memo_size:
+            self._memo.clear()
+        self._memo.update(fresh)
+        return rows

@@ -1,0 +1,226 @@
+"""Episodes of an evaluation: comparison of methods on the same starts, and a small sample to step through."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reflect_rl.core.statistics import PairedDifference, paired_difference
+from reflect_rl.reports.methods import REFERENCE, decoding_rank, describe, in_order
+from reflect_rl.reports.runs import Run, read_lines
+
+__all__ = ["Comparison", "Verdict", "compare", "pick", "read_verdicts", "sample"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one episode ended, and where it is written."""
+
+    recipe: str
+    demonstration_starts: int
+    run_seed: int
+    """Seed of the training that is evaluated."""
+    method: str
+    mode: str
+    decoding: str
+    task: str
+    episode_seed: int
+    success: bool
+    turns: int
+    path: Path
+    offset: int
+    """Byte offset of its line."""
+
+    @property
+    def group(self) -> tuple[str, int]:
+        """Recipe and number of demonstration starts."""
+        return self.recipe, self.demonstration_starts
+
+    @property
+    def start(self) -> tuple[int, str, int]:
+        """What episodes of two methods share when they are a pair."""
+        return self.run_seed, self.task, self.episode_seed
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The reference method against another one on the same starts."""
+
+    recipe: str
+    demonstration_starts: int
+    mode: str
+    horizon: int
+    decoding: str
+    method: str
+    reference_rate: float
+    method_rate: float
+    result: PairedDifference
+    """Reference minus method."""
+
+    @property
+    def label(self) -> str:
+        """Name of the other method for readers."""
+        return describe(self.method).label
+
+
+def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
+    """The ends of all evaluated episodes, and the number of unreadable lines of each file that has any.
+
+    Of episodes that are written twice, the first counts.
+    """
+    verdicts: dict[tuple[Any, ...], Verdict] = {}
+    skipped: dict[Path, int] = {}
+    for unit in run.units:
+        for path in sorted(unit.folder.glob("evaluation/*/episodes.jsonl")):
+            for offset, row in read_lines(path):
+                condition = (run.recipe, unit.demonstration_starts, unit.seed, path.parent.name)
+                verdict = _verdict(condition, row, path, offset)
+                if verdict is None:
+                    skipped[path] = skipped.get(path, 0) + 1
+                else:
+                    key = (*verdict.group, verdict.method, verdict.mode, verdict.decoding, *verdict.start)
+                    verdicts.setdefault(key, verdict)
+    return list(verdicts.values()), skipped
+
+
+def _verdict(
+    condition: tuple[str, int, int, str], row: Mapping[str, Any] | None, path: Path, offset: int
+) -> Verdict | None:
+    if row is None:
+        return None
+    try:
+        end = (str(row["mode"]), str(row["decoding"]), str(row["task"]["key"]), int(row["seed"]))
+        return Verdict(*condition, *end, bool(row["success"]), len(row["turns"]), path, offset)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def compare(verdicts: Iterable[Verdict], mode: str, horizon: int) -> list[Comparison]:
+    """The reference method against each other method, per recipe, budget and decoding.
+
+    Args:
+        verdicts: ends of episodes of all methods.
+        mode: the mode to compare in.
+        horizon: turns after which an episode counts as lost.
+    """
+    wins: dict[tuple[str, int, str], dict[str, dict[tuple[int, str, int], bool]]] = {}
+    for v in verdicts:
+        if v.mode == mode:
+            methods = wins.setdefault((*v.group, v.decoding), {})
+            methods.setdefault(v.method, {})[v.start] = v.success and v.turns <= horizon
+    comparisons = []
+    for (recipe, starts, decoding), methods in sorted(wins.items(), key=_table_order):
+        reference = methods.get(REFERENCE, {})
+        for method in in_order(methods):
+            shared = [start for start in reference if start in methods[method]]
+            if method == REFERENCE or not shared:
+                continue
+            ours, theirs = [reference[start] for start in shared], [methods[method][start] for start in shared]
+            rates = (sum(ours) / len(shared), sum(theirs) / len(shared))
+            result = paired_difference(ours, theirs)
+            comparisons.append(Comparison(recipe, starts, mode, horizon, decoding, method, *rates, result))
+    return comparisons
+
+
+def _table_order(item: tuple[tuple[str, int, str], object]) -> tuple[str, int, tuple[int, str]]:
+    (recipe, starts, decoding), _ = item
+    return recipe, starts, decoding_rank(decoding)
+
+
+def pick(verdicts: Sequence[Verdict], limit: int) -> list[Verdict]:
+    """At most `limit` episodes of each method, mode and decoding: the first seed, half of them won where possible.
+
+    Starts are taken by name, so that methods tend to show the same ones.
+    """
+    pools: dict[tuple[Any, ...], list[Verdict]] = {}
+    for v in verdicts:
+        pools.setdefault((*v.group, v.method, v.mode, v.decoding), []).append(v)
+    picked = []
+    for pool in pools.values():
+        seed = min(v.run_seed for v in pool)
+        ordered = sorted((v for v in pool if v.run_seed == seed), key=lambda v: v.start)
+        won, lost = [v for v in ordered if v.success], [v for v in ordered if not v.success]
+        count_won = max(min(len(won), (limit + 1) // 2), min(len(won), limit - len(lost)))
+        picked += sorted(won[:count_won] + lost[: limit - count_won], key=lambda v: v.start)
+    return picked
+
+
+def sample(verdicts: Sequence[Verdict], max_characters: int) -> tuple[str, int]:
+    """Episodes for the browser of the page as JSON, and how many there are per method, mode and decoding at most.
+
+    Texts and action lists are stored once, as methods meet the same states. The JSON holds no `<`, so that it can stand
+    inside a script element.
+
+    Args:
+        verdicts: ends of all episodes.
+        max_characters: fewer episodes are taken until the JSON is no longer than this.
+    """
+    for limit in (8, 6, 4, 2, 1):
+        embedded = _embed(pick(verdicts, limit))
+        if len(embedded) <= max_characters:
+            return embedded, limit
+    return _embed([]), 0
+
+
+def _embed(verdicts: Sequence[Verdict]) -> str:
+    texts: dict[Any, int] = {}
+    episodes = [episode for v in verdicts if (episode := _compact(v, texts)) is not None]
+    methods = in_order(v.method for v in verdicts)
+    value = {
+        "methods": [[name, describe(name).label] for name in methods],
+        "texts": [list(text) if isinstance(text, tuple) else text for text in texts],
+        "episodes": episodes,
+    }
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _compact(verdict: Verdict, texts: dict[Any, int]) -> dict[str, Any] | None:
+    with verdict.path.open("rb") as lines:
+        lines.seek(verdict.offset)
+        row = json.loads(lines.readline())
+    try:
+        turns = [_compact_turn(turn, texts) for turn in row["turns"]]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return {
+        "group": f"recipe {verdict.recipe}, {verdict.demonstration_starts} starts, seed {verdict.run_seed}",
+        "method": verdict.method,
+        "mode": verdict.mode,
+        "decoding": verdict.decoding,
+        "start": f"{verdict.task}, seed {verdict.episode_seed}",
+        "success": verdict.success,
+        "truncated": bool(row.get("truncated")),
+        "turns": turns,
+    }
+
+
+def _compact_turn(turn: Mapping[str, Any], texts: dict[Any, int]) -> list[Any]:
+    """(state, reflection, actions, order, probabilities, choice, reward); the first three point into `texts`."""
+    observation, decision = turn["observation"], turn["decision"]
+    actions = tuple(str(action) for action in observation["actions"])
+    order = [int(index) for index in turn["order"]] or list(range(len(actions)))
+    log_probs = decision["log_probs"]
+    reward = float(turn["reward"])
+    return [
+        _index(texts, str(observation["text"])),
+        None if turn["reflection"] is None else _index(texts, str(turn["reflection"])),
+        _index(texts, actions),
+        order,
+        None if log_probs is None else [_probability(value) for value in log_probs],
+        int(decision["index"]),
+        round(reward, 6) if math.isfinite(reward) else None,
+    ]
+
+
+def _index(texts: dict[Any, int], text: Any) -> int:
+    return texts.setdefault(text, len(texts))
+
+
+def _probability(log_prob: float | None) -> float:
+    if log_prob is None or math.isnan(log_prob):
+        return 0.0
+    return round(math.exp(min(0.0, log_prob)), 4)

@@ -1,0 +1,310 @@
+"""Figures as SVG text: learning curves, SFT losses, results, and success against the number of demonstrations.
+
+Backgrounds are transparent and ink is `currentColor`, so that a figure inside a page follows its light or dark theme.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from reflect_rl.reports.methods import describe, in_order
+from reflect_rl.reports.runs import Curve
+from reflect_rl.reports.tables import Grid, GridRow, SummaryRow
+
+__all__ = [
+    "figure_demonstration_budget",
+    "figure_learning_curves",
+    "figure_results",
+    "figure_sft_losses",
+    "save",
+]
+
+INK = "#010203"
+"""Placeholder for the colour of text and axes; becomes `currentColor`."""
+MARKERS = "os^vDPX*"
+MAX_POINTS = 200
+"""Points per line; more are not seen and make the page heavy."""
+BAR_ALPHA = (0.95, 0.45)
+"""Opacity of the first decoding and of the others."""
+PAPER_DIAMOND: Any = {
+    "marker": "D",
+    "markersize": 5,
+    "color": "none",
+    "markeredgecolor": INK,
+    "markerfacecolor": "#F0E442",
+    "clip_on": False,
+}
+BUDGET_METHODS = ("sft_reflect_no_negatives", "sft_reflect", "reflect_rl_no_negatives", "reflect_rl")
+STYLE: Any = {
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 10,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
+    "hatch.linewidth": 0.8,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "reflect-rl",
+    "text.color": INK,
+    "text.parse_math": False,  # names from files may hold a dollar sign
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+Points = Sequence[tuple[float, float]]
+
+
+def save(svg: str, path: Path) -> Path:
+    """Write a figure to a file and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(svg, encoding="utf-8")
+    return path
+
+
+def figure_learning_curves(curves: Sequence[Curve]) -> str | None:
+    """Success against environment turns, one panel per RL method; None if no curve has a success rate.
+
+    Thin line: success of the rollouts that the method learns from, in the mode of the stage. Lines with markers:
+    validation success per mode. With several seeds the line is their mean and the band their minimum and maximum, over
+    the turns that all of them reached. Shades are the curriculum stages of the first seed.
+
+    Args:
+        curves: trainings with the same recipe and number of demonstration starts.
+    """
+    curves = [curve for curve in curves if any("success_rate" in key for row in curve.rows for key in row)]
+    if not curves:
+        return None
+    methods = in_order(curve.name for curve in curves)
+    markers = _validation_markers(curves)
+    with mpl.rc_context(STYLE):
+        figure, panels = _panels(len(methods), height=2.7, per_row=2)
+        for axes, method in zip(panels, methods, strict=True):
+            _learning_panel(axes, method, [curve for curve in curves if curve.name == method], markers)
+        lines = [Line2D([], [], color=INK, linewidth=0.8, label="rollout")]
+        lines += [
+            Line2D([], [], color=INK, marker=marker, markersize=4, label=f"validation, {key.split('/')[1]}")
+            for key, marker in markers.items()
+        ]
+        figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
+        return _svg(figure)
+
+
+def _learning_panel(axes: Axes, method: str, curves: Sequence[Curve], markers: Mapping[str, str]) -> None:
+    look = describe(method)
+    _shade_stages(axes, curves[0])
+    _seed_band(axes, [c.series("turns", "rollout/success_rate") for c in curves], look.colour, width=0.8)
+    for key, marker in markers.items():
+        _seed_band(axes, [curve.series("turns", key) for curve in curves], look.colour, marker=marker)
+    axes.set(title=look.label, ylim=(-0.03, 1.15), xlabel="environment turns", ylabel="success rate")
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    axes.grid(color=INK, alpha=0.12, linewidth=0.6)
+
+
+def _validation_markers(curves: Sequence[Curve]) -> dict[str, str]:
+    keys = {key: None for curve in curves for row in curve.rows for key in row}
+    validations = [key for key in keys if re.fullmatch(r"validation/.+/success_rate", key)]
+    return {key: MARKERS[rank % len(MARKERS)] for rank, key in enumerate(validations)}
+
+
+def _shade_stages(axes: Axes, curve: Curve) -> None:
+    rows = [row for row in curve.rows if row.get("stage") is not None and isinstance(row.get("turns"), (int, float))]
+    stages = [(str(name), list(group)) for name, group in groupby(rows, key=lambda row: row["stage"])]
+    if len(stages) < 2:
+        return
+    start = 0.0
+    for number, (name, group) in enumerate(stages):
+        end = float(group[-1]["turns"])
+        axes.axvspan(start, end, color=INK, alpha=0.08 if number % 2 else 0.02, linewidth=0)
+        axes.text((start + end) / 2, 1.05, name, ha="center", va="bottom", fontsize=7)
+        start = end
+
+
+def _seed_band(axes: Axes, seeds: Sequence[Points], colour: str, marker: str | None = None, width: float = 1.6) -> None:
+    seeds = [points for points in seeds if points]
+    if not seeds:
+        return
+    x, values = _on_common_grid(seeds)
+    axes.plot(x, values.mean(axis=0), color=colour, linewidth=width, marker=marker, markersize=4)
+    if len(seeds) > 1:
+        axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+
+
+def _on_common_grid(seeds: Sequence[Points]) -> tuple[np.ndarray, np.ndarray]:
+    """x, shape (points,), and the value of each seed there, shape (seeds, points), linearly interpolated."""
+    arrays = [np.asarray(points, dtype=float).T for points in seeds]
+    first, last = max(x[0] for x, _ in arrays), min(x[-1] for x, _ in arrays)
+    count = min(MAX_POINTS, max(len(x) for x, _ in arrays))
+    longest = max((x for x, _ in arrays), key=len)
+    evenly = np.linspace(first, max(first, last), count)
+    grid = longest if len(arrays) == 1 and len(longest) <= MAX_POINTS else evenly
+    return grid, np.stack([np.interp(grid, x, y) for x, y in arrays])
+
+
+def figure_sft_losses(curves: Sequence[Curve]) -> str | None:
+    """Training loss of each supervised model against optimiser steps; None if there is no loss.
+
+    Args:
+        curves: trainings with the same recipe and number of demonstration starts.
+    """
+    curves = [curve for curve in curves if curve.series("step", "loss")]
+    if not curves:
+        return None
+    names = list(dict.fromkeys(curve.name for curve in curves))
+    with mpl.rc_context(STYLE):
+        figure, panels = _panels(len(names), height=1.9, per_row=3)
+        for axes, name in zip(panels, names, strict=True):
+            _seed_band(axes, [c.series("step", "loss") for c in curves if c.name == name], "#0072B2", width=1)
+            axes.set(title=name, xlabel="step", yscale="log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))
+            axes.yaxis.set_minor_formatter(NullFormatter())
+            axes.grid(color=INK, alpha=0.12, linewidth=0.6)
+        figure.supylabel("loss, nats per token", fontsize=9)
+        return _svg(figure)
+
+
+def figure_results(grid: Grid) -> str:
+    """Success of every method as bars with 95% intervals, one panel per mode; a diamond is the paper's figure.
+
+    Args:
+        grid: a table with one horizon.
+    """
+    modes = list(dict.fromkeys(column.mode for column in grid.columns))
+    decodings = list(dict.fromkeys(column.decoding for column in grid.columns))
+    with mpl.rc_context(STYLE):
+        height = 0.8 + len(grid.rows) * (0.12 + 0.17 * len(decodings))
+        figure, panels = _panels(len(modes), height=height, per_row=len(modes), sharey=True)
+        for axes, mode in zip(panels, modes, strict=True):
+            for line, row in enumerate(grid.rows):
+                _result_bars(axes, grid, row, line, mode, decodings)
+            axes.set(title=mode, xlim=(0, 104), xlabel="success, %")
+            axes.set_yticks(range(len(grid.rows)), [row.label for row in grid.rows])
+            axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="x")
+            axes.set_axisbelow(True)
+        panels[0].invert_yaxis()
+        figure.legend(handles=_bar_legend(decodings, bool(grid.paper_modes)), loc="outside lower center", ncols=3)
+        return _svg(figure)
+
+
+def _bar_legend(decodings: Sequence[str], with_paper: bool) -> list[Artist]:
+    handles: list[Artist] = [
+        Patch(facecolor=("#777777", BAR_ALPHA[min(rank, 1)]), label=decoding) for rank, decoding in enumerate(decodings)
+    ]
+    if with_paper:
+        handles.append(Line2D([], [], label="paper, horizon 15", **PAPER_DIAMOND))
+    return handles
+
+
+def _result_bars(axes: Axes, grid: Grid, row: GridRow, line: int, mode: str, decodings: Sequence[str]) -> None:
+    look = describe(row.method)
+    thickness = 0.8 / len(decodings)
+    for column, summary in zip(grid.columns, row.cells, strict=True):
+        if column.mode != mode or summary is None:
+            continue
+        rank = decodings.index(column.decoding)
+        y = line - 0.4 + thickness * (rank + 0.5)
+        rate = 100 * summary.success_rate
+        errors = [[max(0.0, rate - 100 * summary.lo)], [max(0.0, 100 * summary.hi - rate)]]
+        axes.barh(
+            y,
+            rate,
+            height=thickness * 0.88,
+            facecolor=(look.colour, BAR_ALPHA[min(rank, 1)]),
+            edgecolor=INK if look.dashed else "none",
+            hatch="////" if look.dashed else None,
+            linewidth=0,
+        )
+        axes.errorbar(rate, y, xerr=errors, color=INK, linewidth=1, capsize=2)
+    if mode in grid.paper_modes and (paper := row.paper[grid.paper_modes.index(mode)]) is not None:
+        axes.plot(paper, line, **PAPER_DIAMOND)
+
+
+def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> str | None:
+    """Success at the largest horizon against the number of demonstration starts, one panel per decoding.
+
+    None unless at least two budgets were run. Dashed lines: trained without negative examples.
+
+    Args:
+        summaries: pooled results with the same benchmark, recipe and split.
+        mode: the mode to show.
+    """
+    chosen = [s for s in summaries if s.method in BUDGET_METHODS and s.mode == mode]
+    chosen = [s for s in chosen if s.horizon == max(other.horizon for other in chosen)]
+    budgets = sorted({s.demonstration_starts for s in chosen})
+    if len(budgets) < 2 or budgets[0] < 1:
+        return None
+    decodings = list(dict.fromkeys(s.decoding for s in chosen))
+    with mpl.rc_context(STYLE):
+        figure, panels = _panels(len(decodings), height=3.0, per_row=2, sharey=True)
+        for axes, decoding in zip(panels, decodings, strict=True):
+            for rank, method in enumerate(in_order(s.method for s in chosen)):
+                points = [s for s in chosen if (s.method, s.decoding) == (method, decoding)]
+                _budget_line(axes, points, method, shift=1 + 0.02 * (rank - 1.5))
+            axes.set(title=f"{mode}, horizon {chosen[0].horizon}, {decoding}", xscale="log", ylim=(-3, 103))
+            axes.set(xlabel="demonstration starts", ylabel="success, %")
+            axes.set_xticks(budgets, [str(budget) for budget in budgets])
+            axes.minorticks_off()
+            axes.grid(color=INK, alpha=0.12, linewidth=0.6)
+        panels[-1].legend(fontsize=7.5, loc="best")
+        return _svg(figure)
+
+
+def _budget_line(axes: Axes, points: Sequence[SummaryRow], method: str, shift: float) -> None:
+    if not points:
+        return
+    points = sorted(points, key=lambda s: s.demonstration_starts)
+    look, rates = describe(method), [100 * s.success_rate for s in points]
+    errors = [
+        [max(0.0, r - 100 * s.lo) for r, s in zip(rates, points, strict=True)],
+        [max(0.0, 100 * s.hi - r) for r, s in zip(rates, points, strict=True)],
+    ]
+    axes.errorbar(
+        [s.demonstration_starts * shift for s in points],  # so that bars of equal budgets do not hide one another
+        rates,
+        yerr=errors,
+        color=look.colour,
+        linestyle="--" if look.dashed else "-",
+        marker="o",
+        markersize=4,
+        markerfacecolor="none" if look.dashed else look.colour,
+        capsize=2,
+        label=look.label,
+    )
+
+
+def _panels(count: int, height: float, per_row: int, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    columns = min(count, per_row)
+    lines = -(-count // columns)
+    figure = Figure(figsize=(9.6 if count > 1 else 6.4, height * lines), layout="constrained")
+    grid = figure.subplots(lines, columns, squeeze=False, sharey=sharey)
+    panels = list(grid.flat)
+    for spare in panels[count:]:
+        spare.remove()
+    return figure, panels[:count]
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[A-Za-z0-9_.]+">', "<g>", svg)  # ids would repeat when figures share a page
+    return svg.replace(INK, "currentColor").replace("'DejaVu Sans'", "system-ui, 'DejaVu Sans', sans-serif")

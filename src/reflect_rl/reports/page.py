@@ -1,0 +1,227 @@
+"""The report of a run, or of several: one HTML page that needs no network and no other file."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from reflect_rl.reports.episodes import Comparison, Verdict, compare, read_verdicts, sample
+from reflect_rl.reports.figures import (
+    figure_demonstration_budget,
+    figure_learning_curves,
+    figure_results,
+    figure_sft_losses,
+)
+from reflect_rl.reports.paper_figures import PAPER_NOTE
+from reflect_rl.reports.runs import Curve, Run, read_curves, read_runs
+from reflect_rl.reports.tables import SummaryRow, all_horizons, grids, summarise_runs
+
+__all__ = ["write_report"]
+
+MAX_EPISODE_CHARACTERS = 2_000_000
+"""Share of the page that episodes may take; the page stays below 3 MB."""
+
+CARD_KEYS = ("benchmark", "created", "finished", "git_commit", "seeds", "fingerprint", "config_hash", "hardware")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure with its heading."""
+
+    title: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Who made a run, and how to repeat it."""
+
+    folder: str
+    command: str
+    facts: tuple[tuple[str, str], ...]
+    versions: str
+    config: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageTimes:
+    """Seconds per job of one run: a line per unit, a column per job."""
+
+    folder: str
+    jobs: tuple[str, ...]
+    lines: tuple[tuple[str, tuple[float | None, ...]], ...]
+    total: float
+
+
+def write_report(run_folders: Sequence[Path], output: Path) -> Path:
+    """Write the page and return its path.
+
+    Args:
+        run_folders: folders that an evaluation has written; the same conditions are pooled over their seeds.
+        output: the HTML file, or a folder that gets `report.html`.
+
+    Raises:
+        RunFolderError: a folder is no run folder with results, or two folders contradict each other.
+    """
+    output = output / "report.html" if output.is_dir() else output
+    page = _environment().get_template("page.html").render(_context(read_runs(run_folders)))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(page, encoding="utf-8")
+    return output
+
+
+def _environment() -> Environment:
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(percent=_percent, points=_points, duration=_duration, p_value=_p_value)
+    return environment
+
+
+def _context(runs: Sequence[Run]) -> dict[str, Any]:
+    summaries = summarise_runs(runs)
+    horizons = all_horizons(summaries)
+    tables = [(horizon, grids(summaries, [horizon])) for horizon in reversed(horizons)]
+    verdicts, notes = _verdicts(runs)
+    mode = _hardest_mode(summaries)
+    sft, rlft = ([curve for run in runs for curve in read_curves(run, stage)] for stage in ("sft", "rlft"))
+    notes += [
+        f"{curve.name}, seed {curve.seed}, {curve.demonstration_starts} starts: "
+        f"{curve.skipped_lines} unreadable lines of metrics.jsonl are left out."
+        for curve in (*sft, *rlft)
+        if curve.skipped_lines
+    ]
+    episodes, episodes_per_condition = sample(verdicts, MAX_EPISODE_CHARACTERS)
+    parent = Path(__file__).parent
+    return {
+        "title": ", ".join(dict.fromkeys(summary.benchmark for summary in summaries)),
+        "headers": [_header(run) for run in runs],
+        "tables": tables,
+        "bars": [Figure(grid.title, figure_results(grid)) for grid in tables[0][1]],
+        "paper_note": PAPER_NOTE if any(grid.paper_modes for _, parts in tables for grid in parts) else "",
+        "several_seeds": any(summary.seeds > 1 for summary in summaries),
+        "mode": mode,
+        "horizon": horizons[-1],
+        "comparisons": _by_condition(compare(verdicts, mode, horizons[-1])),
+        "learning": _figures(rlft, figure_learning_curves),
+        "losses": _figures(sft, figure_sft_losses),
+        "budgets": _budget_figures(summaries, mode),
+        "times": [times for run in runs if (times := _stage_times(run)) is not None],
+        "notes": notes,
+        "episodes": episodes,
+        "episodes_per_condition": episodes_per_condition,
+        "has_episodes": bool(verdicts),
+        "css": (parent / "page.css").read_text(encoding="utf-8"),
+        "javascript": (parent / "page.js").read_text(encoding="utf-8"),
+    }
+
+
+def _verdicts(runs: Sequence[Run]) -> tuple[list[Verdict], list[str]]:
+    verdicts: list[Verdict] = []
+    notes = []
+    for run in runs:
+        found, skipped = read_verdicts(run)
+        verdicts += found
+        for path, count in skipped.items():
+            notes.append(f"{path.relative_to(run.folder)}: {count} unreadable lines are left out.")
+    return verdicts, notes
+
+
+def _hardest_mode(summaries: Sequence[SummaryRow]) -> str:
+    """`full` where it exists, else the last mode, as modes are evaluated from easy to hard."""
+    modes = [summary.mode for summary in summaries]
+    return "full" if "full" in modes else modes[-1]
+
+
+def _by_condition(comparisons: Sequence[Comparison]) -> list[tuple[str, list[Comparison]]]:
+    parts: dict[str, list[Comparison]] = {}
+    for c in comparisons:
+        parts.setdefault(f"Recipe {c.recipe}, {c.demonstration_starts} demonstration starts", []).append(c)
+    return list(parts.items())
+
+
+def _figures(curves: Iterable[Curve], draw: Any) -> list[Figure]:
+    groups: dict[tuple[str, int], list[Curve]] = {}
+    for curve in curves:
+        groups.setdefault((curve.recipe, curve.demonstration_starts), []).append(curve)
+    figures = []
+    for (recipe, starts), group in sorted(groups.items()):
+        seeds = sorted({curve.seed for curve in group})
+        title = f"Recipe {recipe}, {starts} demonstration starts, seed {', '.join(map(str, seeds))}"
+        if (svg := draw(group)) is not None:
+            figures.append(Figure(title, svg))
+    return figures
+
+
+def _budget_figures(summaries: Sequence[SummaryRow], mode: str) -> list[Figure]:
+    groups: dict[tuple[str, str, str], list[SummaryRow]] = {}
+    for summary in summaries:
+        groups.setdefault((summary.benchmark, summary.recipe, summary.split), []).append(summary)
+    drawn = [(key, figure_demonstration_budget(group, mode)) for key, group in groups.items()]
+    return [Figure(f"{key[0]}, recipe {key[1]}, {key[2]} split", svg) for key, svg in drawn if svg is not None]
+
+
+def _header(run: Run) -> Header:
+    command = run.card.get("command", "")
+    versions = run.card.get("versions")
+    return Header(
+        folder=run.folder.name,
+        command=shlex.join(map(str, command)) if isinstance(command, list) else str(command),
+        facts=tuple((k.replace("_", " "), _text(run.card[k])) for k in CARD_KEYS if run.card.get(k) is not None),
+        versions=_text(versions) if versions else "",
+        config=json.dumps(run.config, indent=2, ensure_ascii=False) if run.config else "",
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_text(part)}" for key, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return str(value)
+
+
+def _stage_times(run: Run) -> StageTimes | None:
+    listed = run.card.get("stages")
+    stages = [s for s in listed if isinstance(s, Mapping)] if isinstance(listed, list) else []
+    seconds: dict[str, dict[str, float]] = {}
+    for stage in stages:
+        taken = seconds.setdefault(str(stage.get("unit") or "run"), {})
+        job = str(stage.get("job"))
+        taken[job] = taken.get(job, 0.0) + float(stage.get("seconds") or 0.0)
+    if not seconds:
+        return None
+    jobs = tuple(dict.fromkeys(str(stage.get("job")) for stage in stages))
+    lines = tuple((unit, tuple(taken.get(job) for job in jobs)) for unit, taken in seconds.items())
+    return StageTimes(run.folder.name, jobs, lines, sum(sum(taken.values()) for taken in seconds.values()))
+
+
+def _percent(rate: float) -> str:
+    """`0.578` as `57.8`."""
+    return f"{100 * rate:.1f}"
+
+
+def _points(difference: float) -> str:
+    """A difference of rates in percentage points, always with its sign."""
+    return f"{100 * difference:+.1f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _p_value(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _duration(seconds: float | None) -> str:
+    """`3725` as `1 h 02 min`, `75` as `1 min 15 s`, `4.2` as `4.2 s`."""
+    if seconds is None:
+        return "–"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

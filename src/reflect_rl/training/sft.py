@@ -1,0 +1,148 @@
+"""Supervised fine-tuning through TRL's SFTTrainer, loss on the completion tokens only.
+
+L(φ) = -1/N Σ_i Σ_j log R_φ(R_ij | s_i, R_i,<j) for the reflection player (Reflect-RL, eq. 1); the policy's loss is the same
+on its one choice token. Rows are tokenised here, prompt and completion apart, exactly as rollouts do it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import Field
+
+from reflect_rl.core.config import Frozen
+from reflect_rl.core.errors import TrainingError
+from reflect_rl.models.load import LanguageModel
+
+__all__ = ["SFTConfig", "train_sft"]
+
+Progress = Callable[[int, int, str], None]
+"""Called with (done, total, note)."""
+
+
+class SFTConfig(Frozen):
+    """Supervised training of one model."""
+
+    steps: int = Field(1000, ge=1)
+    """Optimiser steps."""
+    batch_size: int = Field(32, ge=1)
+    """Rows per step."""
+    learning_rate: float = Field(3e-3, gt=0)
+    """Peak learning rate (for a pretrained model with LoRA: 2e-4, as in the paper)."""
+    warmup_steps: int = Field(50, ge=0)
+    """Steps of linear warm-up; a cosine to a tenth of the peak follows."""
+    weight_decay: float = Field(0.01, ge=0)
+    """Decoupled weight decay."""
+    max_grad_norm: float = Field(1.0, gt=0)
+    """Gradient norm above which gradients are scaled down."""
+    save_steps: int = Field(500, ge=1)
+    """Steps between two checkpoints; an interrupted training goes on from the last one."""
+
+
+def train_sft(
+    model: LanguageModel,
+    examples: Sequence[tuple[str, str]],
+    config: SFTConfig,
+    folder: Path,
+    seed: int,
+    *,
+    ends: bool,
+    progress: Progress,
+) -> None:
+    """Train `model` in place on (prompt, completion) pairs; metrics go to `folder/metrics.jsonl`.
+
+    Args:
+        model: a trainable language model.
+        examples: the pairs.
+        config: hyperparameters.
+        folder: where metrics and checkpoints go; checkpoints found there are continued.
+        seed: of the data order and dropout.
+        ends: append the end token to each completion (reflections, not choices).
+        progress: called after each logged step.
+
+    Raises:
+        TrainingError: the loss is not finite.
+    """
+    from datasets import Dataset
+    from transformers.trainer_utils import get_last_checkpoint
+    from trl import SFTConfig as Arguments
+    from trl import SFTTrainer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    last = get_last_checkpoint(str(folder))
+    tail = [model.end_id] if ends else []
+    table = Dataset.from_list([_tokenised(model, prompt, completion, tail) for prompt, completion in examples])
+    on_cpu = model.device.type == "cpu"
+    arguments = Arguments(
+        output_dir=str(folder),
+        max_steps=config.steps,
+        per_device_train_batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        lr_scheduler_type="cosine_with_min_lr",
+        lr_scheduler_kwargs={"min_lr_rate": 0.1},
+        warmup_steps=min(config.warmup_steps, config.steps // 4),
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        logging_steps=max(1, config.steps // 100),
+        save_steps=config.save_steps,
+        save_total_limit=1,
+        seed=seed % 2**32,
+        report_to="none",
+        use_cpu=on_cpu,
+        bf16=False,
+        gradient_checkpointing=False,
+        disable_tqdm=True,
+        max_length=None,
+        dataloader_pin_memory=not on_cpu,
+        eval_strategy="no",
+    )
+    trainer = SFTTrainer(
+        model=model.model,
+        args=arguments,
+        train_dataset=table,
+        processing_class=model.tokenizer,
+        callbacks=[_recorder(folder / "metrics.jsonl", config.steps, progress, resumed=last is not None)],
+    )
+    _silence(trainer)
+    trainer.train(resume_from_checkpoint=last)
+
+
+def _tokenised(model: LanguageModel, prompt: str, completion: str, tail: list[int]) -> dict[str, list[int]]:
+    head, body = model.encode(prompt), [*model.encode_after(prompt, completion), *tail]
+    return {"input_ids": [*head, *body], "completion_mask": [0] * len(head) + [1] * len(body)}
+
+
+def _silence(trainer: Any) -> None:
+    """Progress is ours; the trainer's own printing would tear the progress bars."""
+    from transformers.trainer_callback import PrinterCallback
+
+    trainer.remove_callback(PrinterCallback)
+
+
+def _recorder(path: Path, total: int, progress: Progress, *, resumed: bool) -> Any:
+    """A trainer callback that writes metrics, reports progress and stops at a loss that is not finite."""
+    from transformers import TrainerCallback
+
+    started = time.perf_counter()
+    if not resumed:
+        path.unlink(missing_ok=True)
+
+    class Recorder(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if not logs or "loss" not in logs:
+                return
+            loss = float(logs["loss"])
+            row = {"step": state.global_step, "loss": loss, "learning_rate": float(logs["learning_rate"])}
+            row["seconds"] = round(time.perf_counter() - started, 3)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            progress(state.global_step, total, f"loss {loss:.4f}")
+            if not torch.isfinite(torch.tensor(loss)):
+                raise TrainingError(f"the supervised loss is {loss} at step {state.global_step}; lower sft.learning_rate.")
+
+    return Recorder()
