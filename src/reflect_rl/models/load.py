@@ -152,10 +152,10 @@ class LanguageModel:
         return self._start + body
 
     def encode_after(self, prompt: str, text: str) -> list[int]:
-        """Token ids of `text` where it follows `prompt`, so that the ids of a prompt never depend on what comes after it.
+        """Token ids of `text` where it follows `prompt`, so that a prompt's ids never depend on what comes after it.
 
-        Tokenisers that put a space before a text's first word do not do so inside a text; the whole is therefore tokenised
-        at once, unless a token would straddle the border.
+        Tokenisers that put a space before a text's first word do not do so inside a text; the whole is therefore
+        tokenised at once, unless a token would straddle the border.
         """
         head, whole = self.encode(prompt), self.encode(prompt + text)
         if whole[: len(head)] == head:
@@ -376,6 +376,7 @@ def _load_weights(source: str, config: ModelConfig, device: torch.device) -> Pre
             f"the weights in {source!r} lack {len(missing)} parameters of a causal language model, "
             f"the first is {missing[0]!r}. The file is incomplete, or it belongs to another kind of model."
         )
+    _keep_weight_layout(model)
     return model
 
 
@@ -394,6 +395,14 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
         bnb_4bit_compute_dtype=getattr(torch, config.precision),
     )
     return {"quantization_config": settings, "device_map": {"": str(device)}}
+
+
+def _keep_weight_layout(model: Any) -> None:
+    # On CPUs with AVX512-BF16, bitsandbytes (0.50) repacks 4-bit weights at the first pass without gradients, for a
+    # kernel that has no backward. Training after a rollout would silently lose the gradients of most layers.
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
 
 
 def _load_adapter(model: PreTrainedModel, adapter: str, trainable: bool) -> PeftModel:

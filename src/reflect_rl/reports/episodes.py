@@ -159,7 +159,7 @@ def sample(verdicts: Sequence[Verdict], max_characters: int) -> tuple[str, int]:
         verdicts: ends of all episodes.
         max_characters: fewer episodes are taken until the JSON is no longer than this.
     """
-    for limit in (8, 6, 4, 2, 1):
+    for limit in (8, 6, 4, 2, 1) if verdicts else ():
         embedded = _embed(pick(verdicts, limit))
         if len(embedded) <= max_characters:
             return embedded, limit

@@ -329,6 +329,39 @@ def test_quantization_names_its_extra(folders, monkeypatch):
     refused(r"pip install reflect-rl\[quantization\]", folders["gpt2"], config)
 
 
+@pytest.mark.parametrize("quantization", ["8bit", "4bit"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_quantized_model_learns_the_same_after_a_rollout(tmp_path, kind, quantization):
+    pytest.importorskip("bitsandbytes", reason="needs the extra 'quantization'")
+    # Width 64: bitsandbytes packs 4-bit weights in blocks of 64.
+    folder = save_tiny(kind, tmp_path / "base", hidden_size=64)
+    config = ModelConfig(device="cpu", quantization=quantization, lora=LoRAConfig(rank=4, dropout=0))
+    model = load_model(config, folder, trainable=True)
+    for module in model.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+
+    def gradients() -> dict[str, torch.Tensor]:
+        model.model.zero_grad()
+        model.model.train()
+        model.model(torch.tensor([model.encode(TEXT)]), use_cache=False).logits[0, -1].log_softmax(-1)[5].backward()
+        model.model.eval()
+        return {name: weight.grad for name, weight in model.model.named_parameters() if weight.grad is not None}
+
+    before, weights = gradients(), model.hash()
+    logits(model)
+    assert model.hash() == weights
+    after = gradients()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert all(after[name].any() for name in after if "lora_B" in name)
+    train_a_step(model)
+    model.save(tmp_path / "adapter")
+    again = load_model(config, tmp_path / "adapter", trainable=False)
+    assert torch.equal(logits(again), logits(model))
+    assert again.hash() == model.hash()
+
+
 def test_quantized_weights_need_an_adapter_to_train(folders):
     config = ModelConfig(device="cpu", quantization="4bit")
     refused(r"4bit weights cannot be trained. Set lora\.rank", folders["gpt2"], config, trainable=True)

@@ -1,0 +1,1 @@
+"""Tests of the reports, with a made-up run folder."""

@@ -1,0 +1,145 @@
+"""Pairing of methods on the same starts, and the sample of episodes for the page."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflect_rl.reports.episodes import Verdict, compare, pick, read_verdicts, sample
+from reflect_rl.reports.runs import read_run
+
+from .conftest import episode_row, write_lines
+
+
+def verdict(method: str, task: str, success: bool, **changes: Any) -> Verdict:
+    fields: dict[str, Any] = {
+        "recipe": "clean",
+        "demonstration_starts": 100,
+        "run_seed": 0,
+        "mode": "full",
+        "decoding": "sampled",
+        "episode_seed": 0,
+        "turns": 10,
+        "path": Path("unused"),
+        "offset": 0,
+    }
+    return Verdict(**(fields | changes), method=method, task=task, success=success)
+
+
+def test_only_shared_starts_are_compared() -> None:
+    verdicts = [verdict("reflect_rl", task, True) for task in "abcd"]
+    verdicts += [verdict("sft", task, task == "b") for task in "bcdx"]
+    (comparison,) = compare(verdicts, "full", horizon=30)
+    # b, c, d are shared: 3/3 against 1/3; two discordant pairs, p = 2 * 1/4.
+    assert comparison.result.pairs == 3
+    assert (comparison.reference_rate, comparison.method_rate) == (1.0, pytest.approx(1 / 3))
+    assert comparison.result.p_value == 0.5
+
+
+def test_a_win_after_the_horizon_is_a_loss() -> None:
+    verdicts = [verdict("reflect_rl", "a", True, turns=16), verdict("sft", "a", True, turns=15)]
+    (comparison,) = compare(verdicts, "full", horizon=15)
+    assert (comparison.reference_rate, comparison.method_rate) == (0.0, 1.0)
+
+
+def test_seeds_and_decodings_are_not_mixed_up() -> None:
+    verdicts = [
+        verdict("reflect_rl", "a", True, run_seed=0),
+        verdict("reflect_rl", "a", False, run_seed=1),
+        verdict("sft", "a", False, run_seed=0),
+        verdict("sft", "a", False, run_seed=1),
+        verdict("reflect_rl", "a", True, decoding="greedy"),
+        verdict("sft", "a", True, decoding="greedy"),
+    ]
+    sampled, greedy = compare(verdicts, "full", horizon=30)
+    assert (sampled.decoding, sampled.result.pairs, sampled.reference_rate) == ("sampled", 2, 0.5)
+    assert (greedy.decoding, greedy.result.pairs, greedy.result.difference) == ("greedy", 1, 0.0)
+
+
+def test_without_the_reference_there_is_nothing_to_compare() -> None:
+    assert compare([verdict("sft", "a", True), verdict("rlft", "a", True)], "full", horizon=30) == []
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "expected"), [(10, 10, (4, 4)), (10, 1, (7, 1)), (0, 10, (0, 8)), (2, 3, (2, 3))]
+)
+def test_the_sample_mixes_wins_and_losses(won: int, lost: int, expected: tuple[int, int]) -> None:
+    verdicts = [verdict("sft", f"{number:02}", number < won) for number in range(won + lost)]
+    picked = pick(verdicts, 8)
+    wins = sum(v.success for v in picked)
+    assert (wins, len(picked) - wins) == expected
+
+
+def test_the_sample_is_of_the_first_seed() -> None:
+    verdicts = [verdict("sft", "a", True, run_seed=3), verdict("sft", "b", True, run_seed=1)]
+    assert [v.task for v in pick(verdicts, 8)] == ["b"]
+
+
+def write_episodes(run_folder: Path, rows: list[dict[str, Any]], method: str = "reflect_rl") -> Path:
+    path = run_folder / "starts-100" / "seed-0" / "evaluation" / method / "episodes.jsonl"
+    write_lines(path, rows)
+    return path
+
+
+def test_unreadable_and_repeated_lines_are_left_out(bare_run: Path) -> None:
+    path = write_episodes(bare_run, [episode_row(), episode_row(success=False), {"mode": "full"}])
+    with path.open("a") as lines:
+        lines.write('{"task": {"key"')
+    verdicts, skipped = read_verdicts(read_run(bare_run))
+    assert [v.success for v in verdicts] == [True]
+    assert list(skipped.values()) == [2]
+
+
+def test_the_embedded_episode_holds_what_the_browser_shows(bare_run: Path) -> None:
+    write_episodes(bare_run, [episode_row(success=False, truncated=True)])
+    text, limit = sample(read_verdicts(read_run(bare_run))[0], 10**6)
+    embedded = json.loads(text)
+    (episode,) = embedded["episodes"]
+    state, reflection, actions, order, probabilities, choice, reward = episode["turns"][1]
+    assert limit == 8
+    assert embedded["methods"] == [["reflect_rl", "Reflect-RL"]]
+    assert embedded["texts"][state].endswith("Past actions: south")
+    assert embedded["texts"][reflection] == "Taxi at 1 2. Next I should north."
+    assert embedded["texts"][actions][choice] == "north"
+    assert order == [2, 0, 1, 3, 5, 4]
+    assert probabilities == [0.5, 0.2, 0.1, 0.1, 0.05, 0.05]
+    assert reward == -0.05
+    assert (episode["success"], episode["truncated"], episode["start"]) == (False, True, "full/137, seed 7")
+
+
+def test_texts_are_stored_once(bare_run: Path) -> None:
+    write_episodes(bare_run, [episode_row(seed=seed) for seed in range(4)])
+    embedded = json.loads(sample(read_verdicts(read_run(bare_run))[0], 10**6)[0])
+    assert len(embedded["episodes"]) == 4
+    assert len(embedded["texts"]) == 5  # two states, two reflections, one list of actions
+
+
+def test_players_without_distribution_or_reflection(bare_run: Path) -> None:
+    row = episode_row()
+    row["turns"][0]["decision"]["log_probs"] = None
+    row["turns"][0]["reflection"] = None
+    row["turns"][1]["decision"]["log_probs"] = [0.0, float("-inf"), None, float("nan"), -1e9, -1e9]
+    write_episodes(bare_run, [row])
+    first, second = json.loads(sample(read_verdicts(read_run(bare_run))[0], 10**6)[0])["episodes"][0]["turns"]
+    assert (first[1], first[4]) == (None, None)
+    assert second[4] == [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_no_text_can_close_the_script_element(bare_run: Path) -> None:
+    row = episode_row()
+    row["turns"][0]["reflection"] = "</script><script>alert(1)</script><!--"
+    write_episodes(bare_run, [row])
+    text, _ = sample(read_verdicts(read_run(bare_run))[0], 10**6)
+    assert "<" not in text
+    assert "</script><script>alert(1)</script><!--" in json.loads(text)["texts"]
+
+
+def test_fewer_episodes_when_the_page_would_be_too_large(bare_run: Path) -> None:
+    write_episodes(bare_run, [episode_row(seed=seed) for seed in range(8)])
+    verdicts, _ = read_verdicts(read_run(bare_run))
+    full, _ = sample(verdicts, 10**6)
+    text, limit = sample(verdicts, len(full) - 1)
+    assert limit == 6
+    assert len(json.loads(text)["episodes"]) == 6
+    assert sample(verdicts, 10)[1] == 0

@@ -1,0 +1,112 @@
+"""Figures are valid SVG, follow the page's theme, and say what they show."""
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reflect_rl.reports.figures import (
+    _on_common_grid,
+    figure_demonstration_budget,
+    figure_learning_curves,
+    figure_results,
+    figure_sft_losses,
+    save,
+)
+from reflect_rl.reports.runs import Curve
+from reflect_rl.reports.tables import grids, summarise
+
+from .conftest import result_row
+
+
+def curve(name: str = "reflect_rl", seed: int = 0, **keys: list[Any]) -> Curve:
+    rows = [dict(zip(keys, values, strict=True)) for values in zip(*keys.values(), strict=True)]
+    rows = [{key.replace("__", "/"): value for key, value in row.items()} for row in rows]
+    return Curve("clean", 100, seed, name, tuple(rows), 0)
+
+
+def learning(name: str = "reflect_rl", seed: int = 0, stage: str = "full") -> Curve:
+    return curve(
+        name,
+        seed,
+        turns=[100, 200, 300],
+        stage=["pickup", "pickup", stage],
+        rollout__success_rate=[0.1, 0.2, 0.4],
+        validation__full__success_rate=[None, 0.3, None],
+    )
+
+
+def texts(svg: str | None) -> str:
+    assert svg is not None
+    return " ".join(ElementTree.fromstring(svg).itertext())
+
+
+def test_learning_curves_have_a_panel_per_method_and_name_the_stages() -> None:
+    shown = texts(figure_learning_curves([learning("reflect_rl"), learning("rlft")]))
+    for text in ("Reflect-RL", "RLFT", "pickup", "full", "environment turns", "validation, full", "rollout"):
+        assert text in shown
+
+
+def test_one_stage_is_not_shaded() -> None:
+    assert "pickup" not in texts(figure_learning_curves([learning(stage="pickup")]))
+
+
+def test_names_from_files_cannot_break_the_figure() -> None:
+    shown = texts(figure_learning_curves([learning("<b>$x_$</b>", stage="$\\frac{")]))
+    assert "<b>$x_$</b>" in shown
+    assert "$\\frac{" in shown
+
+
+def test_nothing_to_draw_is_none() -> None:
+    assert figure_learning_curves([curve(turns=[1, 2], policy__kl=[0.1, 0.2])]) is None
+    assert figure_learning_curves([]) is None
+    assert figure_sft_losses([curve(step=[1, 2], learning_rate=[0.1, 0.2])]) is None
+
+
+def test_seeds_meet_on_the_turns_that_all_reached() -> None:
+    grid, values = _on_common_grid([[(0, 0.0), (100, 1.0)], [(50, 0.5), (150, 0.5)]])
+    np.testing.assert_allclose(grid, [50, 100])
+    np.testing.assert_allclose(values, [[0.5, 1.0], [0.5, 0.5]])
+
+
+def test_a_single_seed_keeps_its_own_points() -> None:
+    grid, values = _on_common_grid([[(0, 0.0), (10, 1.0), (100, 0.5)]])
+    np.testing.assert_allclose(grid, [0, 10, 100])
+    np.testing.assert_allclose(values, [[0.0, 1.0, 0.5]])
+
+
+def test_sft_losses_name_each_model() -> None:
+    shown = texts(figure_sft_losses([curve("reflector", step=[0, 1], loss=[2.0, 1.0])]))
+    assert "reflector" in shown
+
+
+def test_results_figure_names_methods_modes_and_the_paper() -> None:
+    (grid,) = grids(summarise([result_row(mode=mode) for mode in ("pickup", "full")]))
+    shown = texts(figure_results(grid))
+    for text in ("Reflect-RL", "pickup", "full", "sampled", "paper, horizon 15"):
+        assert text in shown
+
+
+def test_budget_figure_needs_two_budgets() -> None:
+    one = summarise([result_row(demonstration_starts=100)])
+    two = summarise([result_row(demonstration_starts=starts, horizon=h) for starts in (10, 100) for h in (15, 30)])
+    assert figure_demonstration_budget(one, "full") is None
+    assert figure_demonstration_budget(two, "pickup") is None
+    assert "full, horizon 30, sampled" in texts(figure_demonstration_budget(two, "full"))
+
+
+@pytest.mark.parametrize("forbidden", ["#010203", "<metadata", 'id="figure_1"', "<?xml"])
+def test_svg_can_stand_inside_a_page(forbidden: str) -> None:
+    svg = figure_learning_curves([learning()])
+    assert svg is not None
+    assert forbidden not in svg
+    assert "currentColor" in svg
+
+
+def test_figures_are_reproducible_and_can_be_saved(tmp_path: Path) -> None:
+    first, second = figure_learning_curves([learning()]), figure_learning_curves([learning()])
+    assert first == second
+    assert first is not None
+    assert save(first, tmp_path / "new" / "curves.svg").read_text() == first

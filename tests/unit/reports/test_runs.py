@@ -1,0 +1,83 @@
+"""Reading run folders: what must be there, and what may be missing or cut off."""
+
+from pathlib import Path
+
+import pytest
+
+from reflect_rl.core.errors import RunFolderError
+from reflect_rl.reports.runs import read_curves, read_run, read_runs
+
+from .conftest import result_row, write_json, write_lines
+
+
+def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"no run folder '.*nowhere'.*reflect-rl eval"):
+        read_run(tmp_path / "nowhere")
+
+
+def test_a_folder_without_results_is_told_to_evaluate(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"results.json is missing. Run `reflect-rl eval .*` first"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[{", "cannot read"),
+        ("{}", "no list of results"),
+        ("[]", "no list of results"),
+        ("[3]", "row 0 lacks benchmark"),
+    ],
+)
+def test_corrupt_results_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(RunFolderError, match=message):
+        read_run(tmp_path)
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    row = result_row()
+    del row["decoding"]
+    write_json(tmp_path / "results.json", [result_row(), row])
+    with pytest.raises(RunFolderError, match="row 1 lacks decoding"):
+        read_run(tmp_path)
+
+
+def test_results_alone_are_a_run(bare_run: Path) -> None:
+    run = read_run(bare_run)
+    assert (run.card, run.config, run.units, run.recipe) == ({}, {}, [], "clean")
+
+
+def test_a_folder_named_twice_is_read_once(bare_run: Path) -> None:
+    assert len(read_runs([bare_run, bare_run / ".." / bare_run.name])) == 1
+
+
+def test_no_folder_is_an_error() -> None:
+    with pytest.raises(RunFolderError, match="no run folder given"):
+        read_runs([])
+
+
+def test_units_are_sorted_by_number_and_strangers_ignored(bare_run: Path) -> None:
+    for name in ("starts-100/seed-0", "starts-20/seed-10", "starts-20/seed-2", "starts-x/seed-0", "starts-5/seed-old"):
+        (bare_run / name).mkdir(parents=True)
+    assert [(unit.demonstration_starts, unit.seed) for unit in read_run(bare_run).units] == [
+        (20, 2),
+        (20, 10),
+        (100, 0),
+    ]
+
+
+def test_a_half_written_last_line_is_left_out_and_counted(bare_run: Path) -> None:
+    path = bare_run / "starts-100" / "seed-0" / "rlft" / "reflect_rl" / "metrics.jsonl"
+    write_lines(path, [{"turns": 10, "rollout/success_rate": 0.5}, {"turns": 20, "rollout/success_rate": None}])
+    with path.open("a") as lines:
+        lines.write('{"turns": 30, "roll')
+    (curve,) = read_curves(read_run(bare_run), "rlft")
+    assert curve.skipped_lines == 1
+    assert (curve.name, curve.demonstration_starts, curve.seed) == ("reflect_rl", 100, 0)
+    assert curve.series("turns", "rollout/success_rate") == [(10.0, 0.5)]
+
+
+def test_an_empty_metrics_file_is_no_curve(bare_run: Path) -> None:
+    write_lines(bare_run / "starts-100" / "seed-0" / "sft" / "reflector" / "metrics.jsonl", [])
+    assert read_curves(read_run(bare_run), "sft") == []
