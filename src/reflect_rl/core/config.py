@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from reflect_rl.core import catalog
-from reflect_rl.core.errors import ConfigError, suggestion
+from reflect_rl.core.errors import ConfigError, UserError, suggestion
 
 __all__ = ["AlgorithmConfig", "CurriculumConfig", "EnvironmentConfig", "Frozen", "narrow", "parse", "read_toml"]
 
@@ -83,12 +83,24 @@ def narrow(model: type[Model], values: Mapping[str, Any], prefix: str = "") -> t
             name = part.get("name", kind.model_fields["name"].default)
             if not isinstance(name, str):
                 raise ConfigError(f"{prefix}{key}.name: expected a text, got {name!r}.")
-            chosen = catalog.find(FOLDERS[kind], name).Config
+            chosen = _config_of(FOLDERS[kind], name, f"{prefix}{key}.name")
         else:
             chosen = narrow(kind, part, f"{prefix}{key}.")
         if chosen is not kind:
             fields[key] = (chosen, Field(default_factory=chosen, description=field.description))
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields) if fields else model
+
+
+def _config_of(folder: str, name: str, key: str) -> type[Frozen]:
+    try:
+        config: Any = getattr(catalog.find(folder, name), "Config", None)
+    except UserError:
+        raise
+    except Exception as error:  # a module of the user's own may fail in any way
+        raise ConfigError(f"{key}: importing {name!r} failed: {type(error).__name__}: {error}.") from error
+    if not (isinstance(config, type) and issubclass(config, Frozen)):
+        raise ConfigError(f"{key}: the module {name!r} has no class Config(Frozen). See reflect_rl/{folder} for what it must hold.")
+    return config
 
 
 def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
@@ -107,16 +119,28 @@ def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
 
 def explain(model: type[Frozen], error: ValidationError) -> str:
     """One line per mistake, each naming the key, the value and the remedy."""
-    lines = []
-    for item in error.errors():
-        path = [str(part) for part in item["loc"]]
-        key = ".".join(path)
-        if item["type"] == "extra_forbidden":
-            owner = _part(model, path[:-1])
-            lines.append(f"unknown key {key!r} (value {item['input']!r}). {suggestion(path[-1], owner.model_fields)}")
-        else:
-            lines.append(f"{key}: {item['msg']}, got {item['input']!r}." if key else f"{item['msg']}.")
-    return "\n".join(lines)
+    return "\n".join(dict.fromkeys(_line(model, dict(item)) for item in error.errors() if not _echo(dict(item), error)))
+
+
+def _line(model: type[Frozen], item: dict[str, Any]) -> str:
+    path = [str(part) for part in item["loc"]]
+    key, value = ".".join(path), item["input"]
+    if item["type"] == "extra_forbidden":
+        return f"unknown key {key!r} (value {value!r}). {suggestion(path[-1], _part(model, path[:-1]).model_fields)}"
+    if item["type"] == "value_error":  # a rule about several keys; its message names them
+        return f"{key}: {item['ctx']['error']}." if key else f"{item['ctx']['error']}."
+    if item["type"] == "literal_error" and isinstance(value, str):
+        owner = f"{key}: {value!r} is not known."
+        return f"{owner} {suggestion(value, re.findall(chr(39) + '([^' + chr(39) + ']+)', item['ctx']['expected']))}"
+    return f"{key}: {item['msg']}, got {value!r}."
+
+
+def _echo(item: dict[str, Any], error: ValidationError) -> bool:
+    """Whether a sequence is only too short because its wrong entries were left out."""
+    place = item["loc"]
+    return item["type"] == "too_short" and any(
+        len(other["loc"]) > len(place) and other["loc"][: len(place)] == place for other in error.errors()
+    )
 
 
 def _part(model: type[Frozen], path: list[str]) -> type[Frozen]:
@@ -135,7 +159,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigError: the file is missing, unreadable, or no TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(f"no configuration file {str(path)!r}. Examples are under configs/.") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -14,7 +14,7 @@ and the same three with the suffix `_positive`, from unperturbed episodes only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,6 +32,8 @@ from reflect_rl.prompts.render import policy_prompt, reflection_prompt
 from reflect_rl.rollout.play import Request, play
 
 __all__ = ["DATASETS", "DataConfig", "Row", "demonstrations", "held_out_states", "rows"]
+
+Kind = Literal["positive", "negative"]
 
 DATASETS = tuple(
     name + suffix for suffix in ("", "_positive") for name in ("reflector", "policy_plain", "policy_reflect")
@@ -52,6 +54,9 @@ class DataConfig(Frozen):
     """Probability of a perturbed step in a negative episode."""
     perturbed_episodes_per_start: int = Field(4, ge=1)
     """Perturbed episodes of each start and mode."""
+    restarts_per_start: int = Field(4, ge=0)
+    """Further episodes of each start and mode that begin in a state its demonstrations met, as if nothing had come before:
+    first turns are rare otherwise, and a model learns them by heart."""
     exclude_held_out_states: bool = True
     """Leave out every row whose state is the start of a validation or test task."""
 
@@ -65,8 +70,7 @@ def demonstration_tasks(config: DataConfig, environment: EnvironmentConfig, budg
         ConfigError: more starts are asked for than there are.
     """
     module = catalog.find("environments", environment.name)
-    modes = config.modes or module.MODES[-1:]
-    pools = {mode: module.tasks(environment, mode, "train") for mode in modes}
+    pools = {mode: module.tasks(environment, mode, "train") for mode in _modes(config, environment)}
     count = min(map(len, pools.values()))
     if budget > count:
         raise ConfigError(
@@ -78,20 +82,54 @@ def demonstration_tasks(config: DataConfig, environment: EnvironmentConfig, budg
 
 def demonstrations(
     config: DataConfig, environment: EnvironmentConfig, budget: int, seed: int
-) -> dict[Literal["positive", "negative"], list[Episode]]:
-    """Annotated episodes: `positive` unperturbed, one per task; `negative` perturbed, several per task."""
+) -> dict[Kind, list[Episode]]:
+    """Annotated episodes: `positive` unperturbed, one per task; `negative` perturbed, several per task; and their restarts.
+
+    Each kind restarts in states that its own episodes met, never in the start of a held-out task.
+    """
     tasks = demonstration_tasks(config, environment, budget, seed)
-    positive = [Request(task, seed_for(seed, "positive", task.key)) for task in tasks]
-    negative = [
-        Request(task, seed_for(seed, "negative", task.key, copy))
-        for task in tasks
-        for copy in range(config.perturbed_episodes_per_start)
+    avoided = held_out_states(environment, _modes(config, environment)) if config.exclude_held_out_states else frozenset()
+    out: dict[Kind, list[Episode]] = {}
+    for kind, copies in COPIES.items():
+        annotator = Annotator(0.0 if kind == "positive" else config.perturbation, config.recipe)
+        requests = [
+            Request(task, seed_for(seed, kind, task.key, copy)) for task in tasks for copy in range(copies(config))
+        ]
+        episodes = play(environment, requests, OracleReflector(), annotator)
+        again = _restarts(config, environment, episodes, avoided, stream(seed, kind, "restarts"))
+        out[kind] = episodes + play(environment, again, OracleReflector(), annotator)
+    return out
+
+
+COPIES: dict[Kind, Callable[[DataConfig], int]] = {
+    "positive": lambda config: 1,
+    "negative": lambda config: config.perturbed_episodes_per_start,
+}
+"""Episodes of each task."""
+
+
+def _restarts(
+    config: DataConfig,
+    environment: EnvironmentConfig,
+    episodes: Sequence[Episode],
+    avoided: frozenset[str],
+    rng: np.random.Generator,
+) -> list[Request]:
+    module = catalog.find("environments", environment.name)
+    met: dict[str, tuple[str, list[str]]] = {}
+    for episode in episodes:
+        states = (turn.observation.state for turn in episode.turns[1:])
+        met.setdefault(episode.task.key, (episode.task.mode, []))[1].extend(state for state in states if state not in avoided)
+    return [
+        Request(module.task_at(mode, str(state)), int(rng.integers(2**62)))
+        for mode, states in met.values()
+        if states
+        for state in rng.choice(states, config.restarts_per_start)
     ]
-    reflector = OracleReflector()
-    return {
-        "positive": play(environment, positive, reflector, Annotator(0.0, config.recipe)),
-        "negative": play(environment, negative, reflector, Annotator(config.perturbation, config.recipe)),
-    }
+
+
+def _modes(config: DataConfig, environment: EnvironmentConfig) -> tuple[str, ...]:
+    return config.modes or catalog.find("environments", environment.name).MODES[-1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +141,7 @@ class Row:
     task: str
     turn: int
     state: str
-    kind: Literal["positive", "negative"]
+    kind: Kind
     """`negative`: the step before was a perturbation, and this row notices or repairs it."""
 
 
@@ -140,7 +178,7 @@ def rows(dataset: str, episodes: Iterable[Episode], labels: Sequence[str], exclu
 def _row(part: str, episode: Episode, index: int, labels: Sequence[str]) -> Row:
     turn = episode.turns[index]
     repairs = index > 0 and _perturbed(episode.turns[index - 1])
-    kind: Literal["positive", "negative"] = "negative" if repairs else "positive"
+    kind: Kind = "negative" if repairs else "positive"
     view = View(turn.observation, turn.order, turn.reflection if part != "policy_plain" else None)
     if part == "reflector":
         prompt, completion = reflection_prompt(view), turn.reflection or ""

@@ -6,6 +6,7 @@ A file of this folder must hold:
 - `NAME`, `VERSION`: together they name the rules in every result; a change of text, rules or rewards raises VERSION;
 - `MODES`: the variants of the game, easiest first;
 - `tasks(config, mode, split) -> tuple[Task, ...]`: the tasks of a split (train, validation, test), in fixed order;
+- `task_at(mode, state) -> Task`: the training task that begins in a state (`Observation.state`) met while playing;
 - `Environment(TextEnvironment)`: the game, constructed as `Environment(config)`.
 """
 

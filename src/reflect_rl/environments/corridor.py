@@ -19,7 +19,7 @@ from reflect_rl.core.seeding import stream
 from reflect_rl.core.types import Observation, Oracle, Task
 from reflect_rl.environments._base import SPLITS, TextEnvironment, require_known
 
-__all__ = ["ACTIONS", "MODES", "NAME", "VERSION", "Config", "Environment", "reflection_text", "tasks"]
+__all__ = ["ACTIONS", "MODES", "NAME", "VERSION", "Config", "Environment", "reflection_text", "task_at", "tasks"]
 
 NAME = "corridor"
 VERSION = 1
@@ -92,6 +92,12 @@ def reflection_text(position: int, goal: int, last_action: str | None, last_was_
         feedback = f"The last action {last_action} was {'good' if last_was_good else 'a mistake'}."
     direction = "left" if goal < position else "right"
     return f"{feedback} The goal is to the {direction}. Next: {direction}."
+
+
+def task_at(mode: str, state: str) -> Task:
+    """The training task that begins in a state met while playing, with no action before it."""
+    cells, goal, start = map(int, state.split("-"))
+    return _task(mode, "train", cells, goal, start)
 
 
 class Environment(TextEnvironment):

@@ -29,6 +29,7 @@ __all__ = [
     "ACTIONS",
     "MODES",
     "NAME",
+    "OPEN_STATES",
     "START_STATES",
     "VERSION",
     "Config",
@@ -38,6 +39,7 @@ __all__ = [
     "encode",
     "map_text",
     "reflection_text",
+    "task_at",
     "tasks",
     "transition_table",
     "turns_to_goal",
@@ -122,6 +124,9 @@ def decode(state: int) -> tuple[int, int, int, int]:
 
 START_STATES = tuple(state for state in range(500) if decode(state)[2] not in (ON_BOARD, decode(state)[3]))
 """The 300 states in which the passenger waits at a stand that is not the destination."""
+
+OPEN_STATES = frozenset(state for state in range(500) if decode(state)[2] != decode(state)[3])
+"""The 400 states of games that go on: the passenger is not at the destination."""
 
 
 def _moved(row: int, column: int, move: int) -> tuple[int, int]:
@@ -295,6 +300,16 @@ def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
     return _split(mode, config.split_seed, config.validation_starts, config.test_starts)[split]
 
 
+def task_at(mode: str, state: str) -> Task:
+    """The training task that begins in a state met while playing, with no action before it.
+
+    Raises:
+        UnknownNameError: no such mode.
+    """
+    require_known("mode of dangerous_taxi", mode, MODES)
+    return Task(f"{mode}@{state}", mode, "train", {"state": int(state)})
+
+
 class Environment(TextEnvironment):
     """The game. Its reward depends on one thing the text does not show: whether the milestone was already paid."""
 
@@ -317,17 +332,18 @@ class Environment(TextEnvironment):
 
         Raises:
             UnknownNameError: the task's mode is not one of this game.
-            UserError: the task's state is no start state.
+            UserError: the game is over in the task's state.
         """
         require_known("mode of dangerous_taxi", task.mode, MODES)
         state = task.data.get("state")
-        if state not in START_STATES:
-            raise UserError(f"task {task.key!r}: {state!r} is no start state. Take tasks from tasks().")
+        if state not in OPEN_STATES:
+            raise UserError(f"task {task.key!r}: {state!r} is no start state. Take tasks from tasks() or task_at().")
         _, _, passenger, destination = decode(state)
-        self._mode = task.mode
-        self._state = encode(*STANDS[passenger], ON_BOARD, destination) if task.mode == "dropoff" else state
+        if task.mode == "dropoff" and passenger != ON_BOARD:
+            state = encode(*STANDS[passenger], ON_BOARD, destination)
+        self._mode, self._state = task.mode, state
         self._last_action, self._last_was_good = None, False
-        self._milestone_open = task.mode != "dropoff"
+        self._milestone_open = decode(state)[2] != ON_BOARD
         return _observation(self._state, None)
 
     def advance(self, index: int) -> tuple[Observation, float, bool]:

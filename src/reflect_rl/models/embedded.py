@@ -108,6 +108,7 @@ def _shape(config: EmbeddedConfig, rows: int, ends: dict[str, Any]) -> Pretraine
             n_embd=config.hidden_size,
             n_layer=config.layers,
             n_head=config.heads,
+            activation_function="relu",
             resid_pdrop=0.0,
             embd_pdrop=0.0,
             attn_pdrop=0.0,

@@ -41,8 +41,8 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 class EmbeddedConfig(Frozen):
     """The embedded model: its shape. It is trained from scratch, weights and tokenizer."""
 
-    architecture: Literal["llama", "gpt2"] = "llama"
-    """Layers of the model: `llama` (rotary positions, no biases) or `gpt2` (learned positions)."""
+    architecture: Literal["llama", "gpt2"] = "gpt2"
+    """Layers of the model: `gpt2` (learned positions, ReLU: faster, and reads maps sooner) or `llama` (rotary positions)."""
     hidden_size: int = Field(64, ge=8, le=1024)
     """Width of the hidden states; a multiple of 2 x heads."""
     layers: int = Field(3, ge=1, le=24)

@@ -23,7 +23,7 @@ from torch import Tensor
 from reflect_rl.core.errors import ModelError
 from reflect_rl.models.load import LanguageModel
 
-__all__ = ["Rule", "Scores", "check_scoring", "hidden_states", "micro_batches", "score"]
+__all__ = ["Rule", "Scores", "check_scoring", "completion_losses", "hidden_states", "micro_batches", "score"]
 
 Rule = Literal["choice_token", "sum", "token_mean"]
 Ids = Sequence[int]
@@ -101,7 +101,7 @@ def score(
         max_tokens: upper bound on the padded tokens of one forward pass.
 
     Raises:
-        ModelError: a prompt is too long, or an action has several tokens under `choice_token`.
+        ModelError: a prompt is too long or empty, or an action has no token, or several under `choice_token`.
         ValueError: unknown rule, or a state without actions.
     """
     if rule not in get_args(Rule):
@@ -137,6 +137,10 @@ def _score_labels(model: LanguageModel, keys: list[Key], rule: Rule, max_tokens:
 
 
 def _score_texts(model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int) -> tuple[Tensor, Tensor]:
+    if not all(prompt for prompt, _ in keys):
+        raise ModelError("an empty prompt cannot be scored: the tokenizer gave no tokens for it.")
+    if not all(action for _, actions in keys for action in actions):
+        raise ModelError(f"under the rule {rule!r} every action needs a text of at least one token.")
     places = [(row, column) for row, (_, actions) in enumerate(keys) for column in range(len(actions))]
     sequences = [keys[row][0] + keys[row][1][column] for row, column in places]
     raw = torch.zeros(len(keys), max(len(actions) for _, actions in keys), device=model.device)
@@ -182,6 +186,23 @@ def _project(model: LanguageModel, hidden: Tensor, rows: Tensor | None = None) -
     logits = torch.nn.functional.linear(hidden, weight, bias if bias is None or rows is None else bias[rows])
     cap = getattr(model.model.config, "final_logit_softcapping", None)
     return logits if cap is None else torch.tanh(logits / cap) * cap
+
+
+def completion_losses(model: LanguageModel, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> Tensor:
+    """-log p of every labelled token, (M,): the supervised loss, projecting only the positions that are trained on.
+
+    Args:
+        model: the model.
+        input_ids: (N, T) right-padded.
+        attention_mask: (N, T) 1 = a token, 0 = padding.
+        labels: (N, T) the token at each position that is a target, else -100; M of them are targets.
+    """
+    hidden = _backbone(model)(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
+    targets = labels[:, 1:]
+    chosen = targets != -100
+    return torch.nn.functional.cross_entropy(
+        _project(model, hidden[:, :-1][chosen]).float(), targets[chosen], reduction="none"
+    )
 
 
 def check_scoring(model: LanguageModel) -> None:

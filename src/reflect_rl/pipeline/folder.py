@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -20,10 +21,11 @@ from reflect_rl.core.store import read_json, write_json
 from reflect_rl.core.types import View
 from reflect_rl.data.generate import DATASETS
 from reflect_rl.environments._base import SPLITS
+from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
 
-__all__ = ["Unit", "fingerprint", "open_run", "units"]
+__all__ = ["Unit", "close_run", "fingerprint", "open_run", "read_card", "units"]
 
 PACKAGES = ("reflect-rl", "torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
 FREE_KEYS = ("output_dir", "workers")
@@ -81,48 +83,82 @@ def open_run(config: RunConfig, command: str) -> None:
     """Make the run folder, or check that the one at hand is of the same configuration.
 
     Raises:
+        ConfigError: the configuration asks for something that does not exist.
         RunFolderError: the folder belongs to another configuration, or cannot be written.
     """
+    check(config)
     folder, resolved = config.output_dir, json.loads(config.model_dump_json())
+    _refuse_other_run(folder, resolved)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / "config.json").exists():
+            write_json(folder / "config.json", resolved)
+        if not (folder / "run.json").exists():
+            write_json(folder / "run.json", _card(config, command, resolved))
     except OSError as error:
-        raise RunFolderError(f"cannot make the run folder {folder}: {error.strerror}. Choose another --output-dir.") from None
-    card = folder / "run.json"
-    if (folder / "config.json").exists() and card.exists():
-        before = read_json(folder / "config.json", "Delete the run folder or choose another --output-dir.")
-        changed = sorted(_differences(before, resolved))
-        if changed:
-            raise RunFolderError(
-                f"{folder} holds a run with other settings ({', '.join(changed[:5])}). "
-                "Choose another --output-dir, or delete the folder."
-            )
-        return
-    write_json(folder / "config.json", resolved)
-    write_json(card, _card(config, command, resolved))
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise RunFolderError(
+            f"cannot write the run folder {folder}: {error.strerror or error}. Choose another --output-dir."
+        ) from None
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """The run's `run.json`.
+
+    Raises:
+        RunFolderError: it is missing or corrupt.
+    """
+    path, remedy = folder / "run.json", "Delete the file; the same command writes it again."
+    card = read_json(path, remedy)
+    if not isinstance(card, dict):
+        raise RunFolderError(f"{path} holds no JSON object. {remedy}")
+    return card
 
 
 def close_run(folder: Path) -> None:
     """Note when the run was finished."""
-    card = read_json(folder / "run.json", "Run `reflect-rl run` again.")
-    write_json(folder / "run.json", card | {"finished": _now()})
+    if (folder / "run.json").exists():
+        write_json(folder / "run.json", read_card(folder) | {"finished": _now()})
+
+
+def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
+    """A folder may be missing, empty, or of a run with these settings; what the settings are is known from two files."""
+    other = "Choose another --output-dir, or delete the folder."
+    if (folder / "config.json").exists():
+        before = read_json(folder / "config.json", "Delete the file; the same command writes it again.")
+        changed = sorted(_differences(before, resolved))
+        if changed:
+            raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(changed[:5])}. {other}")
+        if (folder / "run.json").exists():
+            read_card(folder)
+    elif (folder / "run.json").exists():
+        if read_card(folder).get("config_hash") != _config_hash(resolved):
+            raise RunFolderError(f"{folder} holds a run with other settings (by the hash in its run.json). {other}")
+    elif any(folder.glob("starts-*")):
+        raise RunFolderError(f"{folder} holds a run of unknown settings: config.json and run.json are missing. {other}")
 
 
 def _differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
+    """For example `rlft.slots is 64 there and 32 here`."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before.keys() | after.keys():
             if path or key not in FREE_KEYS:
                 yield from _differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
     elif before != after:
-        yield path
+        yield f"{path or 'the configuration'} is {before!r} there and {after!r} here"
+
+
+def _config_hash(resolved: dict[str, Any]) -> str:
+    settings = {key: value for key, value in resolved.items() if key not in FREE_KEYS}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> dict[str, Any]:
-    settings = {key: value for key, value in resolved.items() if key not in FREE_KEYS}
     return {
         "benchmark": config.environment.name,
         "command": command,
-        "config_hash": hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16],
+        "config_hash": _config_hash(resolved),
         "fingerprint": fingerprint(config),
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         "git_commit": _git_commit(),
@@ -165,21 +201,26 @@ def _version(package: str) -> str | None:
 
 
 def _git_commit() -> str | None:
-    """Commit of the checkout this package runs from, `+` when files differ from it; None outside a checkout."""
-    place = Path(__file__).parent
-    command = ["git", "-C", str(place), "-c", "core.fsmonitor=false"]
+    """Commit of the checkout that this package is a part of, `+` when files differ from it; None elsewhere.
+
+    A package installed inside somebody's checkout, for example in its virtual environment, is no part of it.
+    """
+    package = Path(__file__).parents[1]
+    tracked = _git(package, "ls-files", "--error-unmatch", __file__)
+    head = _git(package, "rev-parse", "HEAD")
+    changes = _git(package, "status", "--porcelain", "--untracked-files=no", ".")
+    if not tracked or not head or changes is None:
+        return None
+    return head + ("+" if changes else "")
+
+
+def _git(place: Path, *words: str) -> str | None:
+    """What git says about a folder; None where there is no git, no checkout, or an error."""
+    command = ["git", "-C", str(place), "-c", "core.fsmonitor=false", *words]
     try:
-        head = subprocess.run([*command, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
-        dirty = subprocess.run(
-            [*command, "status", "--porcelain", "--untracked-files=no", "."],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
 
 
 def _now() -> str:

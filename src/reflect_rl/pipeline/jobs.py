@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -31,7 +32,7 @@ from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import train_sft
 
-__all__ = ["KINDS", "Job", "Kind", "execute", "load_players", "plan"]
+__all__ = ["KINDS", "Job", "Kind", "execute", "load_players", "missing_needs", "plan", "unmet"]
 
 Kind = Literal["data", "sft", "rlft", "eval"]
 KINDS: tuple[Kind, ...] = ("data", "sft", "rlft", "eval")
@@ -86,19 +87,32 @@ def plan(config: RunConfig) -> Iterator[Job]:
             yield Job(unit, "eval", name, needs if method.model else ())
 
 
+def missing_needs(job: Job) -> list[Path]:
+    """Folders that must be done before the job and are not."""
+    return [folder for folder in job.needs if not (folder / "done").exists()]
+
+
+def unmet(job: Job, folder: Path) -> RunFolderError:
+    """What to say about a job that cannot begin without `folder`."""
+    return RunFolderError(f"{job.title} needs {folder}, which is not finished. Run `reflect-rl {_verb(folder)}` first.")
+
+
+def _verb(folder: Path) -> str:
+    """The command that does the job of this folder (no job needs an evaluation)."""
+    return "data" if folder.name == "data" else folder.parent.name
+
+
 def execute(job: Job, config: RunConfig, progress: Progress) -> None:
     """Do a job and leave its mark.
 
     Raises:
         RunFolderError: something it needs is missing.
     """
-    for folder in job.needs:
-        if not (folder / "done").exists():
-            stage = folder.parent.name if folder.name != "data" else "data"
-            verb = {"evaluation": "eval"}.get(stage, stage)
-            raise RunFolderError(f"{job.title} needs {folder}, which is not finished. Run `reflect-rl {verb}` first.")
+    for folder in missing_needs(job):
+        raise unmet(job, folder)
     {"data": _data, "sft": _sft, "rlft": _rlft, "eval": _eval}[job.kind](job, config, progress)
     (job.folder / "done").touch()
+    (job.folder / "error.txt").unlink(missing_ok=True)
     gc.collect()
 
 
@@ -163,11 +177,12 @@ def _base(config: RunConfig, unit: Unit) -> Path | None:
 
 def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
     part = job.name.removesuffix("_positive")
-    examples = read_jsonl(job.unit.dataset(job.name), "Run `reflect-rl data` again.")
-    model = load_model(config.model, _base(config, job.unit), trainable=True)
+    examples = _examples(job.unit, job.name)
+    model = _load(config, _base(config, job.unit), job.unit.folder / "data", trainable=True)
+    _drop_half_checkpoints(job.folder)
     train_sft(
         model,
-        [(row["prompt"], row["completion"]) for row in examples],
+        examples,
         getattr(config.sft, part),
         job.folder,
         seed_for(_root(job), "sft", job.name),
@@ -179,6 +194,54 @@ def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
         shutil.rmtree(checkpoint)
 
 
+def _examples(unit: Unit, dataset: str) -> list[tuple[str, str]]:
+    path = unit.dataset(dataset)
+    remedy = f"Delete {unit.folder / 'data' / 'done'} and run `reflect-rl data` again."
+    table = read_jsonl(path, remedy)
+    try:
+        examples = [(str(row["prompt"]), str(row["completion"])) for row in table]
+    except (KeyError, TypeError):
+        raise RunFolderError(f"{path} holds a row without prompt or completion. {remedy}") from None
+    if not examples:
+        raise RunFolderError(
+            f"{path} has no rows to train on. Raise data.demonstration_starts, or set data.exclude_held_out_states = false, "
+            "in another --output-dir."
+        )
+    return examples
+
+
+def _drop_half_checkpoints(folder: Path) -> None:
+    """The trainer writes the state last and not atomically: a checkpoint without it is the work of an interrupted writer."""
+    for checkpoint in folder.glob("checkpoint-*"):
+        try:
+            json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            shutil.rmtree(checkpoint)
+
+
+def _load(config: RunConfig, folder: Path | None, made_by: Path, *, trainable: bool) -> LanguageModel:
+    """A model of the run (None: the configured one).
+
+    Args:
+        config: the run.
+        folder: the model.
+        made_by: folder of the job that made it.
+        trainable: whether its weights get gradients.
+
+    Raises:
+        ModelError: the configured model cannot be used.
+        RunFolderError: a model that the run made is missing or corrupt; the message says how to make it again.
+    """
+    try:
+        return load_model(config.model, folder, trainable=trainable)
+    except ModelError as error:
+        if folder is None or not any(str(name) in str(error) for name in (folder, folder.resolve())):
+            raise
+        raise RunFolderError(
+            f"{error} This run made it: delete {made_by / 'done'} and run `reflect-rl {_verb(made_by)}` again."
+        ) from None
+
+
 def _labels(config: RunConfig, model: LanguageModel) -> Labels:
     module = catalog.find("environments", config.environment.name)
     return find_labels(model, int(module.Environment(config.environment).action_space.n))
@@ -188,7 +251,7 @@ def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
     dataset = METHODS[method].reflector
     if dataset is None:
         return NoReflector()
-    model = load_model(config.model, unit.model(dataset), trainable=False)
+    model = _load(config, unit.model(dataset), unit.sft(dataset), trainable=False)
     return FrozenReflector(model, config.reflector.max_new_tokens, config.reflector.memo_size)
 
 
@@ -198,10 +261,16 @@ def _policy_folder(config: RunConfig, unit: Unit, method: MethodName) -> Path | 
     return _base(config, unit) if dataset is None else unit.model(dataset)
 
 
+def _policy_job(unit: Unit, method: MethodName) -> Path:
+    """Folder of the job that makes the policy before online training."""
+    dataset = METHODS[method].policy
+    return unit.folder / "data" if dataset is None else unit.sft(dataset)
+
+
 def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
     method: Any = job.name
-    folder = _policy_folder(config, job.unit, method)
-    model = load_model(config.model, folder, trainable=True)
+    folder, made_by = _policy_folder(config, job.unit, method), _policy_job(job.unit, method)
+    model = _load(config, folder, made_by, trainable=True)
     check_scoring(model)
     needs_reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0
     module = catalog.find("environments", config.environment.name)
@@ -213,7 +282,7 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
         config.rlft,
         job.folder,
         seed_for(_root(job), "rlft", job.name),
-        reference=load_model(config.model, folder, trainable=False) if needs_reference else None,
+        reference=_load(config, folder, made_by, trainable=False) if needs_reference else None,
         rule=config.prompt.scoring,
         shuffle_labels=config.prompt.shuffle_labels,
         excluded=held_out_states(config.environment, module.MODES)
@@ -242,11 +311,12 @@ def load_players(
         return NoReflector(), RandomPolicy()
     if method == "oracle":
         return NoReflector(), OraclePolicy()
-    folder = unit.rlft(method) / "model" if METHODS[method].online else _policy_folder(config, unit, method)
-    if folder is not None and not folder.exists():
-        verb = "rlft" if METHODS[method].online else "sft"
-        raise RunFolderError(f"no model of the method {method!r} in {folder}. Run `reflect-rl {verb}` first.")
-    model = load_model(config.model, folder, trainable=False)
+    online = METHODS[method].online
+    folder = unit.rlft(method) / "model" if online else _policy_folder(config, unit, method)
+    made_by = unit.rlft(method) if online else _policy_job(unit, method)
+    if folder is not None and not (folder.exists() or (made_by / "done").exists()):
+        raise RunFolderError(f"no model of the method {method!r} in {folder}. Run `reflect-rl {_verb(made_by)}` first.")
+    model = _load(config, folder, made_by, trainable=False)
     policy = LanguageModelPolicy(model, _labels(config, model), decoding, config.prompt.scoring, name=method)
     return _reflector(config, unit, method), policy
 

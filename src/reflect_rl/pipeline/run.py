@@ -7,19 +7,20 @@ most the work since each job's last checkpoint.
 from __future__ import annotations
 
 import multiprocessing
-import os
-import queue
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Protocol
 
 from reflect_rl.core.config import parse
+from reflect_rl.core.errors import ReflectRLError, RunFolderError
 from reflect_rl.core.store import read_json, write_json
 from reflect_rl.pipeline.config import RunConfig
-from reflect_rl.pipeline.folder import close_run
-from reflect_rl.pipeline.jobs import Job, Kind, execute, plan
+from reflect_rl.pipeline.folder import close_run, read_card
+from reflect_rl.pipeline.jobs import Job, Kind, execute, missing_needs, plan, unmet
+from reflect_rl.pipeline.workers import explained, hold_interrupts, prepare, stop
 
 __all__ = ["Display", "gather", "run_jobs"]
 
@@ -44,26 +45,28 @@ def run_jobs(config: RunConfig, kinds: Sequence[Kind], display: Display) -> None
     """Do all unfinished jobs of these kinds.
 
     Raises:
-        RunFolderError: a job needs something that no job of these kinds makes.
-        ReflectRLError: a job failed; the others that were running are finished first.
+        RunFolderError: a job needs something that no job of these kinds makes; nothing was started.
+        ReflectRLError: a job failed. The others that were at work are stopped; they go on from their last checkpoints.
     """
     waiting = [job for job in plan(config) if job.kind in kinds and not job.done]
+    own = {job.folder for job in waiting}
+    for job in waiting:
+        for folder in missing_needs(job):
+            if folder not in own:
+                raise unmet(job, folder)
     if not waiting:
         return
     context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager:
-        messages = manager.Queue()
-        pool = ProcessPoolExecutor(
-            min(config.workers, len(waiting)), mp_context=context, initializer=_prepare, initargs=(config.threads,)
-        )
-        try:
-            _work(pool, config, waiting, messages, display)
-        except BaseException:
-            for process in list((getattr(pool, "_processes", None) or {}).values()):
-                process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-        pool.shutdown()
+    messages = context.SimpleQueue()
+    pool = ProcessPoolExecutor(
+        min(config.workers, len(waiting)), mp_context=context, initializer=_begin, initargs=(config.threads, messages)
+    )
+    try:
+        _work(pool, config, waiting, messages, display)
+    except BaseException:
+        stop(pool)
+        raise
+    pool.shutdown()
 
 
 def _work(pool: ProcessPoolExecutor, config: RunConfig, waiting: list[Job], messages: Any, display: Display) -> None:
@@ -71,56 +74,61 @@ def _work(pool: ProcessPoolExecutor, config: RunConfig, waiting: list[Job], mess
     values = config.model_dump(mode="json")
     own = {job.folder for job in waiting}
     while waiting or running:
-        # A free worker takes the first job whose needs are met; needs that no job makes fail inside `execute`, with the remedy.
+        # A free worker takes the first job whose needs are met.
         for job in list(waiting):
             if len(running) == config.workers:
                 break
             if not any(need in own for need in job.needs):
                 waiting.remove(job)
                 display.started(job)
-                running[pool.submit(_do, job, values, messages)] = job
+                with hold_interrupts():
+                    running[_submit(pool, job, values)] = job
         finished, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
-        _show(messages, display)
-        for future in finished:
-            job = running.pop(future)
-            seconds = future.result()
+        while not messages.empty():
+            display.advanced(*messages.get())
+        # Failures last, so that what was finished at the same moment is noted.
+        for future in sorted(finished, key=lambda future: future.exception() is not None):
+            if isinstance(future.exception(), BrokenProcessPool):
+                raise _killed(running.values())
+            seconds, job = future.result(), running.pop(future)
             own.discard(job.folder)
             _log_stage(config.output_dir, job, seconds)
             display.finished(job, seconds)
 
 
-def _show(messages: Any, display: Display) -> None:
-    while True:
-        try:
-            display.advanced(*messages.get_nowait())
-        except queue.Empty:
-            return
+def _submit(pool: ProcessPoolExecutor, job: Job, values: dict[str, Any]) -> Future[float]:
+    try:
+        return pool.submit(_do, job, values)
+    except BrokenProcessPool:
+        raise _killed([job]) from None
+
+
+def _killed(jobs: Iterable[Job]) -> ReflectRLError:
+    return ReflectRLError(
+        f"a worker process was killed during {', '.join(job.title for job in jobs)}; most often the memory ran out. "
+        "Lower --workers, the batch sizes or the size of the model; the same command goes on from the last checkpoint."
+    )
 
 
 def _log_stage(folder: Path, job: Job, seconds: float) -> None:
-    card = read_json(folder / "run.json", "Run `reflect-rl run` again.")
-    stages = [s for s in card.get("stages", []) if (s["unit"], s["job"]) != (job.unit.name, f"{job.kind} {job.name}".strip())]
-    stages.append({"unit": job.unit.name, "job": f"{job.kind} {job.name}".strip(), "seconds": round(seconds, 2)})
+    card = read_card(folder)
+    name = f"{job.kind} {job.name}".strip()
+    stages = [s for s in card.get("stages", []) if (s["unit"], s["job"]) != (job.unit.name, name)]
+    stages.append({"unit": job.unit.name, "job": name, "seconds": round(seconds, 2)})
     write_json(folder / "run.json", card | {"stages": stages})
 
 
-def _prepare(threads: int) -> None:
+_inbox: list[Any] = []
+"""In a worker: the queue to the parent."""
+
+
+def _begin(threads: int, messages: Any) -> None:
     """Runs once in each worker."""
-    import signal
-    import warnings
-
-    import torch
-    from transformers.utils import logging
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    torch.set_num_threads(threads)
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    warnings.filterwarnings("ignore")
+    prepare(threads)
+    _inbox.append(messages)
 
 
-def _do(job: Job, values: dict[str, Any], messages: Any) -> float:
+def _do(job: Job, values: dict[str, Any]) -> float:
     """In a worker: the configuration travels as JSON, because its class is made for the chosen variations at run time."""
     started = time.perf_counter()
     last = 0.0
@@ -130,25 +138,34 @@ def _do(job: Job, values: dict[str, Any], messages: Any) -> float:
         now = time.perf_counter()
         if done == total or now - last > 0.2:
             last = now
-            messages.put((job.title, done, total, note))
+            _inbox[0].put((job.title, done, total, note))
 
-    execute(job, parse(RunConfig, values), progress)
+    with explained(job.title, job.folder):
+        execute(job, parse(RunConfig, values), progress)
     return time.perf_counter() - started
 
 
 def gather(config: RunConfig) -> list[dict[str, Any]]:
-    """Write `results.json` from the evaluations that are finished, and return its rows."""
-    results: list[dict[str, Any]] = []
-    missing = 0
-    for job in plan(config):
-        if job.kind == "eval":
-            if job.done:
-                results += read_json(job.folder / "rows.json", "Run `reflect-rl eval` again.")
-            else:
-                missing += 1
-    write_json(config.output_dir / "results.json", results)
-    if not missing:
+    """Write `results.json` from the evaluations that are finished, and return its rows.
+
+    Where none is finished, a `results.json` that came with the folder stays as it is.
+
+    Raises:
+        RunFolderError: the rows of an evaluation are not readable.
+    """
+    jobs = [job for job in plan(config) if job.kind == "eval"]
+    finished = [job for job in jobs if job.done]
+    results = [row for job in finished for row in _rows(job)]
+    if finished or not (config.output_dir / "results.json").exists():
+        write_json(config.output_dir / "results.json", results)
+    if len(finished) == len(jobs):
         close_run(config.output_dir)
     return results
 
 
+def _rows(job: Job) -> list[dict[str, Any]]:
+    path, remedy = job.folder / "rows.json", f"Delete {job.folder} and evaluate again with `reflect-rl eval`."
+    rows = read_json(path, remedy)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise RunFolderError(f"{path} holds no list of results. {remedy}")
+    return rows

@@ -1,0 +1,86 @@
+"""What must hold of a configuration before a run begins, and that takes the environment to know.
+
+A mistake that shows after hours of training is found here in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from reflect_rl.core import catalog
+from reflect_rl.core.errors import ConfigError, suggestion
+from reflect_rl.pipeline.config import RunConfig
+
+__all__ = ["check"]
+
+
+def check(config: RunConfig) -> None:
+    """Refuse a configuration that cannot be carried out.
+
+    Raises:
+        ConfigError: one line per mistake, each with the key, the value and the remedy.
+    """
+    module = catalog.find("environments", config.environment.name)
+    mistakes = [*_modes(config, module), *_numbers(config)]
+    if not mistakes:
+        mistakes = [*_tasks(config, module), *_curriculum(config, module)]
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+
+
+def _modes(config: RunConfig, module: ModuleType) -> Iterator[str]:
+    keys: dict[str, Sequence[str]] = {
+        "environment.modes": getattr(config.environment, "modes", ()),
+        "data.modes": config.data.modes,
+        "evaluation.modes": config.evaluation.modes,
+        "rlft.curriculum.modes": getattr(config.rlft.curriculum, "modes", ()),
+    }
+    for key, modes in keys.items():
+        yield from _repeated(key, modes)
+        for mode in modes:
+            if mode not in module.MODES:
+                yield f"{key}: {config.environment.name} has no mode {mode!r}. {suggestion(mode, module.MODES)}"
+
+
+def _numbers(config: RunConfig) -> Iterator[str]:
+    keys: dict[str, tuple[Sequence[Any], int]] = {
+        "seeds": (config.seeds, 0),
+        "data.demonstration_starts": (config.data.demonstration_starts, 1),
+        "evaluation.horizons": (config.evaluation.horizons, 1),
+    }
+    for key, (values, lowest) in keys.items():
+        yield from _repeated(key, values)
+        for value in values:
+            if value < lowest:
+                yield f"{key}: {value} is too small. The lowest value is {lowest}."
+    yield from _repeated("evaluation.decodings", config.evaluation.decodings)
+
+
+def _repeated(key: str, values: Sequence[Any]) -> Iterator[str]:
+    if len(set(values)) != len(values):
+        yield f"{key}: an entry is repeated in {', '.join(map(str, values))}. Name each once."
+
+
+def _tasks(config: RunConfig, module: ModuleType) -> Iterator[str]:
+    """Enough tasks in every split that is used."""
+    modes = config.data.modes or module.MODES[-1:]
+    count = min(len(module.tasks(config.environment, mode, "train")) for mode in modes)
+    most = max(config.data.demonstration_starts)
+    if most > count:
+        yield (
+            f"data.demonstration_starts: {most} starts are asked for, the training split of {config.environment.name} "
+            f"has {count}. Lower it to {count} or less."
+        )
+    for mode in config.evaluation.modes or getattr(config.environment, "modes", module.MODES):
+        if not module.tasks(config.environment, mode, config.evaluation.split):
+            yield f"evaluation.split: {config.environment.name} has no {config.evaluation.split!r} task of mode {mode!r}."
+
+
+def _curriculum(config: RunConfig, module: ModuleType) -> Iterator[str]:
+    settings = config.rlft.curriculum
+    try:
+        catalog.find("curricula", settings.name).Curriculum(settings, module.MODES)
+    except ValueError as error:
+        yield f"rlft.{error}."
