@@ -1,1 +1,7 @@
 """Makes the helper modules of this folder, such as `tiny_models`, importable in every test."""
+
+from hypothesis import settings
+
+# The same examples in every run, and no time limit for each, so that a busy machine fails no test.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")

@@ -26,7 +26,7 @@ class Batch:
     replayed: Tensor
     """(N,) True = from the replay of earlier successes."""
     reference_log_probs: Tensor | None = None
-    """(N, A) log π_ref(a|s) of the frozen SFT policy; None when no KL term is used."""
+    """(N, ≥ A) log π_ref(a|s) of the frozen SFT policy; None when no KL term is used."""
 
     def select(self, rows: Tensor) -> Batch:
         """The turns with these indices."""

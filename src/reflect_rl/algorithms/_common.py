@@ -136,7 +136,9 @@ def regularisers(config: PolicyGradientConfig, batch: Batch, outputs: Outputs) -
     total = -config.entropy_coef * bonus
     metrics = {"policy/entropy": float(bonus.detach())}
     if batch.reference_log_probs is not None:
-        kl = kl_divergence(outputs.log_probs, batch.reference_log_probs).mean()
+        # The reference is as wide as the widest state of the update, a minibatch may hold none with that many actions.
+        reference = batch.reference_log_probs[:, : outputs.log_probs.shape[1]]
+        kl = kl_divergence(outputs.log_probs, reference).mean()
         total = total + config.kl_coef * kl
         metrics["policy/kl"] = float(kl.detach())
     return total, metrics

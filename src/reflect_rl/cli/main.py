@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.markup import escape
 
 from reflect_rl import __version__
 from reflect_rl.core.errors import ReflectRLError, UserError, suggestion
+
+if TYPE_CHECKING:
+    from reflect_rl.cli.arguments import Invocation
+    from reflect_rl.pipeline.config import RunConfig
 
 __all__ = ["main"]
 
@@ -20,7 +26,7 @@ VERBS = ("run", "data", "sft", "rlft", "eval", "report", "play")
 USAGE = f"""\
 reflect-rl {__version__}: two-player online RL fine-tuning of language models, local first.
 
-usage: reflect-rl VERB [CONFIG.toml] [--output-dir DIR] [--any.field VALUE ...]
+usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
 
   run     generate data, train, evaluate and report: all stages
   data    demonstrations and supervised data sets
@@ -30,88 +36,119 @@ usage: reflect-rl VERB [CONFIG.toml] [--output-dir DIR] [--any.field VALUE ...]
   report  write results.json and report.html (several run folders: one page for all)
   play    show one episode turn by turn, or play one yourself
 
-`reflect-rl VERB --help` explains every field. First contact: reflect-rl run configs/taxi/smoke.toml
+`reflect-rl VERB --help` explains every field. First contact:
+
+  reflect-rl play --player human
+  reflect-rl run configs/taxi/smoke.toml
 """
+
+DONE, FAILED, MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+"""Exit codes; the last two are 128 + SIGINT and 128 + SIGPIPE, as in a shell."""
+
+TRACEBACK = "REFLECT_RL_TRACEBACK"
+"""Environment variable: set to show the traceback of a fault of this program."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 1 failed, 2 a mistake in the input, 130 interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    console = Console(highlight=False, soft_wrap=True)
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    verb = words[0] if words else ""
+    errors = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    try:
+        return _dispatch(words)
+    except SystemExit as stop:  # the help is shown
+        return int(stop.code or DONE)
+    except KeyboardInterrupt:
+        going_on = verb not in ("play", "report")
+        errors.print("\ninterrupted" + ("; the same command goes on from the last checkpoint." if going_on else "."))
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_output()
+        return BROKEN_PIPE
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        errors.print(f"error: {_message(error)}")
+        return MISTAKE if isinstance(error, UserError) else FAILED
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, ReflectRLError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno:
+        place = f" ({error.filename})" if error.filename else ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"the disk is full{place}. Free some space; the same command goes on from the last checkpoint."
+        return f"{error.strerror}{place}. What was finished is kept; the same command goes on from there."
+    if isinstance(error, MemoryError):
+        return "memory ran out. Lower the batch sizes or the size of the model."
+    return f"unexpected {type(error).__name__}: {error}. {TRACEBACK}=1 shows where; please report it."
+
+
+def _close_output() -> None:
+    """The reader of a pipe has left; nothing more may be written, not even at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _dispatch(words: Sequence[str]) -> int:
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     if not words or words[0] in ("-h", "--help", "help"):
-        console.print(escape(USAGE), end="")
-        return 0 if words else 2
+        console.print(USAGE, end="")
+        return DONE if words else MISTAKE
     if words[0] == "--version":
         console.print(__version__)
-        return 0
+        return DONE
     if words[0] not in VERBS:
-        errors.print(escape(f"error: no command {words[0]!r}. {suggestion(words[0], VERBS)}"))
-        return 2
-    try:
-        return _call(words[0], words[1:], console)
-    except UserError as error:
-        errors.print("error: " + escape(str(error)))
-        return 2
-    except ReflectRLError as error:
-        errors.print("error: " + escape(str(error)))
-        return 1
-    except KeyboardInterrupt:
-        errors.print("interrupted; the same command goes on from the last checkpoint.")
-        return 130
-    except OSError as error:
-        errors.print(escape(f"error: {error.strerror or error}: {error.filename or ''}. {_os_remedy(error)}"))
-        return 1
+        raise UserError(f"no command {words[0]!r}. {suggestion(words[0], VERBS)}")
+    _call(words[0], words[1:], console)
+    return DONE
 
 
-def _os_remedy(error: OSError) -> str:
-    import errno
+def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
+    from reflect_rl.pipeline.workers import QUIET
 
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "The disk is full. Free some space; the same command goes on from the last checkpoint."
-    return "What was finished is kept; the same command goes on from there."
-
-
-def _call(verb: str, arguments: list[str], console: Console) -> int:
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
     from reflect_rl.cli.arguments import parse_arguments
 
     call = parse_arguments(verb, arguments)
-    command = " ".join(["reflect-rl", verb, *arguments])
     if verb == "play":
         from reflect_rl.cli.play import show
 
         show(call.config, call.play, console)
-        return 0
-    if verb == "report" and len(call.folders) > 1:
-        _report(list(call.folders), _combined_folder(call.folders, arguments), console)
-        return 0
-    _stages(verb, call.config, command, console)
-    return 0
+    elif verb == "report":
+        _report_on(call, console)
+    else:
+        _stages(verb, call.config, " ".join(["reflect-rl", verb, *arguments]), console)
 
 
-def _combined_folder(folders: Sequence[Path], arguments: Sequence[str]) -> Path:
-    """Where the page of several runs goes: --output-dir, or the first run's folder."""
-    if "--output-dir" in arguments:
-        return Path(arguments[list(arguments).index("--output-dir") + 1])
-    return folders[0]
-
-
-def _stages(verb: str, config: "RunConfig", command: str, console: Console) -> None:  # noqa: F821, UP037
+def _stages(verb: str, config: RunConfig, command: str, console: Console) -> None:
     from reflect_rl.cli.progress import Bars
     from reflect_rl.pipeline.folder import open_run
     from reflect_rl.pipeline.jobs import KINDS
     from reflect_rl.pipeline.run import gather, run_jobs
 
-    if verb != "report":
-        open_run(config, command)
-        kinds = KINDS if verb == "run" else tuple(kind for kind in KINDS if kind == verb)
-        with Bars(console) as bars:
-            run_jobs(config, kinds, bars)
-    if verb in ("run", "eval", "report"):
+    open_run(config, command)
+    kinds = KINDS if verb == "run" else tuple(kind for kind in KINDS if kind == verb)
+    with Bars(console) as bars:
+        run_jobs(config, kinds, bars)
+    if verb in ("run", "eval"):
         gather(config)
-    if verb in ("run", "report"):
+    if verb == "run":
         _report([config.output_dir], config.output_dir, console)
+
+
+def _report_on(call: Invocation, console: Console) -> None:
+    """The folders that were named, or the run folder of the configuration; the page goes to --output-dir."""
+    from reflect_rl.core.config import parse
+    from reflect_rl.pipeline.config import RunConfig
+    from reflect_rl.pipeline.run import gather
+
+    folders = [path for path in call.folders if path.is_dir()] or [call.config.output_dir]
+    if len(folders) == 1:
+        gather(parse(RunConfig, call.config.model_dump(mode="json") | {"output_dir": str(folders[0])}))
+    _report(folders, call.target or folders[0], console)
 
 
 def _report(folders: list[Path], target: Path, console: Console) -> None:
@@ -121,7 +158,7 @@ def _report(folders: list[Path], target: Path, console: Console) -> None:
     target.mkdir(parents=True, exist_ok=True)
     page = write_report(folders, target / "report.html")
     console.print(terminal_table(folders))
-    console.print(f"report: {escape(str(page))}")
+    console.print(f"report: {page}")
 
 
 if __name__ == "__main__":

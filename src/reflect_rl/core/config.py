@@ -6,6 +6,7 @@ Each field is a name, a type, a bound and a docstring; the docstring is its `--h
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from reflect_rl.core import catalog
 from reflect_rl.core.errors import ConfigError, UserError, suggestion
 
-__all__ = ["AlgorithmConfig", "CurriculumConfig", "EnvironmentConfig", "Frozen", "narrow", "parse", "read_toml"]
+__all__ = ["AlgorithmConfig", "CurriculumConfig", "EnvironmentConfig", "Frozen", "config_of", "narrow", "parse", "read_toml"]
 
 Model = TypeVar("Model", bound="Frozen")
 
@@ -83,7 +84,7 @@ def narrow(model: type[Model], values: Mapping[str, Any], prefix: str = "") -> t
             name = part.get("name", kind.model_fields["name"].default)
             if not isinstance(name, str):
                 raise ConfigError(f"{prefix}{key}.name: expected a text, got {name!r}.")
-            chosen = _config_of(FOLDERS[kind], name, f"{prefix}{key}.name")
+            chosen = config_of(FOLDERS[kind], name, f"{prefix}{key}.name")
         else:
             chosen = narrow(kind, part, f"{prefix}{key}.")
         if chosen is not kind:
@@ -91,7 +92,18 @@ def narrow(model: type[Model], values: Mapping[str, Any], prefix: str = "") -> t
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields) if fields else model
 
 
-def _config_of(folder: str, name: str, key: str) -> type[Frozen]:
+def config_of(folder: str, name: str, key: str) -> type[Frozen]:
+    """The `Config` of a variation.
+
+    Args:
+        folder: of the catalog.
+        name: of the variation.
+        key: where the name was given, for messages.
+
+    Raises:
+        ConfigError: the module fails on import, or has no `Config`.
+        UnknownNameError: no such variation.
+    """
     try:
         config: Any = getattr(catalog.find(folder, name), "Config", None)
     except UserError:
@@ -122,6 +134,10 @@ def explain(model: type[Frozen], error: ValidationError) -> str:
     return "\n".join(dict.fromkeys(_line(model, dict(item)) for item in error.errors() if not _echo(dict(item), error)))
 
 
+QUOTED = r"'([^']+)'"
+"""A name in the list of known ones that pydantic gives."""
+
+
 def _line(model: type[Frozen], item: dict[str, Any]) -> str:
     path = [str(part) for part in item["loc"]]
     key, value = ".".join(path), item["input"]
@@ -130,8 +146,7 @@ def _line(model: type[Frozen], item: dict[str, Any]) -> str:
     if item["type"] == "value_error":  # a rule about several keys; its message names them
         return f"{key}: {item['ctx']['error']}." if key else f"{item['ctx']['error']}."
     if item["type"] == "literal_error" and isinstance(value, str):
-        owner = f"{key}: {value!r} is not known."
-        return f"{owner} {suggestion(value, re.findall(chr(39) + '([^' + chr(39) + ']+)', item['ctx']['expected']))}"
+        return f"{key}: {value!r} is not known. {suggestion(value, re.findall(QUOTED, item['ctx']['expected']))}"
     return f"{key}: {item['msg']}, got {value!r}."
 
 

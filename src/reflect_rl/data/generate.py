@@ -9,13 +9,15 @@ the templated reflections. Each data set is a list of prompt/completion rows ren
 | `policy_plain` | state, actions | label of the target action |
 | `policy_reflect` | state, reflection, actions | label of the target action |
 
-and the same three with the suffix `_positive`, from unperturbed episodes only.
+and the same three with the suffix `_positive`, from unperturbed episodes only. The embedded model, which starts from random
+weights, first reads the prompts of `policy_plain` as plain text (`base`), as other models have read the web: states and
+action lists, no reflection and no answer. Every method starts from this model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -31,7 +33,7 @@ from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.prompts.render import policy_prompt, reflection_prompt
 from reflect_rl.rollout.play import Request, play
 
-__all__ = ["DATASETS", "DataConfig", "Row", "demonstrations", "held_out_states", "rows"]
+__all__ = ["BASE", "DATASETS", "DataConfig", "Row", "demonstrations", "held_out_states", "plain_text", "rows"]
 
 Kind = Literal["positive", "negative"]
 
@@ -39,6 +41,9 @@ DATASETS = tuple(
     name + suffix for suffix in ("", "_positive") for name in ("reflector", "policy_plain", "policy_reflect")
 )
 """Names of the supervised data sets; `_positive` = without negative examples."""
+
+BASE = "base"
+"""The embedded model's plain text."""
 
 
 class DataConfig(Frozen):
@@ -173,6 +178,11 @@ def rows(dataset: str, episodes: Iterable[Episode], labels: Sequence[str], exclu
         for index, turn in enumerate(episode.turns)
         if turn.observation.state not in excluded
     ]
+
+
+def plain_text(prompts: Iterable[Row]) -> list[Row]:
+    """Prompts as text to be read: nothing is asked, nothing is answered."""
+    return [replace(row, prompt="", completion=row.prompt) for row in prompts]
 
 
 def _row(part: str, episode: Episode, index: int, labels: Sequence[str]) -> Row:

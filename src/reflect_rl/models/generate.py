@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from transformers import GenerationConfig
@@ -31,13 +32,14 @@ def generate_greedy(
         ModelError: a prompt leaves no room for `max_new_tokens` in the model's context.
     """
     _check_room(model, max(map(len, prompts), default=0), max_new_tokens)
+    network: Any = model.model
     texts: dict[int, str] = {}
     for group in micro_batches([len(prompt) + max_new_tokens for prompt in prompts], max_tokens):
         width = max(len(prompts[i]) for i in group)
         ids = torch.tensor([[model.pad_id] * (width - len(prompts[i])) + list(prompts[i]) for i in group])
         mask = torch.tensor([[0] * (width - len(prompts[i])) + [1] * len(prompts[i]) for i in group])
         with _own_defaults_set_aside(model):
-            output = model.model.generate(
+            output = network.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
                 do_sample=False,

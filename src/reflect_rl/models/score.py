@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -156,9 +156,7 @@ def _score_texts(model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: 
             results[i] = log_probs.sum() if rule == "sum" else log_probs.mean()
             last[places[i][0]] = states[k, start]
     order = range(len(places))
-    raw = raw.index_put(
-        tuple(torch.tensor(places, device=model.device).T), torch.stack([results[i] for i in order])
-    )
+    raw = raw.index_put(tuple(torch.tensor(places, device=model.device).T), torch.stack([results[i] for i in order]))
     return raw, torch.stack([last[row] for row in range(len(keys))])
 
 
@@ -174,8 +172,10 @@ def _last_hidden(model: LanguageModel, prompts: Sequence[Ids], max_tokens: int) 
 
 
 def _backbone(model: LanguageModel) -> torch.nn.Module:
-    base = model.model.get_base_model() if hasattr(model.model, "get_base_model") else model.model
-    return getattr(base, base.base_model_prefix)
+    outer: Any = model.model
+    base = outer.get_base_model() if hasattr(outer, "get_base_model") else outer
+    backbone: torch.nn.Module = getattr(base, base.base_model_prefix)
+    return backbone
 
 
 def _project(model: LanguageModel, hidden: Tensor, rows: Tensor | None = None) -> Tensor:
@@ -217,5 +217,6 @@ def check_scoring(model: LanguageModel) -> None:
         theirs = model.model(input_ids=torch.tensor([ids], device=model.device)).logits[0, -1].float()
     if not torch.allclose(ours, theirs, rtol=1e-2, atol=1e-2 * float(theirs.abs().max().clamp(min=1))):
         kind = getattr(model.model.config, "model_type", type(model.model).__name__)
-        raise ModelError(f"models of type {kind!r} transform their logits in a way that action scoring does not support.")
-
+        raise ModelError(
+            f"models of type {kind!r} transform their logits in a way that action scoring does not support."
+        )

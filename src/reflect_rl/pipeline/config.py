@@ -81,6 +81,8 @@ class ReflectorConfig(Frozen):
 class SFTStageConfig(Frozen):
     """Supervised training of each model; the positive-only variants use the same settings."""
 
+    base: SFTConfig = Field(default_factory=SFTConfig)
+    """The embedded model, reading plain text before anything else (other models come trained)."""
     reflector: SFTConfig = Field(default_factory=SFTConfig)
     """The reflection player."""
     policy_plain: SFTConfig = Field(default_factory=SFTConfig)

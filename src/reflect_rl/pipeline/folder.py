@@ -19,7 +19,7 @@ from reflect_rl.core import catalog
 from reflect_rl.core.errors import RunFolderError
 from reflect_rl.core.store import read_json, write_json
 from reflect_rl.core.types import View
-from reflect_rl.data.generate import DATASETS
+from reflect_rl.data.generate import BASE, DATASETS
 from reflect_rl.environments._base import SPLITS
 from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import RunConfig
@@ -52,11 +52,11 @@ class Unit:
 
     def dataset(self, name: str) -> Path:
         """A supervised data set."""
-        assert name in DATASETS
+        assert name in (BASE, *DATASETS)
         return self.folder / "data" / f"{name}.jsonl"
 
     def model(self, name: str) -> Path:
-        """A trained model: `base`, or named after its data set."""
+        """A trained model, named after its data set; `untrained` = the embedded one with random weights."""
         return self.folder / "models" / name
 
     def sft(self, name: str) -> Path:

@@ -16,11 +16,11 @@ from reflect_rl.core.protocols import Policy, Reflector
 from reflect_rl.core.seeding import seed_for, stream
 from reflect_rl.core.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.core.types import to_json
-from reflect_rl.data.generate import DATASETS, demonstrations, held_out_states, rows, shuffled
+from reflect_rl.data.generate import BASE, DATASETS, demonstrations, held_out_states, plain_text, rows, shuffled
 from reflect_rl.evaluation.evaluate import evaluate, result_row
 from reflect_rl.models.embedded import build_embedded
 from reflect_rl.models.labels import Labels, find_labels
-from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.load import EMBEDDED, LanguageModel, load_model
 from reflect_rl.models.score import check_scoring
 from reflect_rl.pipeline.config import METHODS, MethodName, RunConfig
 from reflect_rl.pipeline.folder import Unit, fingerprint, units
@@ -74,12 +74,16 @@ def plan(config: RunConfig) -> Iterator[Job]:
         methods = {name: METHODS[name] for name in config.methods}
         data = Job(unit, "data", "")
         yield data
+        start = data
+        if config.model.path == EMBEDDED:
+            start = Job(unit, "sft", BASE, (data.folder,))
+            yield start
         wanted = [d for d in DATASETS if any(d in (m.reflector, m.policy) for m in methods.values())]
-        trained = {name: Job(unit, "sft", name, (data.folder,)) for name in wanted}
+        trained = {name: Job(unit, "sft", name, (start.folder,)) for name in wanted}
         yield from trained.values()
         for name, method in methods.items():
             parts = [trained[part].folder for part in (method.reflector, method.policy) if part]
-            needs = tuple(parts) or (data.folder,)
+            needs = tuple(parts) or (start.folder,)
             if method.online:
                 job = Job(unit, "rlft", name, needs)
                 yield job
@@ -129,7 +133,7 @@ def _data(job: Job, config: RunConfig, progress: Progress) -> None:
     excluded = held_out_states(config.environment, modes) if config.data.exclude_held_out_states else frozenset()
     count = int(module.Environment(config.environment).action_space.n)
     labels = [str(number) for number in range(count)]
-    own = config.model.path == "embedded"
+    own = config.model.path == EMBEDDED
     if not own:
         model = load_model(config.model, trainable=False)
         labels = list(find_labels(model, count).texts)
@@ -145,7 +149,8 @@ def _data(job: Job, config: RunConfig, progress: Progress) -> None:
         if list(find_labels(model, count).texts) != labels:
             raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {count - 1}.")
         check_scoring(model)
-        _replace(model, unit.model("base"))
+        _replace(model, unit.model("untrained"))
+        tables[BASE] = plain_text(tables["policy_plain"])
     for name, table in tables.items():
         write_jsonl(unit.dataset(name), map(asdict, table))
     write_jsonl(job.folder / "episodes.jsonl", (to_json(e) for pool in episodes.values() for e in pool))
@@ -172,13 +177,16 @@ def _replace(model: LanguageModel, folder: Path) -> None:
 
 def _base(config: RunConfig, unit: Unit) -> Path | None:
     """Folder of the model that both players start from; None = the configured model itself."""
-    return unit.model("base") if config.model.path == "embedded" else None
+    return unit.model(BASE) if config.model.path == EMBEDDED else None
 
 
 def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
     part = job.name.removesuffix("_positive")
     examples = _examples(job.unit, job.name)
-    model = _load(config, _base(config, job.unit), job.unit.folder / "data", trainable=True)
+    folder, made_by = _base(config, job.unit), job.unit.sft(BASE)
+    if job.name == BASE:
+        folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
+    model = _load(config, folder, made_by, trainable=True)
     _drop_half_checkpoints(job.folder)
     train_sft(
         model,
@@ -264,7 +272,7 @@ def _policy_folder(config: RunConfig, unit: Unit, method: MethodName) -> Path | 
 def _policy_job(unit: Unit, method: MethodName) -> Path:
     """Folder of the job that makes the policy before online training."""
     dataset = METHODS[method].policy
-    return unit.folder / "data" if dataset is None else unit.sft(dataset)
+    return unit.sft(dataset or BASE)
 
 
 def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:

@@ -148,7 +148,7 @@ def _do(job: Job, values: dict[str, Any]) -> float:
 def gather(config: RunConfig) -> list[dict[str, Any]]:
     """Write `results.json` from the evaluations that are finished, and return its rows.
 
-    Where none is finished, a `results.json` that came with the folder stays as it is.
+    Where none is finished, nothing is written, so that a `results.json` that came without them stays.
 
     Raises:
         RunFolderError: the rows of an evaluation are not readable.
@@ -156,9 +156,9 @@ def gather(config: RunConfig) -> list[dict[str, Any]]:
     jobs = [job for job in plan(config) if job.kind == "eval"]
     finished = [job for job in jobs if job.done]
     results = [row for job in finished for row in _rows(job)]
-    if finished or not (config.output_dir / "results.json").exists():
+    if finished:
         write_json(config.output_dir / "results.json", results)
-    if len(finished) == len(jobs):
+    if finished and len(finished) == len(jobs):
         close_run(config.output_dir)
     return results
 

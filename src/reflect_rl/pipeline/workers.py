@@ -15,11 +15,13 @@ from pathlib import Path
 
 from reflect_rl.core.errors import ReflectRLError
 
-__all__ = ["QUIET", "explained", "hold_interrupts", "prepare", "stop"]
+__all__ = ["QUIET", "explained", "hold_interrupts", "prepare", "silence", "stop"]
 
 QUIET = {
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_VERBOSITY": "error",
+    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",  # it cleans up after a worker that was ended, which is fine
     "TOKENIZERS_PARALLELISM": "false",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TRANSFORMERS_VERBOSITY": "error",

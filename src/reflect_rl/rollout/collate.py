@@ -41,6 +41,9 @@ def collate(
         excluded: states whose turns are not learnt from (starts of held-out tasks).
         values: V(s) of views, for the `value` baseline.
         reference: (N, A) log π_ref of views, for the KL term.
+
+    Raises:
+        ValueError: an episode was played by a player that reports no probabilities.
     """
     turns = [turn for episode in fresh for turn in episode.turns]
     table = None
@@ -67,13 +70,15 @@ def collate(
 def _replayed_rows(
     config: PolicyGradientConfig, fresh: Sequence[Episode], replayed: Sequence[Episode]
 ) -> list[tuple[Turn, float, float, bool]]:
-    scale = float(np.std([episode.total_reward for episode in fresh])) if config.normalise_advantages else 1.0
+    spread = float(np.std([episode.total_reward for episode in fresh])) if config.normalise_advantages else 1.0
+    # Fresh episodes that all ended alike give no scale.
+    scale = spread if spread > 1e-8 else 1.0
     rows = []
     for episode in replayed:
         peers = [e.total_reward for e in fresh if e.task.mode == episode.task.mode]
         gain = max(0.0, episode.total_reward - float(np.mean(peers))) if peers else 0.0
         returns = rewards_to_go([turn.reward for turn in episode.turns], config.discount)
-        rows += [(turn, gain / (scale + 1e-8), g, True) for turn, g in zip(episode.turns, returns, strict=True)]
+        rows += [(turn, gain / scale, g, True) for turn, g in zip(episode.turns, returns, strict=True)]
     return rows
 
 
@@ -82,14 +87,19 @@ def _trajectory(episode: Episode) -> Trajectory:
 
 
 def _entropy(turn: Turn) -> float:
-    log_probs = np.asarray(turn.decision.log_probs)
+    log_probs = np.asarray(_log_probs(turn))
     return float(-(np.exp(log_probs) * log_probs).sum())
 
 
 def _chosen_log_prob(turn: Turn) -> float:
+    return _log_probs(turn)[turn.decision.index]
+
+
+def _log_probs(turn: Turn) -> tuple[float, ...]:
     if turn.decision.log_probs is None:
-        raise ValueError(f"the player {turn.decision.player!r} reports no probabilities; its episodes cannot be trained on")
-    return turn.decision.log_probs[turn.decision.index]
+        player = turn.decision.player
+        raise ValueError(f"the player {player!r} reports no probabilities; its episodes cannot be trained on")
+    return turn.decision.log_probs
 
 
 def _flat(table: Sequence[Sequence[float]]) -> list[float]:

@@ -127,9 +127,7 @@ def _turn(tables: Sequence[_Table], reflector: Reflector, policy: Policy) -> lis
     reflections = reflector.reflect([_blind(table.view(reflector)) for table in tables])
     views = [table.view(policy, text) for table, text in zip(tables, reflections, strict=True)]
     decisions = policy.decide(views, [table.policy_rng for table in tables])
-    return [
-        table.step(text, decision) for table, text, decision in zip(tables, reflections, decisions, strict=True)
-    ]
+    return [table.step(text, decision) for table, text, decision in zip(tables, reflections, decisions, strict=True)]
 
 
 def _blind(view: View) -> View:

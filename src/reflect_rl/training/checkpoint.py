@@ -61,11 +61,15 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, dict[str, Tensor]], dict[st
         sums = json.loads((folder / SUMS).read_text(encoding="utf-8"))
         for name, expected in sums.items():
             if _sha256(folder / name) != expected:
-                raise RunFolderError(f"checkpoint file {folder / name} is corrupt; delete {folder} to train from the start.")
+                raise RunFolderError(
+                    f"checkpoint file {folder / name} is corrupt; delete {folder} to train from the start."
+                )
         state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         groups = {path.stem: load_file(path) for path in sorted(folder.glob("*.safetensors"))}
     except (OSError, json.JSONDecodeError) as error:
-        raise RunFolderError(f"checkpoint {folder} is not readable ({error}); delete it to train from the start.") from None
+        raise RunFolderError(
+            f"checkpoint {folder} is not readable ({error}); delete it to train from the start."
+        ) from None
     return groups, state
 
 

@@ -284,6 +284,8 @@ class OnlineTrainer:
             requests = [Request(task, seed_for(self.seed, "validation", task.key)) for task in tasks]
             episodes = self._play(requests, self.policy, None)
             rates[mode] = sum(episode.success for episode in episodes) / max(1, len(episodes))
+        # What was memoised here would change the batches, and so the rounding, of the next update; a resumed run has no memo.
+        self.policy.forget()
         hardest = rates[self.modes[-1]]
         if hardest > self.best and self.config.keep == "best":
             self.best, self.best_weights = hardest, {n: t.clone() for n, t in self._weights().items()}
@@ -349,11 +351,12 @@ def _rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def _no_dropout(model: nn.Module) -> None:
-    """Eval mode; with gradient checkpointing, which works in training mode only, the same by switching off dropout layers."""
-    model.eval()
-    if getattr(model, "is_gradient_checkpointing", False):
-        model.train()
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.eval()
+    """Eval mode, in which nothing is dropped.
 
+    Gradient checkpointing works in training mode only, so the layers that recompute are put into it, and they alone: what
+    drops inside them (dropout layers, attention) stays in eval mode.
+    """
+    model.eval()
+    for module in model.modules():
+        if getattr(module, "gradient_checkpointing", False):
+            module.training = True

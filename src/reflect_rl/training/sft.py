@@ -7,16 +7,17 @@ on its one choice token. Rows are tokenised here, prompt and completion apart, e
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import Field
 
 from reflect_rl.core.config import Frozen
 from reflect_rl.core.errors import TrainingError
+from reflect_rl.core.store import read_jsonl, write_jsonl
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import completion_losses
 
@@ -100,6 +101,7 @@ def train_sft(
         max_length=None,
         completion_only_loss=True,
         dataloader_pin_memory=not on_cpu,
+        logging_nan_inf_filter=False,
         eval_strategy="no",
     )
     trainer = _trainer_class(model)(
@@ -107,7 +109,7 @@ def train_sft(
         args=arguments,
         train_dataset=table,
         processing_class=model.tokenizer,
-        callbacks=[_recorder(folder / "metrics.jsonl", config.steps, progress, resumed=last is not None)],
+        callbacks=[_recorder(folder / "metrics.jsonl", config.steps, progress)],
     )
     _silence(trainer)
     trainer.train(resume_from_checkpoint=last)
@@ -145,25 +147,33 @@ def _silence(trainer: Any) -> None:
     trainer.remove_callback(PrinterCallback)
 
 
-def _recorder(path: Path, total: int, progress: Progress, *, resumed: bool) -> Any:
+def _recorder(path: Path, total: int, progress: Progress) -> Any:
     """A trainer callback that writes metrics, reports progress and stops at a loss that is not finite."""
     from transformers import TrainerCallback
 
     started = time.perf_counter()
-    if not resumed:
-        path.unlink(missing_ok=True)
 
     class Recorder(TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            _keep_metrics_until(path, state.global_step)
+
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             if not logs or "loss" not in logs:
                 return
-            loss = float(logs["loss"])
-            row = {"step": state.global_step, "loss": loss, "learning_rate": float(logs["learning_rate"])}
+            loss, step = float(logs["loss"]), state.global_step
+            row = {"step": step, "loss": loss, "learning_rate": float(logs["learning_rate"])}
             row["seconds"] = round(time.perf_counter() - started, 3)
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-            progress(state.global_step, total, f"loss {loss:.4f}")
-            if not torch.isfinite(torch.tensor(loss)):
-                raise TrainingError(f"the supervised loss is {loss} at step {state.global_step}; lower sft.learning_rate.")
+            progress(step, total, f"loss {loss:.4f}")
+            if not math.isfinite(loss):
+                raise TrainingError(f"the supervised loss is {loss} at step {step}; lower sft.learning_rate.")
 
     return Recorder()
+
+
+def _keep_metrics_until(path: Path, step: int) -> None:
+    """Drop the rows of steps that were done after the checkpoint; they will be written again."""
+    if path.exists():
+        rows = read_jsonl(path, "Delete it and run the same command again.")
+        write_jsonl(path, [row for row in rows if row["step"] <= step])

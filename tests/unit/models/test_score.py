@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import GraniteConfig, GraniteForCausalLM
 
@@ -238,7 +238,6 @@ def test_check_scoring_refuses_a_model_that_scales_its_logits(families, scale):
 
 
 @given(st.lists(st.integers(1, 60), max_size=30), st.integers(1, 200))
-@settings(deadline=None)
 def test_micro_batches_hold_every_row_once_within_the_limit(lengths, max_tokens):
     groups = list(micro_batches(lengths, max_tokens))
     assert sorted(i for group in groups for i in group) == list(range(len(lengths)))

@@ -1,0 +1,40 @@
+# The two commands that matter: `make demo` and `make test`. Both install on first use.
+PYTHON ?= python3
+PIP_VERSION := 26.3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: help install demo test check docs clean
+
+help:
+	@echo "make install  create .venv with pinned packages (once; PYTHON=... chooses the interpreter, 3.11 or later)"
+	@echo "make demo     train and evaluate on DangerousTaxi (configs/taxi/demo.toml), then write report.html"
+	@echo "make test     run all tests"
+	@echo "make check    lint, format, types, floors"
+	@echo "make docs     write the generated part of docs/configuration.md"
+	@echo "make clean    remove .venv and caches; runs/ stays"
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@echo "installing into .venv, this takes minutes the first time"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet pip==$(PIP_VERSION)
+	$(BIN)/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt -e . --group dev
+	@touch $@
+
+demo: install
+	$(BIN)/reflect-rl run configs/taxi/demo.toml
+
+# One thread per test process: the two processes are the parallelism.
+test: install
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+check: install
+	scripts/check
+
+docs: install
+	$(BIN)/python scripts/make_config_docs.py
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

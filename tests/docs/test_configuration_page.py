@@ -1,0 +1,35 @@
+"""The generated part of docs/configuration.md is that of the configuration models as they are."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "make_config_docs.py"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("make_config_docs", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_current(script):
+    page = script.PAGE.read_text(encoding="utf-8")
+    assert page == script.updated(page), "run `make docs`"
+
+
+def test_a_key_is_shown_with_type_bounds_default_and_meaning(script):
+    from reflect_rl.training.sft import SFTConfig
+
+    row = script._row("batch_size", SFTConfig.model_fields["batch_size"])
+    assert row == "| `batch_size` | integer, ≥ 1 | `32` | Rows per step. |"
+
+
+def test_a_page_without_the_marker_is_refused(script):
+    with pytest.raises(ValueError, match="lacks the line"):
+        script.updated("# Configuration\n")

@@ -1,0 +1,277 @@
+"""Online training: reproducible, resumable to the last bit, and stopped by numbers that are not finite."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from reflect_rl.core.errors import RunFolderError, TrainingError
+from reflect_rl.core.types import Episode
+from reflect_rl.data.generate import held_out_states
+from reflect_rl.models.load import LoRAConfig, ModelConfig, load_model
+from reflect_rl.models.score import score
+from reflect_rl.players.reflectors.oracle import OracleReflector
+from reflect_rl.training.online import OnlineTrainer, RLFTConfig, _no_dropout
+from tiny_models import KINDS, save_tiny
+from toy import SMALL, rlft, tiny_player, trainer
+
+QUIET = lambda *_: None  # noqa: E731
+EVERYTHING = {
+    "algorithm": {"name": "ppo", "baseline": "value", "kl_coef": 0.1},
+    "replay_capacity": 10,
+    "replay_per_update": 3,
+    "validate_every": 2,
+    "checkpoint_every": 2,
+    "critic_every": 2,
+    "keep": "best",
+    "learning_rate": 1e-2,
+    "curriculum": {"name": "stages"},
+    "total_turns": 140,
+}
+"""Settings under which every part of the trainer's state matters."""
+
+
+def run(folder: Path, config: RLFTConfig, progress=QUIET, **options) -> OnlineTrainer:
+    if getattr(config.algorithm, "kl_coef", 0):
+        options["reference"] = tiny_player()[0]
+    training = trainer(folder, config, OracleReflector(), **options)
+    training.train(progress)
+    return training
+
+
+def metrics(folder: Path) -> list[dict]:
+    """The rows without the clock."""
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k != "seconds" and not k.startswith("time/")} for row in rows]
+
+
+SETTINGS = [
+    {"algorithm": {"name": "reinforce", "baseline": "leave_one_out"}},
+    {"algorithm": {"name": "ppo", "baseline": "batch", "return_entropy_coef": 0.1}, "value_head": "mlp"},
+    EVERYTHING,
+]
+
+
+@pytest.mark.parametrize(("changes", "shuffle"), zip(SETTINGS, [True, False, True], strict=True))
+def test_the_same_seed_twice_gives_the_same_weights_and_metrics(tmp_path, changes, shuffle):
+    first = run(tmp_path / "a", rlft(**changes), shuffle_labels=shuffle)
+    second = run(tmp_path / "b", rlft(**changes), shuffle_labels=shuffle)
+    assert first.model.hash() == second.model.hash() != tiny_player()[0].hash()
+    assert metrics(tmp_path / "a") == metrics(tmp_path / "b") != []
+
+
+class InterruptedRunError(Exception):
+    pass
+
+
+def interrupt_after(updates: int):
+    calls = []
+
+    def progress(*_) -> None:
+        calls.append(1)
+        if len(calls) == updates:
+            raise InterruptedRunError
+
+    return progress
+
+
+@pytest.mark.parametrize(
+    "changes", [SETTINGS[0], EVERYTHING, EVERYTHING | {"value_detached": False, "value_head": "mlp"}]
+)
+@pytest.mark.parametrize("updates", [1, 3])
+def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path, changes, updates):
+    config = rlft(**{"checkpoint_every": 2, **changes})
+    whole = run(tmp_path / "whole", config)
+    assert whole.update >= 5
+    with pytest.raises(InterruptedRunError):
+        run(tmp_path / "parts", config, interrupt_after(updates))
+    resumed = run(tmp_path / "parts", config)
+    assert resumed.model.hash() == whole.model.hash()
+    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
+    assert (resumed.turns, resumed.episodes, resumed.best) == (whole.turns, whole.episodes, whole.best)
+    if whole.value_head is not None and resumed.value_head is not None:
+        for mine, other in zip(resumed.value_head.parameters(), whole.value_head.parameters(), strict=True):
+            assert torch.equal(mine, other)
+
+
+def test_a_finished_training_is_not_trained_further(tmp_path):
+    config = rlft(**EVERYTHING)
+    first = run(tmp_path, config)
+    rows = metrics(tmp_path)
+    again = run(tmp_path, config, lambda *_: pytest.fail("an update was done"))
+    assert again.model.hash() == first.model.hash()
+    assert metrics(tmp_path) == rows
+
+
+def test_a_corrupt_checkpoint_is_refused(tmp_path):
+    run(tmp_path, rlft())
+    path = tmp_path / "checkpoint" / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(RunFolderError, match=r"weights\.safetensors is corrupt"):
+        run(tmp_path, rlft())
+
+
+def test_exploding_weights_stop_the_training_and_the_checkpoint_stays(tmp_path):
+    calm = rlft(total_turns=100, checkpoint_every=1)
+    with pytest.raises(InterruptedRunError):
+        run(tmp_path, calm, interrupt_after(1))
+    before = (tmp_path / "checkpoint" / "sha256.json").read_text()
+    with pytest.raises(TrainingError, match=r"update \d: the gradient norm is .* Lower rlft.learning_rate"):
+        run(tmp_path, rlft(total_turns=1000, checkpoint_every=100, learning_rate=1e30, max_grad_norm=1e30))
+    assert (tmp_path / "checkpoint" / "sha256.json").read_text() == before
+
+
+def test_weights_that_are_not_finite_stop_the_first_update(tmp_path):
+    training = trainer(tmp_path, rlft())
+    with torch.no_grad():
+        training.parameters[0].fill_(float("nan"))
+    with pytest.raises(TrainingError, match="update 0"):
+        training.train(QUIET)
+
+
+def test_keep_best_ends_with_the_weights_of_the_best_validation(tmp_path, monkeypatch):
+    scripted = iter([0.2, 0.9, 0.9, 0.4, 0.1, 0.3, 0.5])
+    seen: list[tuple[float, str]] = []
+    play = OnlineTrainer._play
+
+    def scripted_validation(self, requests, policy, horizon):
+        requests = list(requests)
+        if requests[0].task.split == "train":
+            return play(self, requests, policy, horizon)
+        if requests[0].task.mode == "near":
+            return [Episode(r.task, (), True, False, False, 0, "x") for r in requests]
+        rate = next(scripted)
+        seen.append((rate, self.model.hash()))
+        # Of ten episodes, as many are won as the script says.
+        return [Episode(requests[0].task, (), True, False, k < rate * 10, 0, "x") for k in range(10)]
+
+    monkeypatch.setattr(OnlineTrainer, "_play", scripted_validation)
+    training = run(tmp_path, rlft(validate_every=1, keep="best", total_turns=150, learning_rate=1e-2))
+    assert len(seen) > 4
+    assert training.model.hash() == seen[1][1] != seen[-1][1]
+    assert training.best == pytest.approx(0.9)
+
+
+def test_keep_last_ends_with_the_last_weights(tmp_path, monkeypatch):
+    hashes: list[str] = []
+    validate = OnlineTrainer._validate
+
+    def recording(self):
+        hashes.append(self.model.hash())
+        return validate(self)
+
+    monkeypatch.setattr(OnlineTrainer, "_validate", recording)
+    training = run(tmp_path, rlft(validate_every=1))
+    assert training.model.hash() == hashes[-1] != hashes[0]
+
+
+def test_metrics_of_an_update(tmp_path):
+    run(tmp_path, rlft(starts_per_update=3, episodes_per_start=2, validate_every=1))
+    rows = metrics(tmp_path)
+    assert [row["update"] for row in rows] == list(range(1, len(rows) + 1))
+    assert [row["episodes"] for row in rows] == [6 * row["update"] for row in rows]
+    turns = [row["turns"] for row in rows]
+    assert turns == sorted(turns)
+    assert turns[-2] < 120 <= turns[-1]
+    for row, earlier in zip(rows, [0, *turns], strict=False):
+        assert row["rollout/mean_turns"] * 6 == pytest.approx(row["turns"] - earlier)
+        assert 0 <= row["rollout/success_rate"] <= 1
+        assert 0 <= row["validation/far/success_rate"] <= 1
+    # Linearly from the learning rate to a tenth of it over the budget.
+    rates = [3e-4 * (1 - 0.9 * used / 120) for used in [0, *turns[:-1]]]
+    assert [row["policy/learning_rate"] for row in rows] == pytest.approx(rates)
+
+
+def test_the_replay_is_drawn_before_the_new_episodes_are_added_and_cleared_with_the_stage(tmp_path):
+    config = rlft(
+        replay_capacity=50, replay_per_update=50, total_turns=200, curriculum={"name": "stages"}, starts_per_update=8
+    )
+    run(tmp_path, config)
+    kept, stage = 0.0, None
+    for row in metrics(tmp_path):
+        kept = 0.0 if row["stage"] != stage else kept
+        assert row["replay/episodes"] == pytest.approx(min(kept, 50))
+        kept += row["rollout/success_rate"] * (row["episodes"] / row["update"])
+        stage = row["stage"]
+    assert {row["stage"] for row in metrics(tmp_path)} == {"near", "far"}
+    assert any(row["replay/episodes"] > 0 for row in metrics(tmp_path))
+
+
+@pytest.mark.parametrize("micro", [1, 400, 16_384])
+def test_micro_batches_give_the_update_of_the_whole_minibatch(tmp_path, micro):
+    config = {"algorithm": {"name": "ppo", "baseline": "value"}, "learning_rate": 1e-3, "total_turns": 30}
+    whole = run(tmp_path / "whole", rlft(**config))
+    parts = run(tmp_path / "parts", rlft(**config, micro_batch_tokens=micro))
+    for mine, other in zip(parts.parameters, whole.parameters, strict=True):
+        torch.testing.assert_close(mine, other, atol=2e-5, rtol=1e-3)
+
+
+def test_kl_penalty_with_states_of_unequal_numbers_of_actions(tmp_path):
+    config = rlft(algorithm={"name": "ppo", "kl_coef": 1.0}, minibatch_turns=2, total_turns=40)
+    run(tmp_path, config)
+    rows = metrics(tmp_path)
+    # At the first step of the first update the policy is the reference; later it has moved away from it.
+    assert 0 <= rows[0]["policy/kl"] < rows[-1]["policy/kl"]
+
+
+def test_a_kl_penalty_keeps_the_policy_near_its_reference(tmp_path):
+    def last_kl(coefficient: float) -> float:
+        config = {"name": "ppo", "kl_coef": coefficient, "entropy_coef": 0.0}
+        folder = tmp_path / str(coefficient)
+        run(folder, rlft(algorithm=config, learning_rate=1e-2, total_turns=200))
+        return metrics(folder)[-1]["policy/kl"]
+
+    assert last_kl(20.0) < last_kl(1e-6) / 3
+
+
+def test_turns_in_excluded_states_change_no_weight(tmp_path):
+    every_state = held_out_states(SMALL, ("near", "far")) | {
+        f"{cells}-{goal}-{cell}" for cells in (5, 6) for goal in (0, cells - 1) for cell in range(cells)
+    }
+    training = run(tmp_path, rlft(), excluded=every_state)
+    assert training.model.hash() == tiny_player()[0].hash()
+    assert "policy/loss" not in metrics(tmp_path)[0]
+
+
+def test_the_critic_learns_at_every_kth_update_only(tmp_path):
+    config = rlft(algorithm={"name": "ppo", "baseline": "value"}, critic_every=2, total_turns=100)
+    training = trainer(tmp_path, config)
+    assert training.value_head is not None
+    head = training.value_head.layers.weight
+    moved = []
+    before = head.detach().clone()
+
+    def progress(*_) -> None:
+        nonlocal before
+        moved.append(not torch.equal(head, before))
+        before = head.detach().clone()
+
+    training.train(progress)
+    assert moved == [k % 2 == 0 for k in range(len(moved))]
+    assert len(moved) >= 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_nothing_is_dropped_while_training_even_with_gradient_checkpointing(tmp_path, kind, rank):
+    config = ModelConfig(device="cpu", gradient_checkpointing=True, lora=LoRAConfig(rank=rank, dropout=0.5))
+    model = load_model(config, save_tiny(kind, tmp_path / kind), trainable=True)
+    if kind == "gpt2":
+        assert model.model.config.attn_pdrop == model.model.config.resid_pdrop == 0.1
+    states = [[5, 6, 7], [8, 9]], [[[3], [4]], [[5], [6]]]
+    with torch.no_grad():
+        expected = score(model, *states).log_probs
+    _no_dropout(model.model)
+    recomputed = []
+    for module in model.model.modules():
+        if getattr(module, "gradient_checkpointing", False) and hasattr(module, "_gradient_checkpointing_func"):
+            original = module._gradient_checkpointing_func
+            module._gradient_checkpointing_func = lambda *a, f=original, **k: recomputed.append(1) or f(*a, **k)
+    for _ in range(3):
+        torch.testing.assert_close(score(model, *states).log_probs, expected, atol=1e-6, rtol=0)
+    assert recomputed
+    score(model, *states).log_probs[:, 0].sum().backward()
+    assert all(w.grad is not None for w in model.model.parameters() if w.requires_grad)
