@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -30,8 +31,13 @@ class Batch:
 
     def select(self, rows: Tensor) -> Batch:
         """The turns with these indices."""
+        return self.map(lambda part: part[rows])
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with every tensor changed alike."""
         parts = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Batch(**{name: None if part is None else part[rows] for name, part in parts.items()})
+        changed: dict[str, Any] = {name: None if part is None else change(part) for name, part in parts.items()}
+        return Batch(**changed)
 
     def __len__(self) -> int:
         return len(self.actions)

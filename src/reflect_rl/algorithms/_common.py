@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -38,8 +37,8 @@ class PolicyGradientConfig(AlgorithmConfig):
     """Settings that every policy-gradient algorithm has."""
 
     baseline: Literal["none", "batch", "leave_one_out", "value"] = "leave_one_out"
-    """What is subtracted from returns: nothing; the batch mean at the same turn; the mean return of the other episodes of
-    the same start; or a learned critic with GAE."""
+    """What is subtracted from returns: nothing; the batch mean at the same turn; the mean return of the other episodes
+    of the same start; or a learned critic with GAE."""
     discount: float = Field(1.0, gt=0, le=1)
     """γ. The paper's objective is undiscounted."""
     trace: float = Field(0.95, ge=0, le=1)

@@ -15,7 +15,9 @@ __all__ = ["generalised_advantages", "leave_one_out", "normalise", "rewards_to_g
 
 
 def rewards_to_go(rewards: Sequence[float], discount: float = 1.0) -> list[float]:
-    """Reward still to come at each turn, G_t = r_t + γ G_{t+1} (Sutton & Barto 2018, eq. 3.9; their R_{t+1} is our r_t).
+    """Reward still to come at each turn: G_t = r_t + γ G_{t+1}.
+
+    Sutton & Barto 2018, eq. 3.9; their R_{t+1} is our r_t.
 
     >>> rewards_to_go([-1.0, -1.0, 20.0])
     [18.0, 19.0, 20.0]
@@ -46,9 +48,9 @@ def generalised_advantages(
 
 
 def leave_one_out(groups: Sequence[str], returns: Sequence[float]) -> list[float]:
-    """Return of each episode minus the mean return of the other episodes of its group (RLOO, Ahmadian et al. 2024, eq. 9).
+    """Return of each episode minus the mean return of the other episodes of its group.
 
-    A group of one has no others; its baseline is the mean over all episodes.
+    RLOO (Ahmadian et al. 2024, eq. 9). A group of one has no others; its baseline is the mean over all episodes.
 
     >>> leave_one_out(["a", "a", "a"], [1.0, 0.0, 0.5])
     [0.75, -0.75, 0.0]

@@ -1,9 +1,9 @@
 """PPO with a clipped ratio (Schulman et al. 2017, eq. 7), as in Reflect-RL, section 5.
 
-Differs from the paper: (1) the ratio is over the renormalised admissible actions, exact at one position; (2) the default
-baseline is leave-one-out over the episodes of the same start (the paper's critic is `baseline = "value"`); (3) the ratio of a
-replayed turn is its importance weight, so replay is off-policy corrected by the same clip; (4) the critic reads detached
-hidden states, because its gradient destroyed small policies in our trials.
+Differs from the paper: (1) the ratio is over the renormalised admissible actions, exact at one position; (2) the
+default baseline is leave-one-out over the episodes of the same start (the paper's critic is `baseline = "value"`);
+(3) the ratio of a replayed turn is its importance weight, so replay is off-policy corrected by the same clip; (4) the
+critic reads detached hidden states, because its gradient destroyed small policies in our trials.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Command line -> configuration: a TOML file (or a run folder's own configuration), with every field overridable.
 
 A flag is the dotted name of a field (`--rlft.learning-rate 1e-4`), followed by its value, or by all values of a list
-(`--seeds 0 1 2`). Flags are put into the values of the file and validated together with them, so that a mistake reads the
-same wherever it was made.
+(`--seeds 0 1 2`). Flags are put into the values of the file and validated together with them, so that a mistake reads
+the same wherever it was made.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMED = {
     "rlft.curriculum.name": "curricula",
 }
 """Flags that choose a variation, and so decide which other flags exist."""
-assert set(NAMED.values()) == set(FOLDERS.values())
+assert set(NAMED.values()) == set(FOLDERS.values())  # noqa: S101 (an invariant of this program)
 
 DESCRIPTIONS = {
     "run": "Generate data, train, evaluate and report: all stages, from where the run folder stands.",
@@ -232,7 +232,9 @@ def _no_place(verb: str, flags: Flags) -> str:
     if files:
         return f"the configuration file comes before the flags: reflect-rl {verb} {files[0]} ..."
     if "output_dir" in flags:
-        return f"{' '.join(flags['output_dir'])!r} is no run folder yet. Name a configuration file too, such as {EXAMPLE}."
+        return (
+            f"{' '.join(flags['output_dir'])!r} is no run folder yet. Name a configuration file too, such as {EXAMPLE}."
+        )
     return f"name a configuration file or a run folder, for example: reflect-rl {verb} {EXAMPLE}"
 
 

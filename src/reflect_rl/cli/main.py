@@ -126,12 +126,13 @@ def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
 def _stages(verb: str, config: RunConfig, command: str, console: Console) -> None:
     from reflect_rl.cli.progress import Bars
     from reflect_rl.pipeline.folder import open_run
-    from reflect_rl.pipeline.jobs import KINDS
+    from reflect_rl.pipeline.jobs import KINDS, plan
     from reflect_rl.pipeline.run import gather, run_jobs
 
     open_run(config, command)
     kinds = KINDS if verb == "run" else tuple(kind for kind in KINDS if kind == verb)
-    with Bars(console) as bars:
+    jobs = sum(job.kind in kinds and not job.done for job in plan(config))
+    with Bars(console, jobs) as bars:
         run_jobs(config, kinds, bars)
     if verb in ("run", "eval"):
         gather(config)
@@ -155,7 +156,8 @@ def _report(folders: list[Path], target: Path, console: Console) -> None:
     from reflect_rl.reports.page import write_report
     from reflect_rl.reports.tables import terminal_table
 
-    target.mkdir(parents=True, exist_ok=True)
+    if target.exists() and not target.is_dir():
+        raise UserError(f"cannot write the report to {target}: it is a file. Choose another --output-dir.")
     page = write_report(folders, target / "report.html")
     console.print(terminal_table(folders))
     console.print(f"report: {page}")

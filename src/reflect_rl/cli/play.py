@@ -121,7 +121,9 @@ def _trained(config: RunConfig, unit: Unit, options: PlayOptions) -> tuple[Refle
 def _policy_of_folder(config: RunConfig, options: PlayOptions) -> Policy:
     if not Path(options.player).exists() and "/" not in options.player:
         known = [*METHODS, "human"]
-        raise UnknownNameError(f"no player {options.player!r}. {suggestion(options.player, known)} Or name a model folder.")
+        raise UnknownNameError(
+            f"no player {options.player!r}. {suggestion(options.player, known)} Or name a model folder."
+        )
 
     from reflect_rl.models.labels import find_labels
     from reflect_rl.players.policies.language_model import LanguageModelPolicy
@@ -160,7 +162,7 @@ def _model_of_folder(config: RunConfig, folder: str) -> Any:
 
 
 def _verdict(episode: Episode, optimal_turns: int) -> Text:
-    """The last line, for example `success in 14 turns (terminated), return +0.35; an optimal solution needs 13.`"""
+    """The last line: `success in 14 turns (terminated by the game), return +1.35; an optimal solution needs 13`."""
     word, style = ("success", "bold green") if episode.success else ("no success", "bold red")
     end = "terminated by the game" if episode.terminated else "truncated at the horizon"
     turns = len(episode.turns)
@@ -175,8 +177,9 @@ def _verdict(episode: Episode, optimal_turns: int) -> Text:
 class _Screen:
     """Prints views and turns; a person sees the view before the choice, everybody else after it."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, encoding: str = "") -> None:
         self.console = console
+        self._ascii = not (encoding or console.encoding).lower().startswith("utf")
         self.labels: Sequence[str] | None = None
         """What the policy calls the numbered actions, where it has other names than numbers."""
         self.turns = 0
@@ -226,15 +229,11 @@ class _Screen:
         filled, rest = ("#", ".") if self._ascii else ("█", "░")
         return filled * full + rest * (BAR_WIDTH - full)
 
-    @property
-    def _ascii(self) -> bool:
-        return not self.console.encoding.lower().startswith("utf")
-
 
 def _printable(text: str) -> str:
-    """The text without control characters, which a game's text (a file's content) could steer the terminal with.
+    """The text without control characters, with which a game's text (a file's content) could steer the terminal.
 
-    >>> _printable("a\\x1b[2Jb")
+    >>> _printable("a" + chr(27) + "[2Jb")
     'a·[2Jb'
     """
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "·" for letter in text)

@@ -1,32 +1,63 @@
-"""Progress bars of a run, one per job at work; where the output is no terminal, one line per finished job."""
+"""Progress of a run: a bar for each job at work and one for all; without a terminal, a line per finished job."""
 
 from __future__ import annotations
 
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    Task,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+from rich.text import Text
 
 from reflect_rl.pipeline.jobs import Job
 
 __all__ = ["Bars"]
 
+ALL = "all jobs"
+
+
+class _TimeRemaining(TimeRemainingColumn):
+    """Of a job; the jobs to come are too unlike those that are done to tell for all of them."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.description == ALL else super().render(task)
+
 
 class Bars:
-    """Shows the jobs that are at work."""
+    """Shows the jobs that are at work.
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    Args:
+        console: where to print.
+        jobs: how many jobs there are to do.
+    """
+
+    def __init__(self, console: Console, jobs: int) -> None:
+        self.console, self.jobs = console, jobs
         self.progress = Progress(
-            TextColumn("{task.description}", justify="left"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=12),
+            TaskProgressColumn(text_format_no_percentage="    "),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            _TimeRemaining(compact=True),
+            TextColumn(
+                "{task.fields[note]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
+            ),
             console=console,
-            disable=not console.is_terminal,
+            expand=True,
+            transient=True,
+            disable=not console.is_terminal or jobs == 0,
         )
+        self.all = self.progress.add_task(ALL, total=jobs, note=f"0 of {jobs} done")
+        self.done = 0
         self.tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Bars:
@@ -40,7 +71,7 @@ class Bars:
 
     def started(self, job: Job) -> None:
         """A new bar."""
-        self.tasks[job.title] = self.progress.add_task(job.title, total=None, note="")
+        self.tasks[job.title] = self.progress.add_task(job.title, total=None, note="starting")
 
     def advanced(self, title: str, done: int, total: int, note: str) -> None:
         """The bar moves."""
@@ -49,5 +80,7 @@ class Bars:
 
     def finished(self, job: Job, seconds: float) -> None:
         """The bar becomes a line."""
+        self.done += 1
         self.progress.remove_task(self.tasks.pop(job.title))
-        self.progress.console.print(f"done  {job.title}  ({seconds:.1f} s)", highlight=False)
+        self.progress.update(self.all, completed=self.done, note=f"{self.done} of {self.jobs} done")
+        self.console.print(f"done  {job.title}  ({seconds:.1f} s)")

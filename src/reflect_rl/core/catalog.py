@@ -15,6 +15,10 @@ from reflect_rl.core.errors import UnknownNameError, suggestion
 __all__ = ["find", "names"]
 
 
+SINGULAR = {"curricula": "curriculum", "policies": "policy"}
+"""Of the folders whose name ends otherwise than in an s."""
+
+
 def names(folder: str) -> list[str]:
     """Names of all variations in a folder of this package, without importing them."""
     package = importlib.import_module(f"reflect_rl.{folder}")
@@ -38,6 +42,7 @@ def find(folder: str, name: str) -> ModuleType:
             raise UnknownNameError(f"cannot import {name!r} for {folder}: {error}.") from error
     known = names(folder)
     if name not in known:
-        kind = folder.rpartition(".")[2].removesuffix("s")
+        last = folder.rpartition(".")[2]
+        kind = SINGULAR.get(last, last.removesuffix("s"))
         raise UnknownNameError(f"no {kind} named {name!r}. {suggestion(name, known)}")
     return importlib.import_module(f"reflect_rl.{folder}.{name}")

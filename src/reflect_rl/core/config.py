@@ -17,7 +17,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from reflect_rl.core import catalog
 from reflect_rl.core.errors import ConfigError, UserError, suggestion
 
-__all__ = ["AlgorithmConfig", "CurriculumConfig", "EnvironmentConfig", "Frozen", "config_of", "narrow", "parse", "read_toml"]
+__all__ = [
+    "AlgorithmConfig",
+    "CurriculumConfig",
+    "EnvironmentConfig",
+    "Frozen",
+    "config_of",
+    "narrow",
+    "parse",
+    "read_toml",
+]
 
 Model = TypeVar("Model", bound="Frozen")
 
@@ -111,7 +120,9 @@ def config_of(folder: str, name: str, key: str) -> type[Frozen]:
     except Exception as error:  # a module of the user's own may fail in any way
         raise ConfigError(f"{key}: importing {name!r} failed: {type(error).__name__}: {error}.") from error
     if not (isinstance(config, type) and issubclass(config, Frozen)):
-        raise ConfigError(f"{key}: the module {name!r} has no class Config(Frozen). See reflect_rl/{folder} for what it must hold.")
+        raise ConfigError(
+            f"{key}: the module {name!r} has no class Config(Frozen). See the files of reflect_rl/{folder}."
+        )
     return config
 
 

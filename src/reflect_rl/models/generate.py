@@ -56,7 +56,7 @@ def generate_greedy(
 
 @contextmanager
 def _own_defaults_set_aside(model: LanguageModel) -> Iterator[None]:
-    """Defaults that come with a model, such as a repetition penalty, would make the text another than the most likely one."""
+    """Defaults that come with a model, such as a repetition penalty, would change which text is the most likely one."""
     before = model.model.generation_config
     model.model.generation_config = GenerationConfig()
     try:

@@ -2,13 +2,14 @@
 
 Rules:
 
-- `choice_token` (Reflect-RL, "single-prompt action enumeration"): each action is one label token; the logits of the labels
-  of the admissible actions at the prompt's last position, softmax over them. One forward pass and |A| logits a state.
+- `choice_token` (Reflect-RL, "single-prompt action enumeration"): each action is one label token; the logits of the
+  labels of the admissible actions at the prompt's last position, softmax over them. One forward pass and |A| logits a
+  state.
 - `sum` (SayCan): log π(a|s) ∝ Σ_j log p(a_j | s, a_<j) over the tokens of the action's own text.
 - `token_mean` (TWOSOME, token normalisation): the mean instead of the sum.
 
-Only the hidden states that are needed are projected, and under `choice_token` only onto the label rows; nowhere is there a
-vocabulary-wide projection over all positions. Equal prompts of a batch are computed once.
+Only the hidden states that are needed are projected, and under `choice_token` only onto the label rows; nowhere is
+there a vocabulary-wide projection over all positions. Equal prompts of a batch are computed once.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ def score(
     Args:
         model: the policy's language model.
         prompts: N prompts as token ids.
-        actions: for each prompt, the token ids of each admissible action: under `choice_token` the one label token of the
-            action, otherwise the tokens of its text.
+        actions: for each prompt, the token ids of each admissible action: under `choice_token` the one label token of
+            the action, otherwise the tokens of its text.
         rule: see the top of the file.
         max_tokens: upper bound on the padded tokens of one forward pass.
 

@@ -75,7 +75,7 @@ def _tasks(config: RunConfig, module: ModuleType) -> Iterator[str]:
         )
     for mode in config.evaluation.modes or getattr(config.environment, "modes", module.MODES):
         if not module.tasks(config.environment, mode, config.evaluation.split):
-            yield f"evaluation.split: {config.environment.name} has no {config.evaluation.split!r} task of mode {mode!r}."
+            yield f"evaluation.split: there is no {config.evaluation.split!r} task of mode {mode!r}. Choose another."
 
 
 def _curriculum(config: RunConfig, module: ModuleType) -> Iterator[str]:

@@ -10,7 +10,7 @@ import platform
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Unit:
 
     def dataset(self, name: str) -> Path:
         """A supervised data set."""
-        assert name in (BASE, *DATASETS)
+        assert name in (BASE, *DATASETS)  # noqa: S101 (an invariant of this program)
         return self.folder / "data" / f"{name}.jsonl"
 
     def model(self, name: str) -> Path:
@@ -123,7 +123,7 @@ def close_run(folder: Path) -> None:
 
 
 def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
-    """A folder may be missing, empty, or of a run with these settings; what the settings are is known from two files."""
+    """A folder may be missing, empty, or of a run with these settings, which two files tell."""
     other = "Choose another --output-dir, or delete the folder."
     if (folder / "config.json").exists():
         before = read_json(folder / "config.json", "Delete the file; the same command writes it again.")
@@ -173,7 +173,8 @@ def fingerprint(config: RunConfig) -> str:
     """A short hash of all that a result depends on besides training: rules, texts, prompts, splits and demonstrations.
 
     It covers the environment's name, version and settings, every task of every split, the rendered prompts of the first
-    task of each mode, the template version and the data recipe. Two results can be compared when their fingerprints agree.
+    task of each mode, the template version and the data recipe. Two results can be compared when their fingerprints
+    agree.
     """
     module = catalog.find("environments", config.environment.name)
     game = module.Environment(config.environment)
@@ -224,4 +225,4 @@ def _git(place: Path, *words: str) -> str | None:
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""The jobs of a run: what each reads, does and leaves behind. A finished job leaves `done` in its folder and is not done again."""
+"""The jobs of a run: what each reads, does and leaves behind. A job that left `done` in its folder is never redone."""
 
 from __future__ import annotations
 
@@ -212,14 +212,14 @@ def _examples(unit: Unit, dataset: str) -> list[tuple[str, str]]:
         raise RunFolderError(f"{path} holds a row without prompt or completion. {remedy}") from None
     if not examples:
         raise RunFolderError(
-            f"{path} has no rows to train on. Raise data.demonstration_starts, or set data.exclude_held_out_states = false, "
-            "in another --output-dir."
+            f"{path} has no rows to train on. Raise data.demonstration_starts, or set "
+            "data.exclude_held_out_states = false, in another --output-dir."
         )
     return examples
 
 
 def _drop_half_checkpoints(folder: Path) -> None:
-    """The trainer writes the state last and not atomically: a checkpoint without it is the work of an interrupted writer."""
+    """Remove checkpoints of an interrupted writer: the trainer writes the state last."""
     for checkpoint in folder.glob("checkpoint-*"):
         try:
             json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))

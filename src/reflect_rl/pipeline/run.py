@@ -1,7 +1,7 @@
 """Do the jobs of a run, several at a time, each in a process of its own.
 
-A job's process has its own threads and random state, so the number of workers changes no result. An interruption loses at
-most the work since each job's last checkpoint.
+A job's process has its own threads and random state, so the number of workers changes no result. An interruption loses
+at most the work since each job's last checkpoint.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _begin(threads: int, messages: Any) -> None:
 
 
 def _do(job: Job, values: dict[str, Any]) -> float:
-    """In a worker: the configuration travels as JSON, because its class is made for the chosen variations at run time."""
+    """In a worker: the configuration travels as JSON, because its class is made at run time."""
     started = time.perf_counter()
     last = 0.0
 

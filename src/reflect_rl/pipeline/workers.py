@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 import traceback
@@ -21,7 +22,7 @@ QUIET = {
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_VERBOSITY": "error",
-    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",  # it cleans up after a worker that was ended, which is fine
+    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",  # it cleans up after workers that were ended
     "TOKENIZERS_PARALLELISM": "false",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TRANSFORMERS_VERBOSITY": "error",
@@ -110,8 +111,8 @@ def _explanation(title: str, folder: Path, error: Exception) -> Exception:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if isinstance(error, MemoryError) or "out of memory" in message or "can't allocate memory" in message:
         return ReflectRLError(
-            f"{title}: memory ran out ({message or 'MemoryError'}). "
-            "Lower --workers, the batch sizes or the size of the model; the same command goes on from the last checkpoint."
+            f"{title}: memory ran out ({message or 'MemoryError'}). Lower --workers, the batch sizes or the size of "
+            "the model; the same command goes on from the last checkpoint."
         )
     place = ""
     with suppress(OSError):
@@ -125,9 +126,7 @@ def _explanation(title: str, folder: Path, error: Exception) -> Exception:
 
 
 def _is_full(folder: Path) -> bool:
-    """Whether less than a block is free where the folder is; some libraries report a full disk in words of their own."""
-    import shutil
-
+    """Whether less than a block is free; some libraries report a full disk in words of their own."""
     place = next((path for path in (folder, *folder.parents) if path.exists()), Path())
     with suppress(OSError):
         return shutil.disk_usage(place).free < 4096

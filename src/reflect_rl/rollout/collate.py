@@ -31,8 +31,8 @@ def collate(
 ) -> tuple[list[View], Batch]:
     """All turns to learn from.
 
-    A replayed episode's advantage is its return above the mean return of the fresh episodes of its mode, never below zero
-    (self-imitation, Oh et al. 2018), on the same scale as the fresh ones.
+    A replayed episode's advantage is its return above the mean return of the fresh episodes of its mode, never below
+    zero (self-imitation, Oh et al. 2018), on the same scale as the fresh ones.
 
     Args:
         config: the algorithm's settings.

@@ -1,7 +1,7 @@
 """The only loop that steps a game.
 
-Many games are played at once; a finished one is replaced at once by the next in line, so that no forward pass is padding.
-Each episode draws from its own random streams, so the number of slots changes nothing but rounding.
+Many games are played at once; a finished one is replaced at once by the next in line, so that no forward pass is
+padding. Each episode draws from its own random streams, so the number of slots changes nothing but rounding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Atomic checkpoints of online training: safetensors and JSON, never pickle.
 
-A checkpoint is written to a folder beside its place, flushed to disk, and renamed over the old one, so that an interruption
-leaves either the old or the new one. Its files' SHA-256 sums are inside; a checkpoint that does not match them is refused.
+A checkpoint is written to a folder beside its place, flushed to disk, and renamed over the old one, so that an
+interruption leaves either the old or the new one. Its files' SHA-256 sums are inside; a checkpoint that does not match
+them is refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Online RL fine-tuning (Reflect-RL, stage 2): roll out, estimate advantages, update, and again.
 
-One update: `starts_per_update` training tasks × `episodes_per_start` episodes are played by the current policy (temperature
-1) with the frozen reflection player; the algorithm turns them into a loss. All randomness of update u comes from streams
-named after u, so a run that was interrupted goes on as if it had not been.
+One update: `starts_per_update` training tasks × `episodes_per_start` episodes are played by the current policy
+(temperature 1) with the frozen reflection player; the algorithm turns them into a loss. All randomness of update u
+comes from streams named after u, so a run that was interrupted goes on as if it had not been.
 
 Dropout is off, in rollouts and in the update alike, so that the probability ratio of the first update is one.
 """
@@ -26,6 +26,7 @@ from reflect_rl.core.config import AlgorithmConfig, CurriculumConfig, Environmen
 from reflect_rl.core.errors import TrainingError
 from reflect_rl.core.protocols import Reflector
 from reflect_rl.core.seeding import seed_for, stream
+from reflect_rl.core.store import read_jsonl, write_jsonl
 from reflect_rl.core.types import Episode, View, episode_from_json, to_json
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
@@ -144,6 +145,9 @@ class OnlineTrainer:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._resume()
         _no_dropout(self.model.model)
+        if self.config.validate_every and not self.update:
+            # The policy before the first update counts too, so that `keep = "best"` never returns a worse one.
+            self._append("metrics.jsonl", [{"update": 0, "turns": 0, "episodes": 0, "seconds": 0.0} | self._validate()])
         while self.turns < self.config.total_turns:
             row = self._one_update()
             last = self.turns >= self.config.total_turns
@@ -227,7 +231,7 @@ class OnlineTrainer:
         )
         if not views:
             return {}
-        batch = Batch(**{name: None if t is None else t.to(self.model.device) for name, t in vars(batch).items()})
+        batch = batch.map(lambda part: part.to(self.model.device))
         rows = []
         for epoch in range(self.algorithm.epochs):
             order = stream(self.seed, "minibatches", self.update, epoch).permutation(len(views))
@@ -284,10 +288,11 @@ class OnlineTrainer:
             requests = [Request(task, seed_for(self.seed, "validation", task.key)) for task in tasks]
             episodes = self._play(requests, self.policy, None)
             rates[mode] = sum(episode.success for episode in episodes) / max(1, len(episodes))
-        # What was memoised here would change the batches, and so the rounding, of the next update; a resumed run has no memo.
+        # What was memoised here would change the batches, and so the rounding, of the next update, which a resumed
+        # run, having no memo, would do without.
         self.policy.forget()
         hardest = rates[self.modes[-1]]
-        if hardest > self.best and self.config.keep == "best":
+        if hardest >= self.best and self.config.keep == "best":
             self.best, self.best_weights = hardest, {n: t.clone() for n, t in self._weights().items()}
         return {f"validation/{mode}/success_rate": rate for mode, rate in rates.items()}
 
@@ -332,8 +337,8 @@ class OnlineTrainer:
         path = self.folder / "metrics.jsonl"
         if not path.exists():
             return
-        lines = path.read_text(encoding="utf-8").splitlines()[:update]
-        path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        rows = [row for row in read_jsonl(path, "Delete the folder.") if row["update"] <= update]
+        write_jsonl(path, rows)
 
     def _append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         with (self.folder / name).open("a", encoding="utf-8") as file:
@@ -353,8 +358,8 @@ def _rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 def _no_dropout(model: nn.Module) -> None:
     """Eval mode, in which nothing is dropped.
 
-    Gradient checkpointing works in training mode only, so the layers that recompute are put into it, and they alone: what
-    drops inside them (dropout layers, attention) stays in eval mode.
+    Gradient checkpointing works in training mode only, so the layers that recompute are put into it, and they alone:
+    what drops inside them (dropout layers, attention) stays in eval mode.
     """
     model.eval()
     for module in model.modules():

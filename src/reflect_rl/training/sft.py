@@ -1,7 +1,7 @@
 """Supervised fine-tuning through TRL's SFTTrainer, loss on the completion tokens only.
 
-L(φ) = -1/N Σ_i Σ_j log R_φ(R_ij | s_i, R_i,<j) for the reflection player (Reflect-RL, eq. 1); the policy's loss is the same
-on its one choice token. Rows are tokenised here, prompt and completion apart, exactly as rollouts do it.
+L(φ) = -1/N Σ_i Σ_j log R_φ(R_ij | s_i, R_i,<j) for the reflection player (Reflect-RL, eq. 1); the policy's loss is the
+same on its one choice token. Rows are tokenised here, prompt and completion apart, exactly as rollouts do it.
 """
 
 from __future__ import annotations
@@ -123,12 +123,12 @@ def _tokenised(model: LanguageModel, prompt: str, completion: str, tail: list[in
 def _trainer_class(language_model: LanguageModel) -> Any:
     """TRL's trainer, with the loss computed at the completion's positions only.
 
-    TRL projects every position onto the vocabulary, which costs small models a third of the step. Where the model is wrapped
-    (several processes), its own way is kept, because gradients are exchanged by the wrapper.
+    TRL projects every position onto the vocabulary, which costs small models a third of the step. Where the model is
+    wrapped (several processes), its own way is kept, because gradients are exchanged by the wrapper.
     """
     from trl import SFTTrainer
 
-    class CompletionTrainer(SFTTrainer):  # type: ignore[misc]
+    class CompletionTrainer(SFTTrainer):
         def compute_loss(
             self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
         ) -> Any:

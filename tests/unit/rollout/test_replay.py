@@ -18,8 +18,8 @@ def keys(episodes) -> list[str]:
 
 def test_only_successes_are_kept_and_the_oldest_go_first():
     replay = Replay(3)
-    replay.add([episode(0), episode(1, success=False), episode(2), episode(3), episode(4)])
-    assert keys(replay.episodes) == ["2", "3", "4"]
+    replay.add([episode(0), episode(1), episode(2), episode(3, success=False), episode(4)])
+    assert keys(replay.episodes) == ["1", "2", "4"]
 
 
 def test_a_new_stage_empties_it_and_the_same_stage_does_not():

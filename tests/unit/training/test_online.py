@@ -97,6 +97,13 @@ def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path, change
             assert torch.equal(mine, other)
 
 
+def test_every_update_begins_without_memoised_probabilities_as_a_resumed_one_does(tmp_path):
+    training = trainer(tmp_path, rlft(validate_every=1))
+    sizes: list[int] = []
+    training.train(lambda *_: sizes.append(len(training.policy._memo)))
+    assert set(sizes) == {0}
+
+
 def test_a_finished_training_is_not_trained_further(tmp_path):
     config = rlft(**EVERYTHING)
     first = run(tmp_path, config)

@@ -14,7 +14,7 @@ __all__ = ["HumanPolicy", "PlayerLeft"]
 LEAVE = ("q", "quit", "exit")
 
 
-class PlayerLeft(ReflectRLError):
+class PlayerLeft(ReflectRLError):  # noqa: N818 (no error)
     """The person wants to play no further."""
 
 

@@ -1,0 +1,23 @@
+"""A corridor that fails in the way named by the environment variable FAULT, in worker processes only."""
+
+import multiprocessing
+import os
+from typing import Literal
+
+from reflect_rl.environments import corridor
+from reflect_rl.environments.corridor import MODES, NAME, VERSION, task_at, tasks
+
+__all__ = ["MODES", "NAME", "VERSION", "Config", "Environment", "task_at", "tasks"]
+
+
+class Config(corridor.Config):
+    name: Literal["faulty.game"] = "faulty.game"
+
+
+class Environment(corridor.Environment):
+    def start(self, task):
+        if multiprocessing.parent_process() is not None:
+            if os.environ["FAULT"] == "killed":
+                os._exit(9)  # what the kernel does when memory runs out
+            raise ZeroDivisionError("a wall where none should be")
+        return super().start(task)

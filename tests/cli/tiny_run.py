@@ -1,0 +1,17 @@
+"""The smallest run there is: every stage, nothing learned."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SMOKE = ROOT / "configs" / "taxi" / "smoke.toml"
+TINY = (
+    *("--methods", "random", "sft", "reflect_rl"),
+    *("--model.embedded.hidden-size", "16", "--model.embedded.layers", "1"),
+    *("--data.demonstration-starts", "4"),
+    *("--sft.base.steps", "2", "--sft.policy-plain.steps", "2", "--sft.policy-reflect.steps", "2"),
+    *("--sft.reflector.steps", "4", "--reflector.max-new-tokens", "8"),
+    *("--rlft.total-turns", "40"),
+    *("--environment.test-starts", "6", "--environment.validation-starts", "6"),
+    *("--evaluation.horizons", "5", "10"),
+)
+"""Flags that make the smoke run smaller."""
