@@ -89,7 +89,7 @@ def test_ctrl_c_promises_no_checkpoint(call, monkeypatch):
 MISTAKES = {
     "--player sftt": "no player 'sftt'. Did you mean 'sft'? Or name a model folder.",
     "--player no/such/folder": "no model folder 'no/such/folder'.",
-    "--player sft": "no model of the method 'sft' in nowhere/starts-100/seed-0/models/policy_plain. Run `reflect-rl sft`",
+    "--player sft": "no model of the method 'sft' in nowhere/starts-100/seed-0/models/policy_plain. Run `reflect-rl",
     "--player rlft": "Run `reflect-rl rlft` first.",
     "--reflections orcle": "no reflections 'orcle'. Did you mean 'oracle'? Or name a model folder.",
     "--reflections no/such/folder": "no model folder 'no/such/folder'.",

@@ -4,8 +4,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "configs" / "taxi" / "smoke.toml"
+METHODS = ("--methods", "random", "sft", "reflect_rl")
 TINY = (
-    *("--methods", "random", "sft", "reflect_rl"),
     *("--model.embedded.hidden-size", "16", "--model.embedded.layers", "1"),
     *("--data.demonstration-starts", "4"),
     *("--sft.base.steps", "2", "--sft.policy-plain.steps", "2", "--sft.policy-reflect.steps", "2"),

@@ -139,9 +139,18 @@ def test_weights_that_are_not_finite_stop_the_first_update(tmp_path):
         training.train(QUIET)
 
 
-def test_keep_best_ends_with_the_weights_of_the_best_validation(tmp_path, monkeypatch):
-    scripted = iter([0.2, 0.9, 0.9, 0.4, 0.1, 0.3, 0.5])
-    seen: list[tuple[float, str]] = []
+@pytest.mark.parametrize(
+    ("script", "best"),
+    [
+        ([0.2, 0.9, 0.4, 0.1, 0.3, 0.5, 0.0, 0.0], 1),
+        # Of equal ones the most trained.
+        ([0.2, 0.9, 0.4, 0.9, 0.3, 0.5, 0.0, 0.0], 3),
+        # The policy before the first update counts too.
+        ([0.9, 0.2, 0.4, 0.1, 0.3, 0.5, 0.0, 0.0], 0),
+    ],
+)
+def test_keep_best_ends_with_the_weights_of_the_best_validation(tmp_path, monkeypatch, script, best):
+    seen: list[str] = []
     play = OnlineTrainer._play
 
     def scripted_validation(self, requests, policy, horizon):
@@ -149,16 +158,17 @@ def test_keep_best_ends_with_the_weights_of_the_best_validation(tmp_path, monkey
         if requests[0].task.split == "train":
             return play(self, requests, policy, horizon)
         if requests[0].task.mode == "near":
-            return [Episode(r.task, (), True, False, False, 0, "x") for r in requests]
-        rate = next(scripted)
-        seen.append((rate, self.model.hash()))
+            # The easier mode does not count, though all its games are won.
+            return [Episode(r.task, (), True, False, True, 0, "x") for r in requests]
+        seen.append(self.model.hash())
         # Of ten episodes, as many are won as the script says.
-        return [Episode(requests[0].task, (), True, False, k < rate * 10, 0, "x") for k in range(10)]
+        return [Episode(requests[0].task, (), True, False, k < script[len(seen) - 1] * 10, 0, "x") for k in range(10)]
 
     monkeypatch.setattr(OnlineTrainer, "_play", scripted_validation)
-    training = run(tmp_path, rlft(validate_every=1, keep="best", total_turns=150, learning_rate=1e-2))
-    assert len(seen) > 4
-    assert training.model.hash() == seen[1][1] != seen[-1][1]
+    training = run(tmp_path, rlft(validate_every=1, keep="best", total_turns=120, learning_rate=1e-2))
+    assert 4 < len(seen) <= len(script)
+    assert len(set(seen)) == len(seen)
+    assert training.model.hash() == seen[best]
     assert training.best == pytest.approx(0.9)
 
 
@@ -177,7 +187,9 @@ def test_keep_last_ends_with_the_last_weights(tmp_path, monkeypatch):
 
 def test_metrics_of_an_update(tmp_path):
     run(tmp_path, rlft(starts_per_update=3, episodes_per_start=2, validate_every=1))
-    rows = metrics(tmp_path)
+    before, *rows = metrics(tmp_path)
+    assert (before["update"], before["turns"], "rollout/success_rate" in before) == (0, 0, False)
+    assert 0 <= before["validation/far/success_rate"] <= 1
     assert [row["update"] for row in rows] == list(range(1, len(rows) + 1))
     assert [row["episodes"] for row in rows] == [6 * row["update"] for row in rows]
     turns = [row["turns"] for row in rows]
