@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tiny_run import METHODS, ROOT, SMOKE, TINY
 
+from reflect_rl.pipeline.folder import alone
 from reflect_rl.reports.runs import RESULT_KEYS
 
 UNIT = "starts-4/seed-0"
@@ -29,7 +30,7 @@ def finished(tmp_path_factory):
         *METHODS,
         *TINY,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     return folder, done
 
@@ -122,6 +123,12 @@ def test_other_settings_need_another_folder(call, run):
     answer = call("run", SMOKE, "--output-dir", run, *METHODS, *TINY, "--rlft.slots", "3")
     assert "other settings: rlft.slots is 64 there and 3 here. Choose another --output-dir" in answer.mistake
     assert call("eval", run, "--workers", "1").code == 0
+
+
+def test_a_folder_at_work_is_left_alone(call, run):
+    with alone(run):
+        assert f"another process is at work in {run}. Wait for it" in same_command(call, run).mistake
+    assert same_command(call, run).code == 0
 
 
 def test_trained_players_can_be_watched(call, run):

@@ -125,14 +125,14 @@ def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
 
 def _stages(verb: str, config: RunConfig, command: str, console: Console) -> None:
     from reflect_rl.cli.progress import Bars
-    from reflect_rl.pipeline.folder import open_run
+    from reflect_rl.pipeline.folder import alone, open_run
     from reflect_rl.pipeline.jobs import KINDS, plan
     from reflect_rl.pipeline.run import gather, run_jobs
 
     open_run(config, command)
     kinds = KINDS if verb == "run" else tuple(kind for kind in KINDS if kind == verb)
     jobs = sum(job.kind in kinds and not job.done for job in plan(config))
-    with Bars(console, jobs) as bars:
+    with alone(config.output_dir), Bars(console, jobs) as bars:
         run_jobs(config, kinds, bars)
     if verb in ("run", "eval"):
         gather(config)

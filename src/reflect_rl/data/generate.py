@@ -28,9 +28,10 @@ from reflect_rl.core.config import EnvironmentConfig, Frozen
 from reflect_rl.core.errors import ConfigError
 from reflect_rl.core.seeding import seed_for, stream
 from reflect_rl.core.types import Episode, Task, Turn, View
+from reflect_rl.models.score import Rule
 from reflect_rl.players.policies.oracle import Annotator, Recipe
 from reflect_rl.players.reflectors.oracle import OracleReflector
-from reflect_rl.prompts.render import policy_prompt, reflection_prompt
+from reflect_rl.prompts.render import action_text_prompt, policy_prompt, reflection_prompt
 from reflect_rl.rollout.play import Request, play
 
 __all__ = ["BASE", "DATASETS", "DataConfig", "Row", "demonstrations", "held_out_states", "plain_text", "rows"]
@@ -86,23 +87,40 @@ def demonstration_tasks(config: DataConfig, environment: EnvironmentConfig, budg
 
 
 def demonstrations(
-    config: DataConfig, environment: EnvironmentConfig, budget: int, seed: int
+    config: DataConfig,
+    environment: EnvironmentConfig,
+    budget: int,
+    seed: int,
+    *,
+    shuffle_labels: bool = False,
+    excluded: frozenset[str] | None = None,
 ) -> dict[Kind, list[Episode]]:
     """Annotated episodes: `positive` unperturbed, one per task; `negative` perturbed, several per task; and their restarts.
 
-    Each kind restarts in states that its own episodes met, never in the start of a held-out task.
+    Each kind restarts in states that its own episodes met.
+
+    Args:
+        config: what to demonstrate.
+        environment: the benchmark.
+        budget: number of training starts.
+        seed: root of the random streams.
+        shuffle_labels: number the actions in a random order in every state.
+        excluded: states in which no episode restarts (None: the starts of held-out tasks, if they are to be excluded).
     """
     tasks = demonstration_tasks(config, environment, budget, seed)
-    avoided = held_out_states(environment, _modes(config, environment)) if config.exclude_held_out_states else frozenset()
+    if excluded is None:
+        modes = _modes(config, environment) if config.exclude_held_out_states else ()
+        excluded = held_out_states(environment, modes)
     out: dict[Kind, list[Episode]] = {}
     for kind, copies in COPIES.items():
         annotator = Annotator(0.0 if kind == "positive" else config.perturbation, config.recipe)
         requests = [
             Request(task, seed_for(seed, kind, task.key, copy)) for task in tasks for copy in range(copies(config))
         ]
-        episodes = play(environment, requests, OracleReflector(), annotator)
-        again = _restarts(config, environment, episodes, avoided, stream(seed, kind, "restarts"))
-        out[kind] = episodes + play(environment, again, OracleReflector(), annotator)
+        reflector = OracleReflector()
+        episodes = play(environment, requests, reflector, annotator, shuffle_labels=shuffle_labels)
+        again = _restarts(config, environment, episodes, excluded, stream(seed, kind, "restarts"))
+        out[kind] = episodes + play(environment, again, reflector, annotator, shuffle_labels=shuffle_labels)
     return out
 
 
@@ -162,7 +180,13 @@ def held_out_states(environment: EnvironmentConfig, modes: Sequence[str]) -> fro
     )
 
 
-def rows(dataset: str, episodes: Iterable[Episode], labels: Sequence[str], excluded: frozenset[str]) -> list[Row]:
+def rows(
+    dataset: str,
+    episodes: Iterable[Episode],
+    labels: Sequence[str],
+    excluded: frozenset[str],
+    rule: Rule = "choice_token",
+) -> list[Row]:
     """The rows of one data set.
 
     Args:
@@ -170,10 +194,11 @@ def rows(dataset: str, episodes: Iterable[Episode], labels: Sequence[str], exclu
         episodes: annotated episodes.
         labels: the label texts of the policy's tokenizer.
         excluded: states that no row may be about.
+        rule: how the policy's actions are scored; it decides whether the policy answers with a label or an action's text.
     """
     part = dataset.removesuffix("_positive")
     return [
-        _row(part, episode, index, labels)
+        _row(part, episode, index, labels, rule)
         for episode in episodes
         for index, turn in enumerate(episode.turns)
         if turn.observation.state not in excluded
@@ -185,16 +210,19 @@ def plain_text(prompts: Iterable[Row]) -> list[Row]:
     return [replace(row, prompt="", completion=row.prompt) for row in prompts]
 
 
-def _row(part: str, episode: Episode, index: int, labels: Sequence[str]) -> Row:
+def _row(part: str, episode: Episode, index: int, labels: Sequence[str], rule: Rule) -> Row:
     turn = episode.turns[index]
     repairs = index > 0 and _perturbed(episode.turns[index - 1])
     kind: Kind = "negative" if repairs else "positive"
     view = View(turn.observation, turn.order, turn.reflection if part != "policy_plain" else None)
     if part == "reflector":
         prompt, completion = reflection_prompt(view), turn.reflection or ""
-    else:
-        assert turn.decision.target is not None
+    elif turn.decision.target is None:
+        raise ValueError(f"the player {turn.decision.player!r} recommends no actions; its episodes are no demonstrations")
+    elif rule == "choice_token":
         prompt, completion = policy_prompt(view, labels), labels[turn.order.index(turn.decision.target)]
+    else:
+        prompt, completion = action_text_prompt(view), turn.observation.actions[turn.decision.target]
     return Row(prompt, completion, episode.task.key, index, turn.observation.state, kind)
 
 

@@ -9,6 +9,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -25,7 +26,7 @@ from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
 
-__all__ = ["Unit", "close_run", "fingerprint", "open_run", "read_card", "units"]
+__all__ = ["Unit", "alone", "close_run", "fingerprint", "open_run", "read_card", "units"]
 
 PACKAGES = ("reflect-rl", "torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
 FREE_KEYS = ("output_dir", "workers")
@@ -101,6 +102,32 @@ def open_run(config: RunConfig, command: str) -> None:
         raise RunFolderError(
             f"cannot write the run folder {folder}: {error.strerror or error}. Choose another --output-dir."
         ) from None
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Two runs at work in one folder would tear each other's files, so the second is refused.
+
+    The system lets go of the lock when a process ends, however it ends.
+
+    Raises:
+        RunFolderError: another process is at work in the folder.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no POSIX system
+        yield
+        return
+    with (folder / ".lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunFolderError(
+                f"another process is at work in {folder}. Wait for it, or choose another --output-dir."
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        yield
 
 
 def read_card(folder: Path) -> dict[str, Any]:

@@ -127,10 +127,12 @@ def _root(job: Job) -> int:
 def _data(job: Job, config: RunConfig, progress: Progress) -> None:
     """Demonstrations, the model both players start from, and the supervised data sets in its labels."""
     unit = job.unit
-    episodes = demonstrations(config.data, config.environment, unit.budget, _root(job))
+    excluded = _excluded(config)
+    shuffle = config.prompt.shuffle_labels
+    episodes = demonstrations(
+        config.data, config.environment, unit.budget, _root(job), shuffle_labels=shuffle, excluded=excluded
+    )
     module = catalog.find("environments", config.environment.name)
-    modes = config.data.modes or module.MODES[-1:]
-    excluded = held_out_states(config.environment, modes) if config.data.exclude_held_out_states else frozenset()
     count = int(module.Environment(config.environment).action_space.n)
     labels = [str(number) for number in range(count)]
     own = config.model.path == EMBEDDED
@@ -140,7 +142,7 @@ def _data(job: Job, config: RunConfig, progress: Progress) -> None:
     tables = {}
     for name in DATASETS:
         pool = episodes["positive"] + ([] if name.endswith("_positive") else episodes["negative"])
-        table = rows(name, pool, labels, excluded)
+        table = rows(name, pool, labels, excluded, config.prompt.scoring)
         tables[name] = shuffled(table, stream(_root(job), "rows", name))
         progress(len(tables), len(DATASETS) + 1, name)
     if own:
@@ -148,7 +150,6 @@ def _data(job: Job, config: RunConfig, progress: Progress) -> None:
         model = build_embedded(texts, config.model.embedded, seed_for(_root(job), "embedded model"))
         if list(find_labels(model, count).texts) != labels:
             raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {count - 1}.")
-        check_scoring(model)
         _replace(model, unit.model("untrained"))
         tables[BASE] = plain_text(tables["policy_plain"])
     for name, table in tables.items():
@@ -241,13 +242,15 @@ def _load(config: RunConfig, folder: Path | None, made_by: Path, *, trainable: b
         RunFolderError: a model that the run made is missing or corrupt; the message says how to make it again.
     """
     try:
-        return load_model(config.model, folder, trainable=trainable)
+        model = load_model(config.model, folder, trainable=trainable)
     except ModelError as error:
         if folder is None or not any(str(name) in str(error) for name in (folder, folder.resolve())):
             raise
         raise RunFolderError(
             f"{error} This run made it: delete {made_by / 'done'} and run `reflect-rl {_verb(made_by)}` again."
         ) from None
+    check_scoring(model)
+    return model
 
 
 def _labels(config: RunConfig, model: LanguageModel) -> Labels:
@@ -279,9 +282,7 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
     method: Any = job.name
     folder, made_by = _policy_folder(config, job.unit, method), _policy_job(job.unit, method)
     model = _load(config, folder, made_by, trainable=True)
-    check_scoring(model)
     needs_reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0
-    module = catalog.find("environments", config.environment.name)
     trainer = OnlineTrainer(
         model,
         _labels(config, model),
@@ -293,13 +294,17 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
         reference=_load(config, folder, made_by, trainable=False) if needs_reference else None,
         rule=config.prompt.scoring,
         shuffle_labels=config.prompt.shuffle_labels,
-        excluded=held_out_states(config.environment, module.MODES)
-        if config.data.exclude_held_out_states
-        else frozenset(),
+        excluded=_excluded(config),
         modes=_evaluated_modes(config),
     )
     trainer.train(progress)
     _replace(model, job.folder / "model")
+
+
+def _excluded(config: RunConfig) -> frozenset[str]:
+    """States that are never learnt from, in supervised training or online: the starts of evaluated held-out tasks."""
+    modes = _evaluated_modes(config) if config.data.exclude_held_out_states else ()
+    return held_out_states(config.environment, modes)
 
 
 def _evaluated_modes(config: RunConfig) -> tuple[str, ...]:
