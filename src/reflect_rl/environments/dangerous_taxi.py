@@ -231,7 +231,10 @@ def _observation(state: int, last_action: int | None) -> Observation:
 
 
 def reflection_text(state: int, advice: str, last_action: str | None, last_was_good: bool) -> str:
-    """What the last action did, where taxi and passenger are, where walls are, and what to do: facts, the advice last.
+    """Where taxi and passenger are, where walls are, what to do next, and what the last action was worth: facts only.
+
+    The verdict on the last action comes last. Before the advice, a wrong verdict makes the advice undo a good step, and the
+    next one undo that: the taxi then goes to and fro until the horizon.
 
     Args:
         state: the current state.
@@ -241,22 +244,22 @@ def reflection_text(state: int, advice: str, last_action: str | None, last_was_g
 
     >>> for sentence in reflection_text(328, "north", "west", False).split(". "):
     ...     print(sentence)
-    The last action west was a mistake
     The taxi is at row 3 column 1
     The passenger waits at row 4 column 0
     Blocked: west
-    Next: north.
+    Next: north
+    The last action west was a mistake.
     """
     row, column, passenger, destination = decode(state)
-    feedback = "I begin."
+    verdict = "I begin."
     if last_action is not None:
-        feedback = f"The last action {last_action} was {'good' if last_was_good else 'a mistake'}."
+        verdict = f"The last action {last_action} was {'good' if last_was_good else 'a mistake'}."
     target = STANDS[destination if passenger == ON_BOARD else passenger]
     blocked = [ACTIONS[move] for move in MOVES if _moved(row, column, move) == (row, column)]
     return (
-        f"{feedback} The taxi is at row {row} column {column}. "
+        f"The taxi is at row {row} column {column}. "
         f"The passenger {'rides to' if passenger == ON_BOARD else 'waits at'} row {target[0]} column {target[1]}. "
-        f"Blocked: {', '.join(blocked) or 'none'}. Next: {advice}."
+        f"Blocked: {', '.join(blocked) or 'none'}. Next: {advice}. {verdict}"
     )
 
 
