@@ -1,1 +1,1 @@
-"""What every part shares: types, protocols, configuration, seeding, run folders. Standard library, numpy and pydantic only."""
+"""What every part shares: types, protocols, configuration, seeding, files. No torch."""

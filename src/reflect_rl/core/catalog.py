@@ -1,7 +1,7 @@
 """The folder is the registry: a variation's name is its file, imported on demand.
 
-`find("algorithms", "ppo")` imports `reflect_rl.algorithms.ppo`; a dotted name (`mypkg.mygame`) is imported as it is, so a
-variation can live outside this package. Files that start with an underscore are no variations.
+`find("algorithms", "ppo")` imports `reflect_rl.algorithms.ppo`; a dotted name (`mypkg.mygame`) is imported as it is, so
+a variation can live outside this package. Files that start with an underscore are no variations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The values that travel between files: a Task becomes an Episode of Turns.
 
-All are frozen, free of tensors, and turn into JSON and back (`to_json`, `episode_from_json`). `SCHEMA_VERSION` counts changes
-of their shape.
+All are frozen, free of tensors, and turn into JSON and back (`to_json`, `episode_from_json`). `SCHEMA_VERSION` counts
+changes of their shape.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Decision:
     """Index of the chosen action in `observation.actions`."""
     player: str
     log_probs: tuple[float, ...] | None = None
-    """log π(a|s) of every admissible action in the order of `observation.actions`; None for players without a distribution."""
+    """log π(a|s) of every admissible action in the order of `observation.actions`; None: no distribution."""
     target: int | None = None
     """The action an annotator recommends here (the label of supervised training); None for players that only act."""
 

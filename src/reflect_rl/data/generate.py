@@ -1,6 +1,6 @@
 """Demonstrations: annotated episodes, and the supervised data sets made from them.
 
-Episodes are played by the one loop, with a perturbed solver that labels every state (`players.policies.oracle.Annotator`) and
+Episodes are played by the one loop, with a perturbed solver that labels every state (see `players.policies.oracle`) and
 the templated reflections. Each data set is a list of prompt/completion rows rendered by `prompts.render`:
 
 | data set | prompt | completion |
@@ -9,9 +9,9 @@ the templated reflections. Each data set is a list of prompt/completion rows ren
 | `policy_plain` | state, actions | label of the target action |
 | `policy_reflect` | state, reflection, actions | label of the target action |
 
-and the same three with the suffix `_positive`, from unperturbed episodes only. The embedded model, which starts from random
-weights, first reads the prompts of `policy_plain` as plain text (`base`), as other models have read the web: states and
-action lists, no reflection and no answer. Every method starts from this model.
+and the same three with the suffix `_positive`, from unperturbed episodes only. The embedded model, which starts from
+random weights, first reads the prompts of `policy_plain` as plain text (`base`), as other models have read the web:
+states and action lists, no reflection and no answer. Every method starts from this model.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class DataConfig(Frozen):
     perturbed_episodes_per_start: int = Field(4, ge=1)
     """Perturbed episodes of each start and mode."""
     restarts_per_start: int = Field(4, ge=0)
-    """Further episodes of each start and mode that begin in a state its demonstrations met, as if nothing had come before:
-    first turns are rare otherwise, and a model learns them by heart."""
+    """Further episodes of each start and mode that begin in a state its demonstrations met, as if nothing had come
+    before: first turns are rare otherwise, and a model learns them by heart."""
     exclude_held_out_states: bool = True
     """Leave out every row whose state is the start of a validation or test task."""
 
@@ -80,7 +80,8 @@ def demonstration_tasks(config: DataConfig, environment: EnvironmentConfig, budg
     count = min(map(len, pools.values()))
     if budget > count:
         raise ConfigError(
-            f"data.demonstration_starts: {budget} starts asked for, the training split of {environment.name} has {count}."
+            f"data.demonstration_starts: {budget} starts are asked for, the training split of {environment.name} "
+            f"has {count}. Lower it to {count} or less."
         )
     chosen = stream(seed, "demonstration starts").permutation(count)[:budget]
     return [pool[index] for pool in pools.values() for index in chosen]
@@ -95,7 +96,7 @@ def demonstrations(
     shuffle_labels: bool = False,
     excluded: frozenset[str] | None = None,
 ) -> dict[Kind, list[Episode]]:
-    """Annotated episodes: `positive` unperturbed, one per task; `negative` perturbed, several per task; and their restarts.
+    """Annotated episodes: `positive` unperturbed, one per task; `negative` perturbed, several per task; their restarts.
 
     Each kind restarts in states that its own episodes met.
 
@@ -141,8 +142,8 @@ def _restarts(
     module = catalog.find("environments", environment.name)
     met: dict[str, tuple[str, list[str]]] = {}
     for episode in episodes:
-        states = (turn.observation.state for turn in episode.turns[1:])
-        met.setdefault(episode.task.key, (episode.task.mode, []))[1].extend(state for state in states if state not in avoided)
+        states = [turn.observation.state for turn in episode.turns[1:] if turn.observation.state not in avoided]
+        met.setdefault(episode.task.key, (episode.task.mode, []))[1].extend(states)
     return [
         Request(module.task_at(mode, str(state)), int(rng.integers(2**62)))
         for mode, states in met.values()
@@ -194,7 +195,7 @@ def rows(
         episodes: annotated episodes.
         labels: the label texts of the policy's tokenizer.
         excluded: states that no row may be about.
-        rule: how the policy's actions are scored; it decides whether the policy answers with a label or an action's text.
+        rule: how the policy's actions are scored: it answers with a label, or with an action's text.
     """
     part = dataset.removesuffix("_positive")
     return [
@@ -218,7 +219,7 @@ def _row(part: str, episode: Episode, index: int, labels: Sequence[str], rule: R
     if part == "reflector":
         prompt, completion = reflection_prompt(view), turn.reflection or ""
     elif turn.decision.target is None:
-        raise ValueError(f"the player {turn.decision.player!r} recommends no actions; its episodes are no demonstrations")
+        raise ValueError(f"the player {turn.decision.player!r} recommends no action; its episodes demonstrate nothing")
     elif rule == "choice_token":
         prompt, completion = policy_prompt(view, labels), labels[turn.order.index(turn.decision.target)]
     else:

@@ -233,8 +233,8 @@ def _observation(state: int, last_action: int | None) -> Observation:
 def reflection_text(state: int, advice: str, last_action: str | None, last_was_good: bool) -> str:
     """Where taxi and passenger are, where walls are, what to do next, and what the last action was worth: facts only.
 
-    The verdict on the last action comes last. Before the advice, a wrong verdict makes the advice undo a good step, and the
-    next one undo that: the taxi then goes to and fro until the horizon.
+    The verdict on the last action comes last. Before the advice, a wrong verdict makes the advice undo a good step, and
+    the next one undo that: the taxi then goes to and fro until the horizon.
 
     Args:
         state: the current state.

@@ -1,7 +1,7 @@
 """Evaluation: the same loop as training, on held-out tasks, sampled and greedy, at several horizons.
 
-An episode is played once, to the longest horizon; no observation shows how many turns are left, so what would have happened at
-a shorter horizon is its beginning, exactly.
+An episode is played once, to the longest horizon; no observation shows how many turns are left, so what would have
+happened at a shorter horizon is its beginning, exactly.
 """
 
 from __future__ import annotations

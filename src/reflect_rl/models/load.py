@@ -42,7 +42,7 @@ class EmbeddedConfig(Frozen):
     """The embedded model: its shape. It is trained from scratch, weights and tokenizer."""
 
     architecture: Literal["llama", "gpt2"] = "gpt2"
-    """Layers of the model: `gpt2` (learned positions, ReLU: faster, and reads maps sooner) or `llama` (rotary positions)."""
+    """Layers of the model: `gpt2` (learned positions, ReLU; reads maps sooner) or `llama` (rotary positions)."""
     hidden_size: int = Field(64, ge=8, le=1024)
     """Width of the hidden states; a multiple of 2 x heads."""
     layers: int = Field(3, ge=1, le=24)

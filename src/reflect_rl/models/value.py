@@ -13,8 +13,8 @@ __all__ = ["ValueHead"]
 class ValueHead(nn.Module):
     """Linear or one-hidden-layer value head.
 
-    The hidden state is detached by default: on small models a value gradient into the trunk destroys the policy. The output
-    layer starts at zero, so that the first advantages are plain returns.
+    The hidden state is detached by default: on small models a value gradient into the trunk destroys the policy. The
+    output layer starts at zero, so that the first advantages are plain returns.
     """
 
     def __init__(self, hidden_size: int, kind: Literal["linear", "mlp"] = "linear", detached: bool = True) -> None:

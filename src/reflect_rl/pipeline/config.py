@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -57,7 +57,6 @@ METHODS: dict[MethodName, Method] = {
     "reflect_rl_no_negatives": Method("reflector_positive", "policy_reflect_positive", online=True),
     "reflect_rl": Method("reflector", "policy_reflect", online=True),
 }
-assert tuple(METHODS) == get_args(MethodName)
 
 
 class PromptConfig(Frozen):
@@ -66,7 +65,7 @@ class PromptConfig(Frozen):
     shuffle_labels: bool = False
     """Number the actions in a random order in every state, so that the policy must read the list."""
     scoring: Rule = "choice_token"
-    """`choice_token` = one label token per action; `sum` (SayCan) and `token_mean` (TWOSOME) score each action's text."""
+    """`choice_token`: one label token per action; `sum` (SayCan), `token_mean` (TWOSOME): the action's own text."""
 
 
 class ReflectorConfig(Frozen):

@@ -1,7 +1,7 @@
-"""The prompt, in the paper's fixed order (Reflect-RL, section 4: single-prompt action enumeration).
+r"""The prompt, in the paper's fixed order (Reflect-RL: single-prompt action enumeration).
 
-`state` + ` # Analyze:\\n` + `reflection` + `numbered actions` + ` # Action:\\n` + `choice`. Without a reflection the Analyze
-part is left out. The reflection player reads `state` + ` # Analyze:\\n` and never the action list.
+`state` + ` # Analyze:\n` + `reflection` + `numbered actions` + ` # Action:\n` + `choice`. Without a reflection the
+Analyze part is left out. The reflection player reads `state` + ` # Analyze:\n` and never the action list.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ACTION = "\n # Action:\n"
 
 
 def reflection_prompt(view: View) -> str:
-    """What the reflection player reads.
+    r"""What the reflection player reads.
 
     >>> from reflect_rl.core.types import Observation
     >>> reflection_prompt(View(Observation("You are at 3.", ("left", "right")), (0, 1)))
-    'You are at 3. # Analyze:\\n'
+    'You are at 3. # Analyze:\n'
     """
     return view.observation.text + ANALYZE
 
@@ -35,11 +35,11 @@ def _state(view: View) -> str:
 
 
 def policy_prompt(view: View, labels: Sequence[str]) -> str:
-    """What the policy player reads under `choice_token` scoring; its answer is one label.
+    r"""What the policy player reads under `choice_token` scoring; its answer is one label.
 
     >>> from reflect_rl.core.types import Observation
     >>> policy_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0), "Go left."), ("0", "1"))
-    'You are at 3. # Analyze:\\nGo left.\\nActions: 0 right 1 left\\n # Action:\\n'
+    'You are at 3. # Analyze:\nGo left.\nActions: 0 right 1 left\n # Action:\n'
     """
     listed = "".join(
         f" {label} {view.observation.actions[index]}" for label, index in zip(labels, view.order, strict=False)

@@ -41,7 +41,8 @@ class _Table:
     @property
     def game(self) -> TextEnvironment:
         game = self.environment.unwrapped
-        assert isinstance(game, TextEnvironment)
+        if not isinstance(game, TextEnvironment):
+            raise TypeError(f"the environment {type(game).__name__} is no TextEnvironment")
         return game
 
     def begin(self, position: int, request: Request) -> None:
@@ -72,7 +73,7 @@ class _Table:
         return None
 
 
-def play(
+def play(  # noqa: PLR0913 (each part of a game is a part of the call)
     config: EnvironmentConfig,
     requests: Iterable[Request],
     reflector: Reflector,

@@ -91,7 +91,7 @@ class RLFTConfig(Frozen):
 class OnlineTrainer:
     """Trains one policy in place; metrics, episodes and checkpoints go to `folder`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the parts of the system meet here)
         self,
         model: LanguageModel,
         labels: Labels,
@@ -274,12 +274,18 @@ class OnlineTrainer:
 
     @torch.no_grad()
     def _values(self, views: Sequence[View]) -> Tensor:
-        assert self.value_head is not None
-        return self.value_head(self._scores(self.model, views).hidden)
+        return self._critic(self._scores(self.model, views).hidden)
+
+    def _critic(self, hidden: Tensor) -> Tensor:
+        if self.value_head is None:
+            raise ValueError("this algorithm has no critic")
+        values: Tensor = self.value_head(hidden)
+        return values
 
     @torch.no_grad()
     def _reference(self, views: Sequence[View]) -> Tensor:
-        assert self.reference is not None
+        if self.reference is None:
+            raise ValueError("no reference policy was given")
         return self._scores(self.reference, views).log_probs
 
     def _validate(self) -> dict[str, float]:

@@ -35,7 +35,7 @@ def tokenize(
 def score_views(
     model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule = "choice_token", max_tokens: int = 16_384
 ) -> Scores:
-    """log π(a|s) of views: the one way from a view to log-probabilities, for acting and for learning."""
+    """Log-probabilities of views: the one way from a view to log π(a|s), for acting and for learning."""
     pairs = [tokenize(model, labels, view, rule) for view in views]
     return score(model, [prompt for prompt, _ in pairs], [actions for _, actions in pairs], rule, max_tokens)
 
@@ -43,8 +43,8 @@ def score_views(
 class LanguageModelPolicy:
     """Samples from (or takes the mode of) the model's distribution over the admissible actions.
 
-    Between two updates the model is a fixed function of its prompt, so the log-probabilities are memoised by view; whoever
-    changes the weights calls `forget()`.
+    Between two updates the model is a fixed function of its prompt, so the log-probabilities are memoised by view;
+    whoever changes the weights calls `forget()`.
     """
 
     sees_oracle = False

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from reflect_rl.core.types import Decision, View
+from reflect_rl.core.types import Decision, Oracle, View
 
 __all__ = ["Annotator", "OraclePolicy", "Recipe"]
 
@@ -22,16 +22,16 @@ class OraclePolicy:
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
         """The solver's best action of each view."""
-        return [Decision(_oracle_best(view), self.name) for view in views]
+        return [Decision(_oracle(view).best, self.name) for view in views]
 
 
 class Annotator:
     """Plays the solver's action, perturbed with probability ε, and labels every state with a target action.
 
-    - `clean`: a perturbation is a wrong action after which the game goes on; the target is always the solver's action, so a
-      perturbed step is never a target, only its repair is (Reflect-RL, negative example generation).
-    - `paper`: a perturbation is any admissible action, drawn uniformly, and the target is the action that was played (the
-      public reference code's recipe, whose labels are as noisy as its behaviour).
+    - `clean`: a perturbation is a wrong action after which the game goes on; the target is always the solver's action,
+      so a perturbed step is never a target, only its repair is (Reflect-RL, negative example generation).
+    - `paper`: a perturbation is any admissible action, drawn uniformly, and the target is the action that was played
+      (the public reference code's recipe, whose labels are as noisy as its behaviour).
     """
 
     name = "annotator"
@@ -46,16 +46,16 @@ class Annotator:
         return [self._decide(view, rng) for view, rng in zip(views, rngs, strict=True)]
 
     def _decide(self, view: View, rng: np.random.Generator) -> Decision:
-        best = _oracle_best(view)
-        assert view.oracle is not None
-        candidates = view.oracle.safe if self.recipe == "clean" else tuple(range(len(view.observation.actions)))
+        oracle = _oracle(view)
+        best = oracle.best
+        candidates = oracle.safe if self.recipe == "clean" else tuple(range(len(view.observation.actions)))
         index = best
         if candidates and rng.random() < self.perturbation:
             index = candidates[int(rng.integers(len(candidates)))]
         return Decision(index, self.name, target=best if self.recipe == "clean" else index)
 
 
-def _oracle_best(view: View) -> int:
+def _oracle(view: View) -> Oracle:
     if view.oracle is None:
         raise ValueError("an oracle player needs a view with oracle knowledge; is `sees_oracle` declared?")
-    return view.oracle.best
+    return view.oracle
