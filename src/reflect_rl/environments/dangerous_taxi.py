@@ -233,8 +233,9 @@ def _observation(state: int, last_action: int | None) -> Observation:
 def reflection_text(state: int, advice: str, last_action: str | None, last_was_good: bool) -> str:
     """Where taxi and passenger are, where walls are, what to do next, and what the last action was worth: facts only.
 
-    The verdict on the last action comes last. Before the advice, a wrong verdict makes the advice undo a good step, and
-    the next one undo that: the taxi then goes to and fro until the horizon.
+    The verdict on the last action comes after the advice: before it, a wrong verdict makes the advice undo a good step,
+    and the next one undo that, to and fro until the horizon. The advice ends the text once more, as a policy learns to
+    copy it from there much sooner.
 
     Args:
         state: the current state.
@@ -248,7 +249,8 @@ def reflection_text(state: int, advice: str, last_action: str | None, last_was_g
     The passenger waits at row 4 column 0
     Blocked: west
     Next: north
-    The last action west was a mistake.
+    The last action west was a mistake
+    I choose north.
     """
     row, column, passenger, destination = decode(state)
     verdict = "I begin."
@@ -259,7 +261,7 @@ def reflection_text(state: int, advice: str, last_action: str | None, last_was_g
     return (
         f"The taxi is at row {row} column {column}. "
         f"The passenger {'rides to' if passenger == ON_BOARD else 'waits at'} row {target[0]} column {target[1]}. "
-        f"Blocked: {', '.join(blocked) or 'none'}. Next: {advice}. {verdict}"
+        f"Blocked: {', '.join(blocked) or 'none'}. Next: {advice}. {verdict} I choose {advice}."
     )
 
 

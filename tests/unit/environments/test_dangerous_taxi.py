@@ -129,7 +129,7 @@ def test_a_first_bump_is_survived_on_request_a_second_is_not():
     environment = begin("full", encode(0, 0, 0, 1), first_bump_fatal=False)
     assert NORTH in environment.oracle().safe
     assert environment.step(NORTH)[1:3] == (-0.05, False)
-    assert environment.oracle().reflection.endswith("The last action north was a mistake.")
+    assert environment.oracle().reflection.endswith("The last action north was a mistake. I choose pickup.")
     assert NORTH not in environment.oracle().safe
     assert environment.step(NORTH)[1:3] == (-0.5, True)
 
@@ -196,7 +196,7 @@ def test_putting_the_passenger_down_at_a_wrong_stand_is_a_safe_mistake():
     environment.step(DROPOFF)
     oracle = environment.oracle()
     assert (oracle.best, oracle.turns_left) == (PICKUP, 6)
-    assert oracle.reflection.endswith("The last action dropoff was a mistake.")
+    assert oracle.reflection.endswith("The last action dropoff was a mistake. I choose pickup.")
 
 
 def test_the_reflection_says_what_the_last_action_did():
@@ -204,16 +204,17 @@ def test_the_reflection_says_what_the_last_action_did():
     environment.step(NORTH)
     assert environment.oracle().reflection == (
         "The taxi is at row 2 column 1. The passenger waits at row 4 column 0. Blocked: none. Next: west. "
-        "The last action north was good."
+        "The last action north was good. I choose west."
     )
     environment.step(EAST)
     assert environment.oracle().reflection.startswith("The taxi is at row 2 column 2.")
-    assert environment.oracle().reflection.endswith("The last action east was a mistake.")
+    assert environment.oracle().reflection.endswith("The last action east was a mistake. I choose west.")
 
 
 PATTERN = re.compile(
     r"The taxi is at row (\d) column (\d)\. The passenger (waits at|rides to) row (\d) column (\d)\. "
-    r"Blocked: (none|[a-z, ]+)\. Next: (\w+)\. (?:I begin|The last action (\w+) was (good|a mistake))\."
+    r"Blocked: (none|[a-z, ]+)\. Next: (\w+)\. (?:I begin|The last action (\w+) was (good|a mistake))\. "
+    r"I choose (\w+)\."
 )
 
 
@@ -223,8 +224,8 @@ def test_every_reflection_has_one_form_and_states_facts():
         row, column, passenger, destination = decode(state)
         match = PATTERN.fullmatch(reflection_text(state, "pickup", "dropoff", True))
         assert match
-        taxi_row, taxi_column, doing, target_row, target_column, blocked, advice, last, verdict = match.groups()
-        assert (last, verdict, advice) == ("dropoff", "good", "pickup")
+        taxi_row, taxi_column, doing, target_row, target_column, blocked, advice, last, verdict, choice = match.groups()
+        assert (last, verdict, advice, choice) == ("dropoff", "good", "pickup", "pickup")
         assert (int(taxi_row), int(taxi_column)) == (row, column)
         assert doing == ("rides to" if passenger == 4 else "waits at")
         assert (int(target_row), int(target_column)) == taxi.locs[destination if passenger == 4 else passenger]
@@ -234,7 +235,7 @@ def test_every_reflection_has_one_form_and_states_facts():
 
 def test_reflections_are_short():
     texts = (reflection_text(state, "pickup", "east", False) for state in range(500))
-    assert max(len(re.findall(r"\w+|[^\w\s]", text)) for text in texts) <= 40
+    assert max(len(re.findall(r"\w+|[^\w\s]", text)) for text in texts) <= 44
 
 
 def test_the_splits_are_60_test_40_validation_and_200_training_starts_the_same_for_every_mode():

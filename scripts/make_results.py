@@ -1,0 +1,56 @@
+"""Write docs/results from run folders: tables, figures, and the files they were made from.
+
+    python scripts/make_results.py runs/taxi-clean runs/taxi-paper runs/taxi-sweep
+
+Each run's `results.json`, `run.json` and `config.json` are copied to docs/results/<run>/; `tables.md` and the figures beside
+it are made from those copies (the learning curves from the run folders themselves).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from reflect_rl.reports.figures import (
+    figure_demonstration_budget,
+    figure_learning_curves,
+    figure_results,
+    save,
+)
+from reflect_rl.reports.runs import read_curves, read_runs
+from reflect_rl.reports.tables import grids, markdown_table, summarise_runs
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
+FILES = ("results.json", "run.json", "config.json")
+HORIZONS = (15, 30)
+
+
+def main(folders: list[Path]) -> None:
+    """Copy the files, then write tables and figures."""
+    copies = []
+    for folder in folders:
+        copy = RESULTS / folder.name
+        copy.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            shutil.copyfile(folder / name, copy / name)
+        copies.append(copy)
+        for part in grids(summarise_runs(read_runs([copy])), [max(HORIZONS)]):
+            save(figure_results(part), copy / f"results-{part.demonstration_starts}.svg")
+        curves = read_curves(read_runs([folder])[0], "rlft")
+        for starts in sorted({curve.demonstration_starts for curve in curves}):
+            svg = figure_learning_curves([curve for curve in curves if curve.demonstration_starts == starts])
+            if svg is not None:
+                save(svg, copy / f"learning-{starts}.svg")
+    text = "# Tables\n\nMade by `scripts/make_results.py` from the files beside this page.\n"
+    for copy in copies:
+        text += f"\n## {copy.name}\n\n{markdown_table([copy], HORIZONS)}"
+    (RESULTS / "tables.md").write_text(text, encoding="utf-8")
+    clean = [row for row in summarise_runs(read_runs(copies)) if row.recipe == "clean"]
+    budget = figure_demonstration_budget(clean, "full")
+    if budget is not None:
+        save(budget, RESULTS / "demonstrations.svg")
+
+
+if __name__ == "__main__":
+    main([Path(word) for word in sys.argv[1:]])
