@@ -2,8 +2,8 @@
 
     python scripts/make_results.py runs/taxi-clean runs/taxi-paper runs/taxi-sweep
 
-Each run's `results.json`, `run.json` and `config.json` are copied to docs/results/<run>/; `tables.md` and the figures beside
-it are made from those copies (the learning curves from the run folders themselves).
+Each run's `results.json`, `run.json` and `config.json` are copied to docs/results/<run>/; `tables.md` and the figures
+beside it are made from those copies (the learning curves from the run folders themselves).
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ class Method:
 METHODS = (
     Method("random", "Random", "#999999"),
     Method("oracle", "Oracle", "#777777"),
+    Method("base", "Untuned", "#000000"),
     Method("sft", "SFT", "#56B4E9"),
     Method("rlft", "RLFT", "#E69F00"),
     Method("sft_rlft", "SFT + RLFT", "#CC79A7"),
