@@ -90,6 +90,8 @@ class Config(EnvironmentConfig):
     """Seed of the permutation that splits the start states."""
     first_bump_fatal: bool = True
     """Whether a first step that changes nothing ends the game (false: the reference code's behaviour)."""
+    repeat_advice: bool = False
+    """The templated reflection gives its advice once more at the end, from where a policy learns to copy it sooner."""
 
     @model_validator(mode="after")
     def _leave_training_starts(self) -> Config:
@@ -230,18 +232,20 @@ def _observation(state: int, last_action: int | None) -> Observation:
     return Observation(f"{map_text(state)}\nLast action: {last}.", ACTIONS, str(state))
 
 
-def reflection_text(state: int, advice: str, last_action: str | None, last_was_good: bool) -> str:
+def reflection_text(
+    state: int, advice: str, last_action: str | None, last_was_good: bool, repeat_advice: bool = False
+) -> str:
     """Where taxi and passenger are, where walls are, what to do next, and what the last action was worth: facts only.
 
     The verdict on the last action comes after the advice: before it, a wrong verdict makes the advice undo a good step,
-    and the next one undo that, to and fro until the horizon. The advice ends the text once more, as a policy learns to
-    copy it from there much sooner.
+    and the next one undo that, to and fro until the horizon.
 
     Args:
         state: the current state.
         advice: the action to take next.
         last_action: the action before, None on the first turn.
         last_was_good: whether that action was on a shortest solution.
+        repeat_advice: give the advice once more at the end.
 
     >>> for sentence in reflection_text(328, "north", "west", False).split(". "):
     ...     print(sentence)
@@ -249,8 +253,7 @@ def reflection_text(state: int, advice: str, last_action: str | None, last_was_g
     The passenger waits at row 4 column 0
     Blocked: west
     Next: north
-    The last action west was a mistake
-    I choose north.
+    The last action west was a mistake.
     """
     row, column, passenger, destination = decode(state)
     verdict = "I begin."
@@ -261,12 +264,15 @@ def reflection_text(state: int, advice: str, last_action: str | None, last_was_g
     return (
         f"The taxi is at row {row} column {column}. "
         f"The passenger {'rides to' if passenger == ON_BOARD else 'waits at'} row {target[0]} column {target[1]}. "
-        f"Blocked: {', '.join(blocked) or 'none'}. Next: {advice}. {verdict} I choose {advice}."
+        f"Blocked: {', '.join(blocked) or 'none'}. Next: {advice}. {verdict}"
+        f"{f' I choose {advice}.' if repeat_advice else ''}"
     )
 
 
 @cache
-def _oracle(mode: str, state: int, last_action: int | None, last_was_good: bool, forgiving: bool) -> Oracle:
+def _oracle(
+    mode: str, state: int, last_action: int | None, last_was_good: bool, forgiving: bool, repeat_advice: bool
+) -> Oracle:
     optimal = _optimal(mode, state)
     safe = tuple(
         action
@@ -274,7 +280,7 @@ def _oracle(mode: str, state: int, last_action: int | None, last_was_good: bool,
         if action not in optimal and (forgiving or transition.state != state)
     )
     last = None if last_action is None else ACTIONS[last_action]
-    reflection = reflection_text(state, ACTIONS[optimal[0]], last, last_was_good)
+    reflection = reflection_text(state, ACTIONS[optimal[0]], last, last_was_good, repeat_advice)
     return Oracle(optimal[0], optimal, safe, reflection, turns_to_goal(mode)[state])
 
 
@@ -373,7 +379,8 @@ class Environment(TextEnvironment):
             RuntimeError: the game is over or has not begun.
         """
         self.running()
-        return _oracle(self._mode, self._state, self._last_action, self._last_was_good, self._forgiving())
+        repeat = self.config.repeat_advice
+        return _oracle(self._mode, self._state, self._last_action, self._last_was_good, self._forgiving(), repeat)
 
     def _forgiving(self) -> bool:
         return self._last_action is None and not self.config.first_bump_fatal

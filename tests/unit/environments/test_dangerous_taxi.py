@@ -129,7 +129,7 @@ def test_a_first_bump_is_survived_on_request_a_second_is_not():
     environment = begin("full", encode(0, 0, 0, 1), first_bump_fatal=False)
     assert NORTH in environment.oracle().safe
     assert environment.step(NORTH)[1:3] == (-0.05, False)
-    assert environment.oracle().reflection.endswith("The last action north was a mistake. I choose pickup.")
+    assert environment.oracle().reflection.endswith("The last action north was a mistake.")
     assert NORTH not in environment.oracle().safe
     assert environment.step(NORTH)[1:3] == (-0.5, True)
 
@@ -196,7 +196,7 @@ def test_putting_the_passenger_down_at_a_wrong_stand_is_a_safe_mistake():
     environment.step(DROPOFF)
     oracle = environment.oracle()
     assert (oracle.best, oracle.turns_left) == (PICKUP, 6)
-    assert oracle.reflection.endswith("The last action dropoff was a mistake. I choose pickup.")
+    assert oracle.reflection.endswith("The last action dropoff was a mistake.")
 
 
 def test_the_reflection_says_what_the_last_action_did():
@@ -204,11 +204,11 @@ def test_the_reflection_says_what_the_last_action_did():
     environment.step(NORTH)
     assert environment.oracle().reflection == (
         "The taxi is at row 2 column 1. The passenger waits at row 4 column 0. Blocked: none. Next: west. "
-        "The last action north was good. I choose west."
+        "The last action north was good."
     )
     environment.step(EAST)
     assert environment.oracle().reflection.startswith("The taxi is at row 2 column 2.")
-    assert environment.oracle().reflection.endswith("The last action east was a mistake. I choose west.")
+    assert environment.oracle().reflection.endswith("The last action east was a mistake.")
 
 
 PATTERN = re.compile(
@@ -222,7 +222,7 @@ def test_every_reflection_has_one_form_and_states_facts():
     taxi = TaxiEnv()
     for state in range(500):
         row, column, passenger, destination = decode(state)
-        match = PATTERN.fullmatch(reflection_text(state, "pickup", "dropoff", True))
+        match = PATTERN.fullmatch(reflection_text(state, "pickup", "dropoff", True, repeat_advice=True))
         assert match
         taxi_row, taxi_column, doing, target_row, target_column, blocked, advice, last, verdict, choice = match.groups()
         assert (last, verdict, advice, choice) == ("dropoff", "good", "pickup", "pickup")
@@ -231,6 +231,15 @@ def test_every_reflection_has_one_form_and_states_facts():
         assert (int(target_row), int(target_column)) == taxi.locs[destination if passenger == 4 else passenger]
         walls = [ACTIONS[a] for a in range(4) if taxi.P[state][a][0][1] == state]
         assert blocked == (", ".join(walls) or "none")
+
+
+def test_the_advice_is_repeated_on_request_only():
+    task = tasks(Config(), "full", "train")[0]
+    for repeat in (False, True):
+        environment = Environment(Config(repeat_advice=repeat))
+        environment.reset(options={"task": task})
+        oracle = environment.oracle()
+        assert oracle.reflection.endswith(f" I choose {ACTIONS[oracle.best]}.") == repeat
 
 
 def test_reflections_are_short():
