@@ -107,6 +107,7 @@ def advantages(
 def entropy(log_probs: Tensor) -> Tensor:
     """Exact entropy H(π) = -Σ_a π(a) log π(a) in nats, (N,); 0·log 0 = 0, and its gradient is finite.
 
+    >>> import torch
     >>> round(float(entropy(torch.tensor([[0.5, 0.5, 0.0]]).log())[0]), 4)
     0.6931
     """
@@ -116,6 +117,7 @@ def entropy(log_probs: Tensor) -> Tensor:
 def kl_divergence(log_probs: Tensor, reference: Tensor) -> Tensor:
     """Exact KL(π ‖ π_ref) = Σ_a π(a) (log π(a) - log π_ref(a)) in nats, (N,), over the same admissible actions.
 
+    >>> import torch
     >>> p, q = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.75, 0.25]]).log()
     >>> round(float(kl_divergence(p, q)[0]), 4)
     0.1438

@@ -63,15 +63,24 @@ def _leave_with_parent() -> None:
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Ctrl-C waits until the end of the block; processes that are started inside never get it."""
-    if not hasattr(signal, "pthread_sigmask"):
+    """Ctrl-C waits until the end of the block; processes that are started inside never get it.
+
+    The mask is what children inherit. It covers this thread only, and another thread may take the signal, so the
+    handler waits as well.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: held.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+        if held:
+            signal.raise_signal(signal.SIGINT)
 
 
 def stop(pool: ProcessPoolExecutor) -> None:

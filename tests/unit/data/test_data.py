@@ -185,7 +185,7 @@ def test_each_demonstrated_mode_gets_the_budget():
 
 def test_more_starts_than_there_are_name_the_number_there_is():
     count = len(corridor.tasks(CORRIDOR, "far", "train"))
-    with pytest.raises(ConfigError, match=rf"1000 starts asked for, .* corridor has {count}\."):
+    with pytest.raises(ConfigError, match=rf"1000 starts are asked for, .* corridor has {count}\."):
         demonstration_tasks(DataConfig(), CORRIDOR, 1000, 0)
 
 
