@@ -18,7 +18,7 @@ from reflect_rl.reports.figures import (
     figure_results,
     save,
 )
-from reflect_rl.reports.runs import read_curves, read_runs
+from reflect_rl.reports.runs import Run, read_curves, read_runs
 from reflect_rl.reports.tables import grids, markdown_table, summarise_runs
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -46,10 +46,22 @@ def main(folders: list[Path]) -> None:
     for copy in copies:
         text += f"\n## {copy.name}\n\n{markdown_table([copy], HORIZONS)}"
     (RESULTS / "tables.md").write_text(text, encoding="utf-8")
-    clean = [row for row in summarise_runs(read_runs(copies)) if row.recipe == "clean"]
-    budget = figure_demonstration_budget(clean, "full")
-    if budget is not None:
-        save(budget, RESULTS / "demonstrations.svg")
+    _budget_figure(copies)
+
+
+def _budget_figure(copies: list[Path]) -> None:
+    """Success against the number of demonstrations, of the runs that share the sweep's recipe and split."""
+    runs = read_runs(copies)
+    for sweep in runs:
+        if len(sweep.config["data"]["demonstration_starts"]) > 1:
+            same = [run for run in runs if _conditions(run) == _conditions(sweep)]
+            svg = figure_demonstration_budget(summarise_runs(same), "full")
+            if svg is not None:
+                save(svg, RESULTS / "demonstrations.svg")
+
+
+def _conditions(run: Run) -> tuple[str, int]:
+    return run.recipe, run.config["environment"]["split_seed"]
 
 
 if __name__ == "__main__":
