@@ -4,6 +4,11 @@
 
 Each run's `results.json`, `run.json` and `config.json` are copied to docs/results/<run>/; `tables.md` and the figures
 beside it are made from those copies (the learning curves from the run folders themselves).
+
+    python scripts/make_results.py --algorithms runs/alg/base runs/alg/ppo runs/alg/grpo
+
+prints a table of the RL algorithms of these runs and writes nothing; a run that evaluated the supervised start
+(`sft_reflect`) must be among them for the differences to it.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from reflect_rl.reports.algorithms import algorithm_table
 from reflect_rl.reports.figures import (
     figure_demonstration_budget,
     figure_learning_curves,
@@ -65,4 +71,8 @@ def _conditions(run: Run) -> tuple[str, int]:
 
 
 if __name__ == "__main__":
-    main([Path(word) for word in sys.argv[1:]])
+    words = sys.argv[1:]
+    if words[:1] == ["--algorithms"]:
+        print(algorithm_table([Path(word) for word in words[1:]]), end="")
+    else:
+        main([Path(word) for word in words])

@@ -16,7 +16,8 @@ from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.prompts.render import policy_prompt
-from reflect_rl.training.online import OnlineTrainer, RLFTConfig
+from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.online import OnlineTrainer
 
 SMALL = Config(length=5, lengths=2, horizon_turns=6)
 """Corridors of 5 and 6 cells: 18 tasks, few enough to be learned by heart."""

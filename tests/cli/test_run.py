@@ -74,7 +74,7 @@ def test_the_folder_is_laid_out_as_the_readme_says(finished):
     for name in ("base", "reflector", "policy_plain", "policy_reflect"):
         assert (unit / "models" / name / "model.safetensors").exists()
         assert (unit / "sft" / name / "metrics.jsonl").exists()
-    for name in ("metrics.jsonl", "checkpoint/state.json", "model/model.safetensors"):
+    for name in ("metrics.jsonl", "model/model.safetensors"):
         assert (unit / "rlft" / "reflect_rl" / name).exists()
     for method in ("random", "sft", "reflect_rl"):
         assert (unit / "evaluation" / method / "rows.json").exists()
@@ -117,6 +117,29 @@ def test_a_job_without_its_mark_is_done_again_with_the_same_result(call, run):
         return [{key: value for key, value in row.items() if key != "turns_per_second"} for row in table]
 
     assert without_speed(rows(run)) == without_speed(before)
+
+
+def deterministic(folder):
+    """What must not depend on when or how a run ran: bytes of models, episodes and data, and rows without the clock."""
+    out = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.suffix == ".safetensors" or path.name == "episodes.jsonl" or ("/data/" in name and path.is_file()):
+            out[name] = path.read_bytes()
+        elif path.name == "metrics.jsonl":
+            table = [json.loads(line) for line in path.read_text().splitlines()]
+            out[name] = [{k: v for k, v in r.items() if k != "seconds" and not k.startswith("time/")} for r in table]
+    table = [{key: value for key, value in row.items() if key != "turns_per_second"} for row in rows(folder)]
+    return out | {"results.json": table}
+
+
+def test_the_same_seed_gives_the_same_run_to_the_last_bit(call, finished, tmp_path):
+    answer = call("run", SMOKE, "--output-dir", tmp_path / "run", *METHODS, *TINY, "--workers", "1")
+    assert answer.code == 0, answer
+    first, second = deterministic(finished[0]), deterministic(tmp_path / "run")
+    assert len(first) > 15
+    assert first.keys() == second.keys()
+    assert [name for name in first if first[name] != second[name]] == []
 
 
 def test_other_settings_need_another_folder(call, run):
@@ -228,3 +251,17 @@ def test_a_mistake_inside_a_worker_arrives_as_one_message(call, run):
     assert f"{data}, line 3 is no JSON" in answer.mistake
     assert f"Delete {data.parent / 'done'} and run `reflect-rl data` again." in answer.mistake
     assert answer.output == ""
+
+
+def test_a_run_with_the_supervised_models_of_another_trains_the_same_policy(call, finished, tmp_path):
+    source = finished[0]
+    before = times(source)
+    flags = ("--start-from", source, "--trackers", "tensorboard")
+    answer = call("rlft", SMOKE, "--output-dir", tmp_path / "run", *METHODS, *TINY, *flags)
+    assert answer.code == 0, answer
+    taken = ("data", "sft base", "sft reflector", "sft policy_plain", "sft policy_reflect")
+    assert answer.output.splitlines()[: len(taken)] == [f"taken {UNIT} {job}  (from {source})" for job in taken]
+    assert times(source) == before
+    model = f"{UNIT}/rlft/reflect_rl/model/model.safetensors"
+    assert (tmp_path / "run" / model).read_bytes() == (source / model).read_bytes()
+    assert list((tmp_path / "run" / UNIT / "rlft" / "reflect_rl" / "tensorboard").iterdir())

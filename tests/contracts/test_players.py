@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ from reflect_rl.players.reflectors import frozen
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.players.reflectors.oracle import OracleReflector
+from reflect_rl.players.reflectors.served import ServedReflector
 from reflect_rl.rollout.play import Request, play
+from reflection_server import ReflectionServer
 from toy import SMALL, rlft, tiny_player, trainer, training_tasks
 
 REQUESTS = [Request(task, k) for k, task in enumerate(training_tasks())]
@@ -43,6 +46,12 @@ def lively_player(seed: int = 0) -> Any:
 
 def language_model(**options: Any) -> LanguageModelPolicy:
     return LanguageModelPolicy(*lively_player(), **options)
+
+
+@cache
+def reflection_server() -> ReflectionServer:
+    """A server that is there until the tests end."""
+    return ReflectionServer(lively_player()[0]).__enter__()
 
 
 POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
@@ -66,6 +75,7 @@ REFLECTORS: dict[str, dict[str, Callable[[], Reflector]]] = {
     "frozen": {"frozen": lambda: FrozenReflector(lively_player()[0], 8)},
     "none": {"none": NoReflector},
     "oracle": {"oracle": OracleReflector},
+    "served": {"served": lambda: ServedReflector(reflection_server().config(), 8)},
 }
 
 every_policy = pytest.mark.parametrize("make", [pytest.param(m, id=n) for p in POLICIES.values() for n, m in p.items()])

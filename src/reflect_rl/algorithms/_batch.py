@@ -1,15 +1,49 @@
-"""What an algorithm sees: tensors only. Letters: N turns of a minibatch, A the largest number of admissible actions."""
+"""What an algorithm sees: numbers and tensors only.
+
+Letters: N turns of a minibatch, A the largest number of admissible actions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-import torch
 from torch import Tensor
 
-__all__ = ["Algorithm", "Batch", "Loss", "Outputs"]
+__all__ = ["Advantages", "Algorithm", "Batch", "Critic", "Loss", "Outputs", "Trajectory"]
+
+Critic = Literal["none", "state", "action"]
+"""What the critic's head predicts: nothing, V(s), or Q(s, ·)."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """An episode as numbers; the sequences have one entry per turn."""
+
+    group: str
+    """Key of the task; episodes of one task are compared with each other."""
+    rewards: Sequence[float]
+    entropies: Sequence[float]
+    """Entropy of the policy at each turn, in nats."""
+    states: Sequence[str]
+    """Identity of each turn's state; equal and not empty means the same state."""
+    success: bool
+    """The game's own verdict."""
+
+
+@dataclass(frozen=True)
+class Advantages:
+    """What the fresh episodes of one update are worth, turn by turn, one list per trajectory."""
+
+    values: list[list[float]]
+    """Â_t."""
+    returns: list[list[float]]
+    """What a critic is trained to predict."""
+    target: Callable[[Trajectory], list[float]]
+    """The critic's targets of any other episode, on the scale of `returns`."""
+    gain_scale: float = 1.0
+    """Reward per unit of `values`: a replayed episode's gain in reward is divided by it."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +57,13 @@ class Batch:
     advantages: Tensor
     """(N,) Â_t, constants."""
     returns: Tensor
-    """(N,) targets of the value head."""
+    """(N,) targets of the critic."""
     replayed: Tensor
     """(N,) True = from the replay of earlier successes."""
     reference_log_probs: Tensor | None = None
     """(N, ≥ A) log π_ref(a|s) of the frozen SFT policy; None when no KL term is used."""
+    old_values: Tensor | None = None
+    """(N,) V(s_t) when the batch was collected; None without a critic of states."""
 
     def select(self, rows: Tensor) -> Batch:
         """The turns with these indices."""
@@ -50,7 +86,9 @@ class Outputs:
     log_probs: Tensor
     """(N, A) log π(a|s), -inf where there is no action."""
     values: Tensor | None = None
-    """(N,) V(s), None without a critic."""
+    """(N,) V(s), None without a critic of states."""
+    action_values: Tensor | None = None
+    """(N, A) Q(s, a) in the order of the actions, 0 where there is no action; None without a critic of actions."""
 
     def chosen(self, batch: Batch) -> Tensor:
         """(N,) log π(a_t|s_t)."""
@@ -66,17 +104,25 @@ class Loss:
 
 
 class Algorithm(Protocol):
-    """An algorithm turns a batch and the model's outputs into a loss."""
+    """An algorithm says what turns are worth, and makes a loss of them and of the model's outputs."""
 
     epochs: int
     """Passes over each batch."""
+    critic: Critic
+    """The critic it needs."""
 
-    def loss(self, batch: Batch, outputs: Outputs) -> Loss:
-        """The mean loss over the turns of the batch."""
+    def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
+        """Advantages of all fresh episodes of an update.
+
+        Args:
+            trajectories: the episodes.
+            values: V(s_t) per turn; given exactly when `critic` is "state".
+        """
         ...
 
+    def loss(self, batch: Batch, outputs: Outputs) -> Loss:
+        """The mean loss over the turns of the batch.
 
-def mean_metrics(rows: list[dict[str, float]]) -> dict[str, float]:
-    """Mean of each metric over the minibatches that report it."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: float(torch.tensor([row[name] for row in rows if name in row]).mean()) for name in names}
+        A turn's part of it depends on no other turn, so that a batch may be cut anywhere.
+        """
+        ...

@@ -1,18 +1,21 @@
-"""What the policy-gradient algorithms share: their settings, advantages of episodes, and the regularising terms.
+"""What the policy-gradient algorithms share: settings, returns of episodes, and the parts of their losses.
 
-The baseline, the entropy in the return, and the regularisers mean the same for all of them.
+A setting that several algorithms have means the same in all of them. An algorithm has only settings that do something.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
-from reflect_rl.algorithms._batch import Batch, Outputs
+from reflect_rl.algorithms._batch import Advantages, Batch, Outputs, Trajectory
 from reflect_rl.algorithms._returns import (
+    deviation,
     generalised_advantages,
     leave_one_out,
     normalise,
@@ -23,54 +26,87 @@ from reflect_rl.core.config import AlgorithmConfig
 
 __all__ = [
     "Advantages",
+    "BaselineConfig",
+    "ClippedConfig",
     "PolicyGradientConfig",
     "Trajectory",
-    "advantages",
+    "baseline_advantages",
+    "clipped_loss",
+    "critic_loss",
     "entropy",
+    "importance_weights",
     "kl_divergence",
+    "kl_to_behaviour",
+    "normalised",
+    "per_turn",
     "regularisers",
-    "value_loss",
+    "returns_of",
+    "shaped_rewards",
+    "total_spread",
 ]
 
 
 class PolicyGradientConfig(AlgorithmConfig):
     """Settings that every policy-gradient algorithm has."""
 
-    baseline: Literal["none", "batch", "leave_one_out", "value"] = "leave_one_out"
-    """What is subtracted from returns: nothing; the batch mean at the same turn; the mean return of the other episodes
-    of the same start; or a learned critic with GAE."""
     discount: float = Field(1.0, gt=0, le=1)
     """γ. The paper's objective is undiscounted."""
-    trace: float = Field(0.95, ge=0, le=1)
-    """λ of GAE, used with the `value` baseline."""
-    normalise_advantages: bool = True
-    """Divide the advantages of an update by their standard deviation."""
     entropy_coef: float = Field(0.01, ge=0)
     """Weight of the exact entropy bonus."""
     return_entropy_coef: float = Field(0.0, ge=0)
     """Weight of the entropy added to the rewards, as in the paper's Q_t = Σ (r_k + c·H_k)."""
     kl_coef: float = Field(0.0, ge=0)
     """Weight of the exact KL(π ‖ π_SFT) penalty."""
+
+
+class BaselineConfig(PolicyGradientConfig):
+    """Settings of the algorithms that leave the baseline open."""
+
+    baseline: Literal["none", "batch", "leave_one_out", "value"] = "leave_one_out"
+    """What is subtracted from returns: nothing; the batch mean at the same turn; the mean return of the other episodes
+    of the same start; or a learned critic with GAE."""
+    trace: float = Field(0.95, ge=0, le=1)
+    """λ of GAE, used with the `value` baseline."""
+    normalise_advantages: bool = True
+    """Divide the advantages of an update by their standard deviation."""
     value_coef: float = Field(0.5, ge=0)
-    """Weight of the critic's squared error."""
+    """Weight of the critic's squared error, used with the `value` baseline."""
 
 
-class Trajectory:
-    """An episode as numbers."""
+class ClippedConfig(PolicyGradientConfig):
+    """Settings of the algorithms with a clipped ratio."""
 
-    def __init__(self, group: str, rewards: Sequence[float], entropies: Sequence[float]) -> None:
-        self.group, self.rewards, self.entropies = group, list(rewards), list(entropies)
-
-
-class Advantages:
-    """Per-turn advantages and value targets, one list per trajectory."""
-
-    def __init__(self, values: list[list[float]], returns: list[list[float]]) -> None:
-        self.values, self.returns = values, returns
+    clip_ratio: float = Field(0.2, gt=0, lt=1)
+    """Half-width of the trust region on π_new/π_old (Reflect-RL: 0.1)."""
+    clip_ratio_high: float | None = Field(None, gt=0)
+    """Width above one, where it differs from the width below (DAPO, Yu et al. 2025: 0.28)."""
+    epochs: int = Field(2, ge=1, le=100)
+    """Passes over each batch (Reflect-RL: 3)."""
 
 
-def advantages(
-    config: PolicyGradientConfig, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None
+def shaped_rewards(config: PolicyGradientConfig, trajectory: Trajectory) -> list[float]:
+    """r_t + c·H_t of every turn."""
+    pairs = zip(trajectory.rewards, trajectory.entropies, strict=True)
+    return [reward + config.return_entropy_coef * bonus for reward, bonus in pairs]
+
+
+def returns_of(config: PolicyGradientConfig, trajectory: Trajectory) -> list[float]:
+    """G_t = Σ_{k ≥ t} γ^{k-t} (r_k + c·H_k) of every turn."""
+    return rewards_to_go(shaped_rewards(config, trajectory), config.discount)
+
+
+def per_turn(totals: Sequence[float], trajectories: Sequence[Trajectory]) -> list[list[float]]:
+    """The number of each episode at every one of its turns."""
+    return [[total] * len(t.rewards) for total, t in zip(totals, trajectories, strict=True)]
+
+
+def total_spread(trajectories: Sequence[Trajectory]) -> float:
+    """Standard deviation of the episodes' total rewards, as a divisor."""
+    return deviation([sum(trajectory.rewards) for trajectory in trajectories])
+
+
+def baseline_advantages(
+    config: BaselineConfig, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None
 ) -> Advantages:
     """Advantages of fresh episodes under the configured baseline.
 
@@ -82,26 +118,28 @@ def advantages(
     Raises:
         ValueError: the `value` baseline without values.
     """
-    rewards = [
-        [r + config.return_entropy_coef * h for r, h in zip(t.rewards, t.entropies, strict=True)] for t in trajectories
-    ]
-    returns = [rewards_to_go(row, config.discount) for row in rewards]
+    returns = [returns_of(config, trajectory) for trajectory in trajectories]
     if config.baseline == "value":
         if values is None:
             raise ValueError("the 'value' baseline needs a critic's values")
-        pairs = zip(rewards, values, strict=True)
+        pairs = zip([shaped_rewards(config, t) for t in trajectories], values, strict=True)
         table = [generalised_advantages(row, v, config.discount, config.trace) for row, v in pairs]
     elif config.baseline == "leave_one_out":
-        totals = leave_one_out([t.group for t in trajectories], [row[0] for row in returns])
-        table = [[total] * len(row) for total, row in zip(totals, returns, strict=True)]
+        table = per_turn(leave_one_out([t.group for t in trajectories], [row[0] for row in returns]), trajectories)
     elif config.baseline == "batch":
         table = turn_baseline(returns)
     else:
         table = returns
-    if config.normalise_advantages:
-        flat = iter(normalise([value for row in table for value in row]))
-        table = [[next(flat) for _ in row] for row in table]
-    return Advantages(table, returns)
+    scale = total_spread(trajectories) if config.normalise_advantages else 1.0
+    return Advantages(
+        normalised(table) if config.normalise_advantages else table, returns, partial(returns_of, config), scale
+    )
+
+
+def normalised(table: list[list[float]]) -> list[list[float]]:
+    """The numbers of all turns divided by their standard deviation."""
+    flat = iter(normalise([value for row in table for value in row]))
+    return [[next(flat) for _ in row] for row in table]
 
 
 def entropy(log_probs: Tensor) -> Tensor:
@@ -145,9 +183,38 @@ def regularisers(config: PolicyGradientConfig, batch: Batch, outputs: Outputs) -
     return total, metrics
 
 
-def value_loss(config: PolicyGradientConfig, batch: Batch, outputs: Outputs) -> tuple[Tensor, dict[str, float]]:
-    """value_coef · mean (V(s_t) - G_t)²; zero without a critic."""
-    if outputs.values is None:
-        return batch.returns.new_zeros(()), {}
-    loss = (outputs.values - batch.returns).square().mean()
-    return config.value_coef * loss, {"value/loss": float(loss.detach())}
+def critic_loss(coefficient: float, predicted: Tensor | None, returns: Tensor) -> tuple[Tensor, dict[str, float]]:
+    """Mean of (prediction - G_t)² times the coefficient; zero without a critic."""
+    if predicted is None:
+        return returns.new_zeros(()), {}
+    loss = (predicted - returns).square().mean()
+    return coefficient * loss, {"value/loss": float(loss.detach())}
+
+
+def clipped_loss(
+    config: ClippedConfig, batch: Batch, outputs: Outputs, advantages: Tensor
+) -> tuple[Tensor, dict[str, float]]:
+    """-mean_t min(ρ_t Â_t, clip(ρ_t, 1-ε, 1+ε') Â_t), ρ = π_new/π_behaviour (Schulman et al. 2017, eq. 7).
+
+    ε' is `clip_ratio_high` where it is set, else ε.
+    """
+    high = config.clip_ratio if config.clip_ratio_high is None else config.clip_ratio_high
+    ratio = (outputs.chosen(batch) - batch.behaviour_log_probs).exp()
+    clipped = ratio.clamp(1 - config.clip_ratio, 1 + high)
+    loss = -torch.minimum(ratio * advantages, clipped * advantages).mean()
+    return loss, {
+        "policy/loss": float(loss.detach()),
+        "policy/clip_fraction": float((ratio != clipped).float().mean()),
+        **kl_to_behaviour(batch, outputs),
+    }
+
+
+def importance_weights(batch: Batch, outputs: Outputs, limit: float) -> Tensor:
+    """(N,) min(π/π_behaviour, limit) of the chosen actions, constants."""
+    return (outputs.chosen(batch) - batch.behaviour_log_probs).detach().exp().clamp(max=limit)
+
+
+def kl_to_behaviour(batch: Batch, outputs: Outputs) -> dict[str, float]:
+    """Mean of ρ - 1 - log ρ: an estimate of KL(π_behaviour ‖ π) that is never negative."""
+    log_ratio = (outputs.chosen(batch) - batch.behaviour_log_probs).detach()
+    return {"policy/kl_to_behaviour": float((log_ratio.expm1() - log_ratio).mean())}

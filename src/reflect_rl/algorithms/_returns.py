@@ -11,7 +11,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["generalised_advantages", "leave_one_out", "normalise", "rewards_to_go", "turn_baseline"]
+__all__ = [
+    "deviation",
+    "generalised_advantages",
+    "group_relative",
+    "leave_one_out",
+    "normalise",
+    "rewards_to_go",
+    "turn_baseline",
+]
+
+SMALLEST_DEVIATION = 1e-8
+"""Below it values count as equal: what differs is rounding."""
 
 
 def rewards_to_go(rewards: Sequence[float], discount: float = 1.0) -> list[float]:
@@ -55,16 +66,44 @@ def leave_one_out(groups: Sequence[str], returns: Sequence[float]) -> list[float
     >>> leave_one_out(["a", "a", "a"], [1.0, 0.0, 0.5])
     [0.75, -0.75, 0.0]
     """
-    members: dict[str, list[int]] = defaultdict(list)
-    for index, group in enumerate(groups):
-        members[group].append(index)
+    members = _members(groups, returns)
     overall = float(np.mean(returns))
     out = []
     for group, value in zip(groups, returns, strict=True):
-        count = len(members[group])
-        total = sum(returns[i] for i in members[group])
+        count, total = len(members[group]), sum(members[group])
         out.append(value - ((total - value) / (count - 1) if count > 1 else overall))
     return out
+
+
+def group_relative(
+    groups: Sequence[str], values: Sequence[float], *, scaled: bool = True, pool_singles: bool = False
+) -> list[float]:
+    """Each value minus the mean of its group, divided by the group's standard deviation.
+
+    Shao et al. 2024, section 4.1.2, with the deviation over n; a group whose values are all equal gives zeros.
+
+    Args:
+        groups: name of each value's group.
+        values: the values.
+        scaled: divide by the deviation (False: Liu et al. 2025, Dr. GRPO).
+        pool_singles: a group of one is compared with all values; otherwise its result is zero.
+
+    >>> group_relative(["a", "a", "b"], [3.0, 1.0, 5.0])
+    [1.0, -1.0, 0.0]
+    """
+    members = _members(groups, values)
+    out = []
+    for group, value in zip(groups, values, strict=True):
+        peers = values if pool_singles and len(members[group]) == 1 else members[group]
+        out.append((value - float(np.mean(peers))) / (deviation(peers) if scaled else 1.0))
+    return out
+
+
+def _members(groups: Sequence[str], values: Sequence[float]) -> dict[str, list[float]]:
+    members: dict[str, list[float]] = defaultdict(list)
+    for group, value in zip(groups, values, strict=True):
+        members[group].append(value)
+    return members
 
 
 def turn_baseline(returns: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -78,11 +117,21 @@ def turn_baseline(returns: Sequence[Sequence[float]]) -> list[list[float]]:
     return [[value - means[t] for t, value in enumerate(row)] for row in returns]
 
 
+def deviation(values: Sequence[float]) -> float:
+    """Standard deviation of the values, as a divisor: 1 where they are all equal and give no scale.
+
+    >>> deviation([2.0, -2.0]), deviation([3.0, 3.0])
+    (2.0, 1.0)
+    """
+    scale = float(np.std(values)) if len(values) else 0.0
+    return scale if scale > SMALLEST_DEVIATION else 1.0
+
+
 def normalise(values: Sequence[float]) -> list[float]:
     """Values divided by their standard deviation (their sign is kept, so a good turn stays good).
 
     >>> normalise([2.0, -2.0])
     [1.0, -1.0]
     """
-    scale = float(np.std(values))
-    return [value / scale for value in values] if scale > 1e-8 else list(values)
+    scale = deviation(values)
+    return [value / scale for value in values]

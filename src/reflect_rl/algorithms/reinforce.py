@@ -6,17 +6,25 @@ Differs from the paper: (1) a baseline is on by default, as it changes no expect
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from reflect_rl.algorithms._batch import Batch, Loss, Outputs
-from reflect_rl.algorithms._common import PolicyGradientConfig, regularisers, value_loss
+from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
+from reflect_rl.algorithms._common import (
+    BaselineConfig,
+    baseline_advantages,
+    critic_loss,
+    importance_weights,
+    kl_to_behaviour,
+    regularisers,
+)
 
 __all__ = ["Algorithm", "Config"]
 
 
-class Config(PolicyGradientConfig):
+class Config(BaselineConfig):
     """REINFORCE."""
 
     name: Literal["reinforce"] = "reinforce"
@@ -32,14 +40,18 @@ class Algorithm:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.critic: Critic = "state" if config.baseline == "value" else "none"
+
+    def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
+        """Returns over the configured baseline."""
+        return baseline_advantages(self.config, trajectories, values)
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t w_t Â_t log π(a_t|s_t) + regularisers + critic loss; w_t is constant."""
-        chosen = outputs.chosen(batch)
-        ratio = (chosen - batch.behaviour_log_probs).exp().detach()
-        weight = ratio.clamp(max=self.config.max_importance_weight).where(batch.replayed, ratio.new_ones(()))
-        policy = -(weight * batch.advantages * chosen).mean()
+        weight = importance_weights(batch, outputs, self.config.max_importance_weight)
+        weight = weight.where(batch.replayed, weight.new_ones(()))
+        policy = -(weight * batch.advantages * outputs.chosen(batch)).mean()
         penalty, metrics = regularisers(self.config, batch, outputs)
-        critic, critic_metrics = value_loss(self.config, batch, outputs)
-        metrics |= critic_metrics | {"policy/loss": float(policy.detach())}
-        return Loss(policy + penalty + critic, metrics)
+        critic, critic_metrics = critic_loss(self.config.value_coef, outputs.values, batch.returns)
+        own = {"policy/loss": float(policy.detach()), **kl_to_behaviour(batch, outputs)}
+        return Loss(policy + penalty + critic, metrics | critic_metrics | own)

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, Field, create_model
 from pydantic.fields import FieldInfo
 
+from reflect_rl.benchmark.options import BenchOptions
 from reflect_rl.core.config import FOLDERS, Frozen, config_of, narrow, parse, read_toml
 from reflect_rl.core.errors import ConfigError, suggestion
 from reflect_rl.core.store import read_json
@@ -39,6 +40,7 @@ DESCRIPTIONS = {
     "eval": "Evaluate every method and write results.json.",
     "report": "Write results.json and report.html; with several run folders, one page for all of them.",
     "play": "Show one episode turn by turn, or play one yourself.",
+    "bench": "Measure the speed of training: ratios to loops in the style of the public reference code.",
 }
 
 EXAMPLE = "configs/taxi/smoke.toml"
@@ -74,6 +76,8 @@ class Invocation:
     """`report` only: the run folders that were named."""
     target: Path | None = None
     """The --output-dir that was named."""
+    bench: BenchOptions | None = None
+    """`bench` only."""
 
 
 Flags = Mapping[str, Sequence[str]]
@@ -84,7 +88,7 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
     """The configuration of a call.
 
     Args:
-        verb: `run`, `data`, `sft`, `rlft`, `eval`, `report` or `play`.
+        verb: `run`, `data`, `sft`, `rlft`, `eval`, `report`, `play` or `bench`.
         arguments: what follows it: optionally a TOML file or run folder (for `report`: or several), then flags.
 
     Raises:
@@ -93,6 +97,8 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
     """
     words = [word for word in arguments if word not in ("-h", "--help")]
     wants_help = len(words) < len(arguments)
+    if verb == "bench":
+        return Invocation(verb, RunConfig(), PlayOptions(), bench=_bench_options(words, wants_help=wants_help))
     paths, flags = _split(verb, words)
     values = _values(verb, paths, flags, optional=wants_help or verb == "play")
     values = _with_chosen_names(values, flags)
@@ -107,18 +113,38 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
     return Invocation(verb, parse(RunConfig, values), parse(PlayOptions, play), folders, target)
 
 
+def _bench_options(words: Sequence[str], *, wants_help: bool) -> BenchOptions:
+    """What to measure. A benchmark has no configuration file; `--json FILE` is its `file`, `--quick` needs no value."""
+    paths, flags = _split("bench", words)
+    if paths:
+        raise ConfigError(f"bench takes no configuration file, got {paths[0]}. --run FOLDER names a run's players.")
+    if "json" in flags:
+        flags["file"] = flags.pop("json")
+    if flags.get("quick") == []:
+        flags["quick"] = ["true"]
+    names: Any = {"json": BenchOptions.model_fields["file"]}
+    options = parse(BenchOptions, _overridden(BenchOptions, {}, flags, names))
+    if wants_help:
+        _show_help("bench", BenchOptions, options)
+    return options
+
+
 def _print_help(verb: str, model: type[RunConfig], config: RunConfig) -> None:
     """Every field with its docstring and the value it has now; does not return."""
-    import tyro
-
     base: type[Frozen] = model
     if verb == "play":
         base = create_model("Play", __base__=(model, PlayOptions), __doc__="Show one episode.")
+    _show_help(verb, base, base.model_validate(config.model_dump()))
+
+
+def _show_help(verb: str, base: type[BaseModel], values: BaseModel) -> None:
+    import tyro
+
     tyro.cli(
         base,
         prog=f"reflect-rl {verb}",
         args=["--help"],
-        default=base.model_validate(config.model_dump()),
+        default=values,
         description=DESCRIPTIONS[verb],
         config=(tyro.conf.FlagConversionOff, tyro.conf.AvoidSubcommands),
     )
@@ -161,7 +187,7 @@ def _one(name: str, words: Sequence[str]) -> bool:
 
 
 def _overridden(
-    model: type[RunConfig], values: dict[str, Any], flags: Flags, others: Mapping[str, FieldInfo]
+    model: type[Frozen], values: dict[str, Any], flags: Flags, others: Mapping[str, FieldInfo]
 ) -> dict[str, Any]:
     """The values with those of the flags in their places.
 

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from reflect_rl import __version__
 from reflect_rl.core.errors import ReflectRLError, UserError, suggestion
+from reflect_rl.core.launch import process_count, process_rank, wait_to_speak
 
 if TYPE_CHECKING:
     from reflect_rl.cli.arguments import Invocation
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-VERBS = ("run", "data", "sft", "rlft", "eval", "report", "play")
+VERBS = ("run", "data", "sft", "rlft", "eval", "report", "play", "bench")
 
 USAGE = f"""\
 reflect-rl {__version__}: two-player online RL fine-tuning of language models, local first.
@@ -35,6 +36,7 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   eval    evaluate every method, write results.json
   report  write results.json and report.html (several run folders: one page for all)
   play    show one episode turn by turn, or play one yourself
+  bench   measure the speed of training (no configuration; --json FILE)
 
 `reflect-rl VERB --help` explains every field. First contact:
 
@@ -59,8 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # the help is shown
         return int(stop.code or DONE)
     except KeyboardInterrupt:
-        going_on = verb not in ("play", "report")
-        errors.print("\ninterrupted" + ("; the same command goes on from the last checkpoint." if going_on else "."))
+        going_on = verb not in ("play", "report", "bench")
+        if process_rank() == 0:
+            note = "; the same command goes on from the last checkpoint" if going_on else ""
+            errors.print(f"\ninterrupted{note}.")
         return INTERRUPTED
     except BrokenPipeError:
         _close_output()
@@ -68,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
+        wait_to_speak(error)
         errors.print(f"error: {_message(error)}")
         return MISTAKE if isinstance(error, UserError) else FAILED
 
@@ -117,6 +122,10 @@ def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
         from reflect_rl.cli.play import show
 
         show(call.config, call.play, console)
+    elif call.bench is not None:
+        from reflect_rl.benchmark.bench import bench
+
+        bench(call.bench, console)
     elif verb == "report":
         _report_on(call, console)
     else:
@@ -125,15 +134,22 @@ def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
 
 def _stages(verb: str, config: RunConfig, command: str, console: Console) -> None:
     from reflect_rl.cli.progress import Bars
-    from reflect_rl.pipeline.folder import alone, open_run
+    from reflect_rl.pipeline.folder import alone
     from reflect_rl.pipeline.jobs import KINDS, plan
     from reflect_rl.pipeline.run import gather, run_jobs
+    from reflect_rl.pipeline.start import begin
+    from reflect_rl.pipeline.together import run_jobs_together
 
-    open_run(config, command)
     kinds = KINDS if verb == "run" else tuple(kind for kind in KINDS if kind == verb)
+    if process_rank() > 0:
+        # The main process opens the folder, shows progress and reports.
+        run_jobs_together(config, kinds, Bars(console, 0))
+        return
+    for title in begin(config, command):
+        console.print(f"taken {title}  (from {config.start_from})")
     jobs = sum(job.kind in kinds and not job.done for job in plan(config))
     with alone(config.output_dir), Bars(console, jobs) as bars:
-        run_jobs(config, kinds, bars)
+        (run_jobs_together if process_count() > 1 else run_jobs)(config, kinds, bars)
     if verb in ("run", "eval"):
         gather(config)
     if verb == "run":

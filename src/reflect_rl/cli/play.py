@@ -18,6 +18,7 @@ from reflect_rl.core.errors import UnknownNameError, UserError, suggestion
 from reflect_rl.core.protocols import Policy, Reflector
 from reflect_rl.core.seeding import stream
 from reflect_rl.core.types import Decision, Episode, Observation, Task, Turn, View
+from reflect_rl.core.watchdog import Limits
 from reflect_rl.environments._base import SPLITS, require_known
 from reflect_rl.pipeline.config import METHODS, RunConfig
 from reflect_rl.pipeline.folder import Unit, units
@@ -58,12 +59,18 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
             policy,
             slots=1,
             shuffle_labels=config.prompt.shuffle_labels,
+            limits=_limits(config, options),
             on_turn=screen.show_turn,
         )
     except PlayerLeft as reason:
         console.print(f"\n{reason} after {screen.turns} turns; return so far {screen.total:+.2f}.")
         return
     console.print(_verdict(episode, optimal_turns))
+
+
+def _limits(config: RunConfig, options: PlayOptions) -> Limits:
+    """Those of the run; a human may think as long as they like."""
+    return config.limits.model_copy(update={"player_seconds": 0} if options.player == "human" else {})
 
 
 def _task(environment: EnvironmentConfig, options: PlayOptions) -> Task:

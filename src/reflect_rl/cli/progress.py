@@ -81,6 +81,7 @@ class Bars:
     def finished(self, job: Job, seconds: float) -> None:
         """The bar becomes a line."""
         self.done += 1
-        self.progress.remove_task(self.tasks.pop(job.title))
+        if job.title in self.tasks:
+            self.progress.remove_task(self.tasks.pop(job.title))
         self.progress.update(self.all, completed=self.done, note=f"{self.done} of {self.jobs} done")
         self.console.print(f"done  {job.title}  ({seconds:.1f} s)")

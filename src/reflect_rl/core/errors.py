@@ -1,12 +1,17 @@
 """Errors a user can meet.
 
 ReflectRLError
-├── UserError            a mistake in the input; the command line prints the message and exits with 2
-│   ├── ConfigError      a configuration key or value
-│   ├── UnknownNameError a name that no file of the catalog carries
-│   ├── ModelError       a model or tokenizer that cannot be used
-│   └── RunFolderError   a run folder that is missing something, corrupt, or of another configuration
-└── TrainingError        training cannot go on (for example a loss that is not finite); exits with 1
+├── UserError                     a mistake in the input; the command line prints the message and exits with 2
+│   ├── ConfigError               a configuration key or value
+│   ├── UnknownNameError          a name that no file of the catalog carries
+│   ├── ModelError                a model or tokenizer that cannot be used
+│   └── RunFolderError            a run folder that is missing something, corrupt, or of another configuration
+├── TrainingError                 training cannot go on (for example a loss that is not finite); exits with 1
+├── FaultyEnvironmentError        an environment raised an exception, or gave a reward that is no finite number
+│   └── EnvironmentTimeoutError   an environment took longer than `limits.environment_seconds`
+├── FaultyPlayerError             a player gave an answer that cannot be played
+│   └── PlayerTimeoutError        a player took longer than `limits.player_seconds`
+└── HangError                     anything else that took longer than it may
 """
 
 from __future__ import annotations
@@ -16,8 +21,14 @@ from difflib import get_close_matches
 
 __all__ = [
     "ConfigError",
+    "EnvironmentTimeoutError",
+    "FaultyEnvironmentError",
+    "FaultyPlayerError",
+    "HangError",
     "ModelError",
+    "PlayerTimeoutError",
     "ReflectRLError",
+    "ReflectRLWarning",
     "RunFolderError",
     "TrainingError",
     "UnknownNameError",
@@ -52,6 +63,30 @@ class RunFolderError(UserError):
 
 class TrainingError(ReflectRLError):
     """Training cannot go on."""
+
+
+class FaultyEnvironmentError(ReflectRLError):
+    """An environment failed; the message names it, its task, seed and turn; what it raised is `__cause__`."""
+
+
+class EnvironmentTimeoutError(FaultyEnvironmentError):
+    """An environment did not answer in time."""
+
+
+class FaultyPlayerError(ReflectRLError):
+    """A player gave an answer that cannot be played; the message names the player."""
+
+
+class PlayerTimeoutError(FaultyPlayerError):
+    """A player, or the server behind it, did not answer in time."""
+
+
+class HangError(ReflectRLError):
+    """Watched code did not come back in time."""
+
+
+class ReflectRLWarning(UserWarning):
+    """Something went wrong that this program goes on without; a user is told, also by workers."""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from reflect_rl.core.errors import RunFolderError
 
-__all__ = ["read_json", "read_jsonl", "write_json", "write_jsonl"]
+__all__ = ["append_jsonl", "read_json", "read_jsonl", "write_json", "write_jsonl"]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -21,6 +21,14 @@ def write_json(path: Path, value: Any) -> None:
 def write_jsonl(path: Path, rows: Iterable[Any]) -> None:
     """Write a JSONL file whole or not at all."""
     _replace(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def append_jsonl(path: Path, rows: Iterable[Any]) -> None:
+    """Add rows to a JSONL file, and see them to the disk."""
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _replace(path: Path, text: str) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -28,6 +29,8 @@ from reflect_rl.core.config import EnvironmentConfig, Frozen
 from reflect_rl.core.errors import ConfigError
 from reflect_rl.core.seeding import seed_for, stream
 from reflect_rl.core.types import Episode, Task, Turn, View
+from reflect_rl.core.watchdog import DEFAULT_LIMITS, Limits, on_duty
+from reflect_rl.environments._guard import guarded
 from reflect_rl.models.score import Rule
 from reflect_rl.players.policies.oracle import Annotator, Recipe
 from reflect_rl.players.reflectors.oracle import OracleReflector
@@ -95,6 +98,8 @@ def demonstrations(
     *,
     shuffle_labels: bool = False,
     excluded: frozenset[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    on_failure: Callable[[Request, Exception], None] | None = None,
 ) -> dict[Kind, list[Episode]]:
     """Annotated episodes: `positive` unperturbed, one per task; `negative` perturbed, several per task; their restarts.
 
@@ -107,21 +112,32 @@ def demonstrations(
         seed: root of the random streams.
         shuffle_labels: number the actions in a random order in every state.
         excluded: states in which no episode restarts (None: the starts of held-out tasks, if they are to be excluded).
+        limits: how long the environment may take, and how many episodes of each kind may fail in each round.
+        on_failure: called with each episode that failed and is left out.
     """
     tasks = demonstration_tasks(config, environment, budget, seed)
     if excluded is None:
         modes = _modes(config, environment) if config.exclude_held_out_states else ()
-        excluded = held_out_states(environment, modes)
+        excluded = held_out_states(environment, modes, limits)
     out: dict[Kind, list[Episode]] = {}
     for kind, copies in COPIES.items():
         annotator = Annotator(0.0 if kind == "positive" else config.perturbation, config.recipe)
         requests = [
             Request(task, seed_for(seed, kind, task.key, copy)) for task in tasks for copy in range(copies(config))
         ]
-        reflector = OracleReflector()
-        episodes = play(environment, requests, reflector, annotator, shuffle_labels=shuffle_labels)
-        again = _restarts(config, environment, episodes, excluded, stream(seed, kind, "restarts"))
-        out[kind] = episodes + play(environment, again, reflector, annotator, shuffle_labels=shuffle_labels)
+        played = partial(
+            play,
+            environment,
+            reflector=OracleReflector(),
+            policy=annotator,
+            shuffle_labels=shuffle_labels,
+            limits=limits,
+            on_failure=on_failure,
+        )
+        episodes = played(requests)
+        out[kind] = episodes + played(
+            _restarts(config, environment, episodes, excluded, stream(seed, kind, "restarts"))
+        )
     return out
 
 
@@ -169,16 +185,28 @@ class Row:
     """`negative`: the step before was a perturbation, and this row notices or repairs it."""
 
 
-def held_out_states(environment: EnvironmentConfig, modes: Sequence[str]) -> frozenset[str]:
-    """States in which validation and test tasks of these modes begin."""
+def held_out_states(
+    environment: EnvironmentConfig, modes: Sequence[str], limits: Limits = DEFAULT_LIMITS
+) -> frozenset[str]:
+    """States in which validation and test tasks of these modes begin.
+
+    Raises:
+        FaultyEnvironmentError: the game cannot start one of them, or not in time.
+    """
     module = catalog.find("environments", environment.name)
     game = module.Environment(environment)
-    return frozenset(
-        game.start(task).state
-        for mode in modes
-        for split in ("validation", "test")
-        for task in module.tasks(environment, mode, split)
-    )
+
+    def state(task: Task) -> str:
+        what = f"{module.NAME}-v{module.VERSION}, task {task.key}, start"
+        return str(guarded(what, limits.environment_seconds, lambda: game.start(task).state))
+
+    with on_duty(limits.environment_seconds):
+        return frozenset(
+            state(task)
+            for mode in modes
+            for split in ("validation", "test")
+            for task in module.tasks(environment, mode, split)
+        )
 
 
 def rows(

@@ -2,6 +2,8 @@
 
 An episode is played once, to the longest horizon; no observation shows how many turns are left, so what would have
 happened at a shorter horizon is its beginning, exactly.
+
+No episode is ever left out, whatever `limits.failed_episodes` says: the rate of those that are left would be another.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from reflect_rl.core.protocols import Policy, Reflector
 from reflect_rl.core.seeding import seed_for
 from reflect_rl.core.statistics import wilson_interval
 from reflect_rl.core.types import Episode
+from reflect_rl.core.watchdog import DEFAULT_LIMITS, Limits
 from reflect_rl.rollout.play import Request, play
 
 __all__ = ["EvaluationConfig", "evaluate", "result_row"]
@@ -40,7 +43,7 @@ class EvaluationConfig(Frozen):
     """Games played at once."""
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
     environment: EnvironmentConfig,
     config: EvaluationConfig,
     mode: str,
@@ -49,11 +52,16 @@ def evaluate(
     policy: Policy,
     *,
     shuffle_labels: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
     on_episode: Callable[[Episode], None] | None = None,
 ) -> tuple[list[Episode], float]:
     """The episodes of one mode and decoding, and the turns played per second.
 
     Every method plays the same tasks with the same seeds, so methods can be compared in pairs.
+
+    Raises:
+        FaultyEnvironmentError: an episode failed; it cannot be left out here.
+        FaultyPlayerError: a player hung, or answered what cannot be played.
     """
     tasks = catalog.find("environments", environment.name).tasks(environment, mode, config.split)
     copies = config.repetitions if decoding == "sampled" else 1
@@ -67,6 +75,7 @@ def evaluate(
         slots=config.slots,
         horizon_turns=max(config.horizons),
         shuffle_labels=shuffle_labels,
+        limits=limits.model_copy(update={"failed_episodes": 0}),
         on_episode=on_episode,
     )
     turns = sum(len(episode.turns) for episode in episodes)

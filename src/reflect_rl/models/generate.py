@@ -38,7 +38,10 @@ def generate_greedy(
         width = max(len(prompts[i]) for i in group)
         ids = torch.tensor([[model.pad_id] * (width - len(prompts[i])) + list(prompts[i]) for i in group])
         mask = torch.tensor([[0] * (width - len(prompts[i])) + [1] * len(prompts[i]) for i in group])
-        with _own_defaults_set_aside(model):
+        with (
+            _own_defaults_set_aside(model),
+            torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed),
+        ):
             output = network.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,16 @@ if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["EMBEDDED", "EmbeddedConfig", "LanguageModel", "LoRAConfig", "ModelConfig", "forked_rng", "load_model"]
+__all__ = [
+    "EMBEDDED",
+    "EmbeddedConfig",
+    "LanguageModel",
+    "LoRAConfig",
+    "ModelConfig",
+    "device_of",
+    "forked_rng",
+    "load_model",
+]
 
 EMBEDDED = "embedded"
 """The `path` that stands for the small model which the pipeline builds itself."""
@@ -85,12 +95,12 @@ class ModelConfig(Frozen):
     """Low-rank adapters."""
     quantization: Literal["none", "8bit", "4bit"] = "none"
     """Store the frozen weights in 8 or 4 bits; training then needs an adapter (lora.rank > 0)."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Number format of the weights."""
+    precision: Literal["float32", "mixed", "bfloat16"] = "float32"
+    """Number format: of everything, or `mixed` = weights in float32 and matrix products in bfloat16."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time."""
     device: str = "auto"
-    """`auto` = the first GPU if there is one; else `cpu`, `cuda`, `cuda:1`, `mps`."""
+    """`auto` = the GPU of this process if there is one; else `cpu`, `cuda`, `cuda:1`, `mps`."""
 
 
 @dataclass(eq=False)
@@ -103,6 +113,8 @@ class LanguageModel:
 
     model: PreTrainedModel | PeftModel
     tokenizer: PreTrainedTokenizerBase
+    mixed: bool = False
+    """Matrix products in bfloat16, whatever the format of the weights."""
 
     def __post_init__(self) -> None:
         if self.tokenizer.eos_token_id is None:
@@ -210,7 +222,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     adapter = source if _has_adapter(source) else None
     base = _base_of(source) if adapter else source
     _check_trainable(config, adapter, trainable)
-    device = _device(config.device)
+    device = device_of(config.device)
     tokenizer = _load_tokenizer(base)
     model: Any = _load_weights(base, config, device)
     if adapter:
@@ -227,7 +239,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     elif config.gradient_checkpointing:
         with _explained(base):
             _recompute_activations(model)
-    return LanguageModel(model.eval(), tokenizer)
+    return LanguageModel(model.eval(), tokenizer, config.precision == "mixed")
 
 
 @contextmanager
@@ -291,12 +303,18 @@ def _check_trainable(config: ModelConfig, adapter: str | None, trainable: bool) 
         )
 
 
-def _device(name: str) -> torch.device:
+def device_of(name: str) -> torch.device:
+    """The device that `ModelConfig.device` names.
+
+    Raises:
+        ModelError: there is none of this name.
+    """
     import torch
 
     if name == "auto":
         if torch.cuda.is_available():
-            return torch.device("cuda", 0)
+            # What launches several processes on a machine numbers them; each takes the GPU of its number.
+            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
@@ -363,7 +381,7 @@ def _load_weights(source: str, config: ModelConfig, device: torch.device) -> Pre
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             source,
             config=causal,
-            dtype=getattr(torch, config.precision),
+            dtype=torch.bfloat16 if config.precision == "bfloat16" else torch.float32,
             attn_implementation="sdpa" if offers_sdpa else "eager",
             use_safetensors=True,
             trust_remote_code=False,
@@ -392,7 +410,7 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
         load_in_8bit=eight,
         load_in_4bit=not eight,
         bnb_4bit_quant_type="nf4",
-        bnb_4bit_compute_dtype=getattr(torch, config.precision),
+        bnb_4bit_compute_dtype=torch.float32 if config.precision == "float32" else torch.bfloat16,
     )
     return {"quantization_config": settings, "device_map": {"": str(device)}}
 

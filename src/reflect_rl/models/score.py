@@ -16,15 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from reflect_rl.core.errors import ModelError
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.network import Network, Read
 
-__all__ = ["Rule", "Scores", "check_scoring", "completion_losses", "hidden_states", "micro_batches", "score"]
+__all__ = ["Rule", "Scores", "check_scoring", "completion_losses", "micro_batches", "read", "score"]
 
 Rule = Literal["choice_token", "sum", "token_mean"]
 Ids = Sequence[int]
@@ -39,7 +40,9 @@ class Scores:
     admissible: Tensor
     """(N, A) True = this action exists in this state."""
     hidden: Tensor
-    """(N, H) hidden state of the prompt's last position (what a value head reads)."""
+    """(N, H) hidden state of the prompt's last position."""
+    values: Tensor | None = None
+    """(N, outputs) what the critic's head reads from it; None without one."""
 
 
 def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
@@ -58,8 +61,21 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
         yield group
 
 
-def hidden_states(model: LanguageModel, sequences: Sequence[Ids]) -> Tensor:
-    """Last-layer hidden states of right-padded sequences, (N, T, H); positions after a sequence's end are meaningless.
+def read(
+    model: LanguageModel,
+    sequences: Sequence[Ids],
+    positions: Sequence[tuple[int, int]],
+    vocabulary: Tensor | None = None,
+    network: torch.nn.Module | None = None,
+) -> Read:
+    """One forward pass over right-padded sequences, read at M positions only.
+
+    Args:
+        model: the language model.
+        sequences: N sequences of token ids.
+        positions: M pairs (sequence, place in it).
+        vocabulary: (V,) tokens whose logits are wanted, None = all.
+        network: the module that does the pass, where it is wrapped or has a critic (default: the model alone).
 
     Raises:
         ModelError: a sequence is longer than the model's context, or empty.
@@ -76,12 +92,13 @@ def hidden_states(model: LanguageModel, sequences: Sequence[Ids]) -> Tensor:
     ids = torch.full((len(sequences), max(lengths)), model.pad_id, dtype=torch.long)
     for row, sequence in enumerate(sequences):
         ids[row, : len(sequence)] = torch.as_tensor(sequence, dtype=torch.long)
-    ids = ids.to(model.device)
     # Causal attention never looks right, so right padding needs no mask unless rows differ in length.
     mask = None
     if min(lengths) != max(lengths):
         mask = (torch.arange(ids.shape[1])[None] < torch.tensor(lengths)[:, None]).long().to(model.device)
-    return _backbone(model)(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+    rows, columns = torch.tensor(positions, device=model.device).T
+    answer: Read = (network or Network(model))(ids.to(model.device), mask, rows, columns, vocabulary)
+    return answer
 
 
 def score(
@@ -90,6 +107,7 @@ def score(
     actions: Sequence[Sequence[Ids]],
     rule: Rule = "choice_token",
     max_tokens: int = 16_384,
+    network: torch.nn.Module | None = None,
 ) -> Scores:
     """Log-probabilities of the admissible actions of N states.
 
@@ -100,6 +118,7 @@ def score(
             the action, otherwise the tokens of its text.
         rule: see the top of the file.
         max_tokens: upper bound on the padded tokens of one forward pass.
+        network: see `read`.
 
     Raises:
         ModelError: a prompt is too long or empty, or an action has no token, or several under `choice_token`.
@@ -114,79 +133,74 @@ def score(
     place = {key: row for row, key in enumerate(unique)}
     rows = torch.tensor([place[key] for key in keys], device=model.device)
     scorer = _score_labels if rule == "choice_token" else _score_texts
-    raw, hidden = scorer(model, unique, rule, max_tokens)
+    raw, hidden, values = scorer(model, unique, rule, max_tokens, network)
     counts = torch.tensor([len(a) for _, a in unique], device=model.device)
     admissible = torch.arange(raw.shape[1], device=model.device)[None] < counts[:, None]
-    log_probs = torch.log_softmax(raw.float().masked_fill(~admissible, -torch.inf), dim=-1)
-    return Scores(log_probs[rows], admissible[rows], hidden[rows])
+    log_probs = torch.log_softmax(raw.masked_fill(~admissible, -torch.inf), dim=-1)
+    return Scores(log_probs[rows], admissible[rows], hidden[rows], None if values is None else values[rows])
 
 
 Key = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+Raw = tuple[Tensor, Tensor, Tensor | None]
+"""Of N states: (N, A) unnormalised scores, (N, H) hidden states, (N, outputs) of the critic."""
 
 
-def _score_labels(model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int) -> tuple[Tensor, Tensor]:
+def _score_labels(
+    model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
+) -> Raw:
     if any(len(action) != 1 for _, actions in keys for action in actions):
-        raise ModelError("under the rule 'choice_token' every action needs a label of exactly one token.")
+        raise ModelError(f"under the rule {rule!r} every action needs a label of exactly one token.")
     width = max(len(actions) for _, actions in keys)
     label_ids = sorted({action[0] for _, actions in keys for action in actions})
     column = {label: i for i, label in enumerate(label_ids)}
     columns = torch.tensor(
         [[column[a[0]] for a in actions] + [0] * (width - len(actions)) for _, actions in keys], device=model.device
     )
-    hidden = _last_hidden(model, [prompt for prompt, _ in keys], max_tokens)
-    return _project(model, hidden, torch.tensor(label_ids, device=model.device)).gather(1, columns), hidden
+    vocabulary = torch.tensor(label_ids, device=model.device)
+    groups = list(micro_batches([len(prompt) for prompt, _ in keys], max_tokens))
+    parts = []
+    for group in groups:
+        prompts = [keys[i][0] for i in group]
+        ends = [(row, len(prompt) - 1) for row, prompt in enumerate(prompts)]
+        parts.append(read(model, prompts, ends, vocabulary, network))
+    back = torch.argsort(torch.tensor([i for group in groups for i in group], device=model.device))
+    values = [part.values for part in parts if part.values is not None]
+    return (
+        torch.cat([part.logits for part in parts])[back].gather(1, columns),
+        torch.cat([part.hidden for part in parts])[back],
+        torch.cat(values)[back] if values else None,
+    )
 
 
-def _score_texts(model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int) -> tuple[Tensor, Tensor]:
+def _score_texts(
+    model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
+) -> Raw:
     if not all(prompt for prompt, _ in keys):
         raise ModelError("an empty prompt cannot be scored: the tokenizer gave no tokens for it.")
     if not all(action for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a text of at least one token.")
     places = [(row, column) for row, (_, actions) in enumerate(keys) for column in range(len(actions))]
     sequences = [keys[row][0] + keys[row][1][column] for row, column in places]
-    raw = torch.zeros(len(keys), max(len(actions) for _, actions in keys), device=model.device)
+    starts = [len(keys[row][0]) - 1 for row, _ in places]
     results: dict[int, Tensor] = {}
-    last: dict[int, Tensor] = {}
+    states: dict[int, tuple[Tensor, Tensor | None]] = {}
     for group in micro_batches([len(sequence) for sequence in sequences], max_tokens):
-        states = hidden_states(model, [sequences[i] for i in group])
-        for k, i in enumerate(group):
-            start, stop = len(keys[places[i][0]][0]) - 1, len(sequences[i]) - 1
-            logits = _project(model, states[k, start:stop]).float()
-            tokens = torch.tensor(sequences[i][start + 1 :], device=model.device)
-            log_probs = torch.log_softmax(logits, -1).gather(1, tokens[:, None])[:, 0]
-            results[i] = log_probs.sum() if rule == "sum" else log_probs.mean()
-            last[places[i][0]] = states[k, start]
+        spans = [range(starts[i], len(sequences[i]) - 1) for i in group]
+        positions = [(k, place) for k, span in enumerate(spans) for place in span]
+        answer = read(model, [sequences[i] for i in group], positions, None, network)
+        tokens = torch.tensor([t for i in group for t in sequences[i][starts[i] + 1 :]], device=model.device)
+        log_probs = torch.log_softmax(answer.logits, -1).gather(1, tokens[:, None])[:, 0]
+        first = 0
+        for i, span in zip(group, spans, strict=True):
+            own = log_probs[first : first + len(span)]
+            results[i] = own.sum() if rule == "sum" else own.mean()
+            states[places[i][0]] = answer.hidden[first], None if answer.values is None else answer.values[first]
+            first += len(span)
+    raw = torch.zeros(len(keys), max(len(actions) for _, actions in keys), device=model.device)
     order = range(len(places))
     raw = raw.index_put(tuple(torch.tensor(places, device=model.device).T), torch.stack([results[i] for i in order]))
-    return raw, torch.stack([last[row] for row in range(len(keys))])
-
-
-def _last_hidden(model: LanguageModel, prompts: Sequence[Ids], max_tokens: int) -> Tensor:
-    groups = list(micro_batches([len(prompt) for prompt in prompts], max_tokens))
-    parts = []
-    for group in groups:
-        states = hidden_states(model, [prompts[i] for i in group])
-        ends = torch.tensor([len(prompts[i]) - 1 for i in group], device=model.device)
-        parts.append(states[torch.arange(len(group), device=model.device), ends])
-    order = torch.tensor([i for group in groups for i in group], device=model.device)
-    return torch.cat(parts)[torch.argsort(order)]
-
-
-def _backbone(model: LanguageModel) -> torch.nn.Module:
-    outer: Any = model.model
-    base = outer.get_base_model() if hasattr(outer, "get_base_model") else outer
-    backbone: torch.nn.Module = getattr(base, base.base_model_prefix)
-    return backbone
-
-
-def _project(model: LanguageModel, hidden: Tensor, rows: Tensor | None = None) -> Tensor:
-    """Logits of the given vocabulary rows (all when None), (..., rows)."""
-    head = model.model.get_output_embeddings()
-    weight = head.weight if rows is None else head.weight[rows]
-    bias = getattr(head, "bias", None)
-    logits = torch.nn.functional.linear(hidden, weight, bias if bias is None or rows is None else bias[rows])
-    cap = getattr(model.model.config, "final_logit_softcapping", None)
-    return logits if cap is None else torch.tanh(logits / cap) * cap
+    values = [value for row in range(len(keys)) if (value := states[row][1]) is not None]
+    return raw, torch.stack([states[row][0] for row in range(len(keys))]), torch.stack(values) if values else None
 
 
 def completion_losses(model: LanguageModel, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> Tensor:
@@ -198,12 +212,9 @@ def completion_losses(model: LanguageModel, input_ids: Tensor, attention_mask: T
         attention_mask: (N, T) 1 = a token, 0 = padding.
         labels: (N, T) the token at each position that is a target, else -100; M of them are targets.
     """
-    hidden = _backbone(model)(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
-    targets = labels[:, 1:]
-    chosen = targets != -100
-    return torch.nn.functional.cross_entropy(
-        _project(model, hidden[:, :-1][chosen]).float(), targets[chosen], reduction="none"
-    )
+    rows, columns = (labels[:, 1:] != -100).nonzero(as_tuple=True)
+    answer: Read = Network(model)(input_ids, attention_mask, rows, columns)
+    return torch.nn.functional.cross_entropy(answer.logits, labels[rows, columns + 1], reduction="none")
 
 
 def check_scoring(model: LanguageModel) -> None:
@@ -214,7 +225,7 @@ def check_scoring(model: LanguageModel) -> None:
     """
     ids = model.encode("0 1 2 3")[:8]
     with torch.no_grad():
-        ours = _project(model, hidden_states(model, [ids])[0, -1]).float()
+        ours = read(model, [ids], [(0, len(ids) - 1)]).logits[0]
         theirs = model.model(input_ids=torch.tensor([ids], device=model.device)).logits[0, -1].float()
     if not torch.allclose(ours, theirs, rtol=1e-2, atol=1e-2 * float(theirs.abs().max().clamp(min=1))):
         kind = getattr(model.model.config, "model_type", type(model.model).__name__)

@@ -5,13 +5,16 @@ A mistake that shows after hours of training is found here in milliseconds.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 from reflect_rl.core import catalog
 from reflect_rl.core.errors import ConfigError, suggestion
-from reflect_rl.pipeline.config import RunConfig
+from reflect_rl.pipeline.config import METHODS, RunConfig
+from reflect_rl.players.reflectors.served import FOLDER, NEEDS
+from reflect_rl.training.metrics import missing_trackers
 
 __all__ = ["check"]
 
@@ -23,7 +26,7 @@ def check(config: RunConfig) -> None:
         ConfigError: one line per mistake, each with the key, the value and the remedy.
     """
     module = catalog.find("environments", config.environment.name)
-    mistakes = [*_modes(config, module), *_numbers(config)]
+    mistakes = [*_modes(config, module), *_numbers(config), *missing_trackers(config.trackers), *_server(config)]
     if not mistakes:
         mistakes = [*_tasks(config, module), *_curriculum(config, module)]
     if mistakes:
@@ -58,6 +61,22 @@ def _numbers(config: RunConfig) -> Iterator[str]:
     yield from _repeated("evaluation.decodings", config.evaluation.decodings)
     if config.rlft.keep == "best" and not config.rlft.validate_every:
         yield "rlft.keep: 'best' needs measurements on the validation tasks. Set rlft.validate_every to 1 or more."
+
+
+def _server(config: RunConfig) -> Iterator[str]:
+    """Whether the server of the reflection player can be asked, and for the right model by each job."""
+    server = config.reflector.server
+    if not server.base_url:
+        return
+    if importlib.util.find_spec("openai") is None:
+        yield NEEDS
+    datasets = {METHODS[method].reflector for method in config.methods} - {None}
+    count = len(datasets) * len(config.seeds) * len(config.data.demonstration_starts)
+    if count > 1 and FOLDER not in server.model:
+        yield (
+            f"reflector.server.model: {server.model!r} names one model, and the run has {count} reflection players. "
+            f"Put {FOLDER} into the name, which stands for the folder of each, or make a run for each."
+        )
 
 
 def _repeated(key: str, values: Sequence[Any]) -> Iterator[str]:

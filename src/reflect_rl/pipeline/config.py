@@ -9,11 +9,14 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from reflect_rl.core.config import EnvironmentConfig, Frozen
+from reflect_rl.core.watchdog import Limits
 from reflect_rl.data.generate import DataConfig
 from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.models.load import ModelConfig
 from reflect_rl.models.score import Rule
-from reflect_rl.training.online import RLFTConfig
+from reflect_rl.players.reflectors.served import ServerConfig
+from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.metrics import TrackerName
 from reflect_rl.training.sft import SFTConfig
 
 __all__ = ["METHODS", "Method", "MethodName", "PromptConfig", "ReflectorConfig", "RunConfig", "SFTStageConfig"]
@@ -75,6 +78,8 @@ class ReflectorConfig(Frozen):
     """Longest reflection in tokens."""
     memo_size: int = Field(50_000, ge=0)
     """Reflections kept in memory; greedy decoding makes them a function of the prompt."""
+    server: ServerConfig = Field(default_factory=ServerConfig)
+    """A server that writes the reflections."""
 
 
 class SFTStageConfig(Frozen):
@@ -103,6 +108,10 @@ class RunConfig(Frozen):
     """Jobs run at the same time, each in a process of its own."""
     threads: int = Field(1, ge=1, le=256)
     """Threads of each job."""
+    start_from: Path | None = None
+    """A run folder whose data and supervised models are used instead of making them again (unset: make them)."""
+    trackers: tuple[TrackerName, ...] = ()
+    """Where curves are shown besides `metrics.jsonl`: `tensorboard`, `wandb` (sends them away), `trackio`."""
     environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)
     """The benchmark."""
     prompt: PromptConfig = Field(default_factory=PromptConfig)
@@ -119,10 +128,12 @@ class RunConfig(Frozen):
     """Online RL fine-tuning."""
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
     """Evaluation."""
+    limits: Limits = Field(default_factory=Limits)
+    """The watchdog."""
 
     @model_validator(mode="after")
     def _no_repetition(self) -> RunConfig:
-        for key in ("seeds", "methods"):
+        for key in ("seeds", "methods", "trackers"):
             values = getattr(self, key)
             if len(set(values)) != len(values):
                 raise ValueError(f"{key}: an entry is repeated in {list(values)}")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,23 @@ from reflect_rl.core.store import read_json, write_json
 from reflect_rl.core.types import View
 from reflect_rl.data.generate import BASE, DATASETS
 from reflect_rl.environments._base import SPLITS
+from reflect_rl.environments._guard import guarded
 from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
+from reflect_rl.training.engine import process_count
 
-__all__ = ["Unit", "alone", "close_run", "fingerprint", "open_run", "read_card", "units"]
+__all__ = ["Unit", "alone", "close_run", "differences", "fingerprint", "open_run", "read_card", "units"]
 
 PACKAGES = ("reflect-rl", "torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
-FREE_KEYS = ("output_dir", "workers")
-"""Settings that change no result, so a run may go on with others."""
+FREE_KEYS = (
+    *("output_dir", "workers", "start_from", "trackers", "limits"),
+    *(f"reflector.server.{key}" for key in ("timeout_seconds", "parallel_requests", "allow_remote")),
+)
+"""Settings that change no result, so a run may go on with others (episodes that limits leave out are written down)."""
+
+ADDRESS = "reflector.server.base_url"
+"""Of this, only whether it is set may change results: servers move."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +163,7 @@ def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
     other = "Choose another --output-dir, or delete the folder."
     if (folder / "config.json").exists():
         before = read_json(folder / "config.json", "Delete the file; the same command writes it again.")
-        changed = sorted(_differences(before, resolved))
+        changed = sorted(differences(_bound(before), _bound(resolved)))
         if changed:
             raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(changed[:5])}. {other}")
         if (folder / "run.json").exists():
@@ -166,19 +175,27 @@ def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
         raise RunFolderError(f"{folder} holds a run of unknown settings: config.json and run.json are missing. {other}")
 
 
-def _differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
+def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
     """For example `rlft.slots is 64 there and 32 here`."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before.keys() | after.keys():
-            if path or key not in FREE_KEYS:
-                yield from _differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+            yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
     elif before != after:
         yield f"{path or 'the configuration'} is {before!r} there and {after!r} here"
 
 
+def _bound(value: Any, path: str = "") -> Any:
+    """The settings that a run cannot change on its way, of a whole configuration or of a part of it."""
+    if path == ADDRESS:
+        return "a server" if value else ""
+    if not isinstance(value, dict):
+        return value
+    names = {key: f"{path}.{key}" if path else key for key in value}
+    return {key: _bound(value[key], name) for key, name in names.items() if name not in FREE_KEYS}
+
+
 def _config_hash(resolved: dict[str, Any]) -> str:
-    settings = {key: value for key, value in resolved.items() if key not in FREE_KEYS}
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(_bound(resolved), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> dict[str, Any]:
@@ -193,6 +210,8 @@ def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> dict[str
         "created": _now(),
         "finished": None,
         "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
+        "processes": process_count(),
+        "reflection_server": config.reflector.server.host or None,
     }
 
 
@@ -215,7 +234,9 @@ def fingerprint(config: RunConfig) -> str:
         for split in SPLITS:
             tasks = module.tasks(config.environment, mode, split)
             facts[f"{mode}/{split}"] = [[task.key, dict(task.data)] for task in tasks]
-        observation = game.start(module.tasks(config.environment, mode, "train")[0])
+        first = module.tasks(config.environment, mode, "train")[0]
+        what = f"{module.NAME}-v{module.VERSION}, task {first.key}, start"
+        observation = guarded(what, config.limits.environment_seconds, partial(game.start, first))
         view = View(observation, tuple(range(len(observation.actions))), "reflection")
         facts[f"{mode}/prompts"] = [reflection_prompt(view), policy_prompt(view, [str(i) for i in view.order])]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

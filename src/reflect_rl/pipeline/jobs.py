@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -29,10 +28,14 @@ from reflect_rl.players.policies.oracle import OraclePolicy
 from reflect_rl.players.policies.random import RandomPolicy
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.players.reflectors.served import ServedReflector
+from reflect_rl.rollout.play import failure_row
+from reflect_rl.training.engine import process_rank
+from reflect_rl.training.metrics import MetricsLog
 from reflect_rl.training.online import OnlineTrainer
-from reflect_rl.training.sft import train_sft
+from reflect_rl.training.sft import sft_checkpoints, train_sft
 
-__all__ = ["KINDS", "Job", "Kind", "execute", "load_players", "missing_needs", "plan", "unmet"]
+__all__ = ["KINDS", "Job", "Kind", "evaluated_modes", "execute", "load_players", "missing_needs", "plan", "unmet"]
 
 Kind = Literal["data", "sft", "rlft", "eval"]
 KINDS: tuple[Kind, ...] = ("data", "sft", "rlft", "eval")
@@ -115,8 +118,9 @@ def execute(job: Job, config: RunConfig, progress: Progress) -> None:
     for folder in missing_needs(job):
         raise unmet(job, folder)
     {"data": _data, "sft": _sft, "rlft": _rlft, "eval": _eval}[job.kind](job, config, progress)
-    (job.folder / "done").touch()
-    (job.folder / "error.txt").unlink(missing_ok=True)
+    if process_rank() == 0 or job.kind == "eval":  # evaluations are dealt out to the processes of a launch
+        (job.folder / "done").touch()
+        (job.folder / "error.txt").unlink(missing_ok=True)
     gc.collect()
 
 
@@ -129,8 +133,16 @@ def _data(job: Job, config: RunConfig, progress: Progress) -> None:
     unit = job.unit
     excluded = _excluded(config)
     shuffle = config.prompt.shuffle_labels
+    failed: list[dict[str, Any]] = []
     episodes = demonstrations(
-        config.data, config.environment, unit.budget, _root(job), shuffle_labels=shuffle, excluded=excluded
+        config.data,
+        config.environment,
+        unit.budget,
+        _root(job),
+        shuffle_labels=shuffle,
+        excluded=excluded,
+        limits=config.limits,
+        on_failure=lambda request, error: failed.append(failure_row(request, error)),
     )
     module = catalog.find("environments", config.environment.name)
     count = int(module.Environment(config.environment).action_space.n)
@@ -160,6 +172,7 @@ def _data(job: Job, config: RunConfig, progress: Progress) -> None:
         "recipe": config.data.recipe,
         "starts": unit.budget,
         "episodes": {kind: len(pool) for kind, pool in episodes.items()},
+        "failed_episodes": failed,
         "rows": {name: len(table) for name, table in tables.items()},
         "rows_after_a_perturbation": negatives,
         "excluded_states": len(excluded),
@@ -168,7 +181,9 @@ def _data(job: Job, config: RunConfig, progress: Progress) -> None:
 
 
 def _replace(model: LanguageModel, folder: Path) -> None:
-    """Save a model whole or not at all."""
+    """Save a model whole or not at all; of several processes that trained it, the main one does."""
+    if process_rank() != 0:
+        return
     fresh = folder.with_name(folder.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     model.save(fresh)
@@ -187,20 +202,32 @@ def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
     folder, made_by = _base(config, job.unit), job.unit.sft(BASE)
     if job.name == BASE:
         folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
-    model = _load(config, folder, made_by, trainable=True)
-    _drop_half_checkpoints(job.folder)
+    model, settings = _load(config, folder, made_by, trainable=True), getattr(config.sft, part)
     train_sft(
         model,
         examples,
-        getattr(config.sft, part),
+        settings,
         job.folder,
         seed_for(_root(job), "sft", job.name),
         ends=part == "reflector",
         progress=progress,
+        metrics=_metrics(job, config),
     )
     _replace(model, job.unit.model(job.name))
-    for checkpoint in job.folder.glob("checkpoint-*"):
-        shutil.rmtree(checkpoint)
+    if process_rank() == 0:
+        sft_checkpoints(job.folder, settings).clear()
+
+
+def _metrics(job: Job, config: RunConfig) -> MetricsLog:
+    """Where the metrics of a training go."""
+    return MetricsLog(
+        job.folder,
+        config.trackers,
+        name=f"{config.output_dir.name}/{job.unit.name}/{job.kind}/{job.name}",
+        config=config.model_dump(mode="json"),
+        main=process_rank() == 0,
+        home=config.output_dir,
+    )
 
 
 def _examples(unit: Unit, dataset: str) -> list[tuple[str, str]]:
@@ -217,15 +244,6 @@ def _examples(unit: Unit, dataset: str) -> list[tuple[str, str]]:
             "data.exclude_held_out_states = false, in another --output-dir."
         )
     return examples
-
-
-def _drop_half_checkpoints(folder: Path) -> None:
-    """Remove checkpoints of an interrupted writer: the trainer writes the state last."""
-    for checkpoint in folder.glob("checkpoint-*"):
-        try:
-            json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            shutil.rmtree(checkpoint)
 
 
 def _load(config: RunConfig, folder: Path | None, made_by: Path, *, trainable: bool) -> LanguageModel:
@@ -262,8 +280,18 @@ def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
     dataset = METHODS[method].reflector
     if dataset is None:
         return NoReflector()
+    settings = config.reflector
+    if settings.server.base_url:
+        served = ServedReflector(settings.server.of(unit.model(dataset)), settings.max_new_tokens, settings.memo_size)
+        served.check()
+        return served
     model = _load(config, unit.model(dataset), unit.sft(dataset), trainable=False)
-    return FrozenReflector(model, config.reflector.max_new_tokens, config.reflector.memo_size)
+    return FrozenReflector(model, settings.max_new_tokens, settings.memo_size)
+
+
+def _origin(reflector: Reflector) -> dict[str, str]:
+    """What is noted of a reflection player that is not in this process."""
+    return reflector.origin if isinstance(reflector, ServedReflector) else {}
 
 
 def _policy_folder(config: RunConfig, unit: Unit, method: MethodName) -> Path | None:
@@ -282,11 +310,14 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
     method: Any = job.name
     folder, made_by = _policy_folder(config, job.unit, method), _policy_job(job.unit, method)
     model = _load(config, folder, made_by, trainable=True)
+    reflector = _reflector(config, job.unit, method)
+    if process_rank() == 0 and (origin := _origin(reflector)):
+        write_json(job.folder / "reflection_server.json", origin)
     needs_reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0
     trainer = OnlineTrainer(
         model,
         _labels(config, model),
-        _reflector(config, job.unit, method),
+        reflector,
         config.environment,
         config.rlft,
         job.folder,
@@ -295,7 +326,9 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
         rule=config.prompt.scoring,
         shuffle_labels=config.prompt.shuffle_labels,
         excluded=_excluded(config),
-        modes=_evaluated_modes(config),
+        modes=evaluated_modes(config),
+        limits=config.limits,
+        metrics=_metrics(job, config),
     )
     trainer.train(progress)
     _replace(model, job.folder / "model")
@@ -303,11 +336,12 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
 
 def _excluded(config: RunConfig) -> frozenset[str]:
     """States that are never learnt from, in supervised training or online: the starts of evaluated held-out tasks."""
-    modes = _evaluated_modes(config) if config.data.exclude_held_out_states else ()
-    return held_out_states(config.environment, modes)
+    modes = evaluated_modes(config) if config.data.exclude_held_out_states else ()
+    return held_out_states(config.environment, modes, config.limits)
 
 
-def _evaluated_modes(config: RunConfig) -> tuple[str, ...]:
+def evaluated_modes(config: RunConfig) -> tuple[str, ...]:
+    """The modes that methods are evaluated in."""
     module = catalog.find("environments", config.environment.name)
     return config.evaluation.modes or getattr(config.environment, "modes", module.MODES)
 
@@ -342,7 +376,7 @@ def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
     method: Any = job.name
     results: list[dict[str, Any]] = []
     records: list[dict[str, Any]] = []
-    modes, decodings = _evaluated_modes(config), _decodings(config, method)
+    modes, decodings = evaluated_modes(config), _decodings(config, method)
     mark = fingerprint(config)
     for decoding in decodings:
         reflector, policy = load_players(config, job.unit, method, decoding)
@@ -355,17 +389,20 @@ def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
                 reflector,
                 policy,
                 shuffle_labels=config.prompt.shuffle_labels,
+                limits=config.limits,
             )
-            head = {
+            head: dict[str, Any] = {
                 "benchmark": config.environment.name,
                 "recipe": config.data.recipe,
                 "mode": mode,
                 "split": config.evaluation.split,
                 "method": method,
                 "model": config.model.path if METHODS[method].model else "none",
+                "algorithm": config.rlft.algorithm.name if METHODS[method].online else "none",
                 "seed": job.unit.seed,
                 "demonstration_starts": job.unit.budget,
                 "decoding": decoding,
+                **_origin(reflector),
             }
             results += [
                 head | result_row(episodes, horizon, speed) | {"fingerprint": mark}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -17,12 +17,13 @@ from typing import Any, Protocol
 from reflect_rl.core.config import parse
 from reflect_rl.core.errors import ReflectRLError, RunFolderError
 from reflect_rl.core.store import read_json, write_json
+from reflect_rl.core.watchdog import hang_in
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.pipeline.folder import close_run, read_card
 from reflect_rl.pipeline.jobs import Job, Kind, execute, missing_needs, plan, unmet
 from reflect_rl.pipeline.workers import explained, hold_interrupts, prepare, stop
 
-__all__ = ["Display", "gather", "run_jobs"]
+__all__ = ["Display", "gather", "log_stage", "run_jobs", "unfinished"]
 
 
 class Display(Protocol):
@@ -48,12 +49,7 @@ def run_jobs(config: RunConfig, kinds: Sequence[Kind], display: Display) -> None
         RunFolderError: a job needs something that no job of these kinds makes; nothing was started.
         ReflectRLError: a job failed. The others that were at work are stopped; they go on from their last checkpoints.
     """
-    waiting = [job for job in plan(config) if job.kind in kinds and not job.done]
-    own = {job.folder for job in waiting}
-    for job in waiting:
-        for folder in missing_needs(job):
-            if folder not in own:
-                raise unmet(job, folder)
+    waiting = unfinished(config, kinds)
     if not waiting:
         return
     context = multiprocessing.get_context("spawn")
@@ -67,6 +63,21 @@ def run_jobs(config: RunConfig, kinds: Sequence[Kind], display: Display) -> None
         stop(pool)
         raise
     pool.shutdown()
+
+
+def unfinished(config: RunConfig, kinds: Sequence[Kind]) -> list[Job]:
+    """The jobs of these kinds that are left to do, each after what it needs.
+
+    Raises:
+        RunFolderError: a job needs something that no job of these kinds makes.
+    """
+    waiting = [job for job in plan(config) if job.kind in kinds and not job.done]
+    own = {job.folder for job in waiting}
+    for job in waiting:
+        for folder in missing_needs(job):
+            if folder not in own:
+                raise unmet(job, folder)
+    return waiting
 
 
 def _work(pool: ProcessPoolExecutor, config: RunConfig, waiting: list[Job], messages: Any, display: Display) -> None:
@@ -92,7 +103,7 @@ def _work(pool: ProcessPoolExecutor, config: RunConfig, waiting: list[Job], mess
                 raise _killed(running.values())
             seconds, job = future.result(), running.pop(future)
             own.discard(job.folder)
-            _log_stage(config.output_dir, job, seconds)
+            log_stage(config.output_dir, job, seconds)
             display.finished(job, seconds)
 
 
@@ -103,14 +114,20 @@ def _submit(pool: ProcessPoolExecutor, job: Job, values: dict[str, Any]) -> Futu
         raise _killed([job]) from None
 
 
-def _killed(jobs: Iterable[Job]) -> ReflectRLError:
+def _killed(jobs: Collection[Job]) -> ReflectRLError:
+    for job in jobs:
+        if (hang := hang_in(job.folder)) is not None:
+            return ReflectRLError(
+                f"{job.title}: {hang} What was finished is kept; the same command goes on from the last checkpoint."
+            )
     return ReflectRLError(
         f"a worker process was killed during {', '.join(job.title for job in jobs)}; most often the memory ran out. "
         "Lower --workers, the batch sizes or the size of the model; the same command goes on from the last checkpoint."
     )
 
 
-def _log_stage(folder: Path, job: Job, seconds: float) -> None:
+def log_stage(folder: Path, job: Job, seconds: float) -> None:
+    """Note in the run card how long a job took."""
     card = read_card(folder)
     name = f"{job.kind} {job.name}".strip()
     stages = [s for s in card.get("stages", []) if (s["unit"], s["job"]) != (job.unit.name, name)]

@@ -14,7 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from reflect_rl.core.errors import ReflectRLError
+from reflect_rl.core.errors import FaultyEnvironmentError, ReflectRLError, ReflectRLWarning
+from reflect_rl.core.watchdog import report_in
 
 __all__ = ["QUIET", "explained", "hold_interrupts", "prepare", "silence", "stop"]
 
@@ -43,7 +44,7 @@ def prepare(threads: int) -> None:
 
 
 def silence() -> None:
-    """No warnings and no progress bars of libraries, which would tear the ones of this program."""
+    """No warnings and no progress bars of libraries, which would tear the ones of this program; its own stay."""
     import warnings
 
     from transformers.utils import logging
@@ -51,6 +52,8 @@ def silence() -> None:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     warnings.filterwarnings("ignore")
+    warnings.filterwarnings("default", category=ReflectRLWarning)
+    warnings.formatwarning = lambda message, *_: f"warning: {message}\n"
 
 
 def _leave_with_parent() -> None:
@@ -95,6 +98,8 @@ def stop(pool: ProcessPoolExecutor) -> None:
 def explained(title: str, folder: Path) -> Iterator[None]:
     """What goes wrong in a job becomes an error that survives the way to the parent and can be shown to a user.
 
+    What hangs so that the whole process must be ended is told by `core.watchdog.hang_in(folder)`.
+
     Args:
         title: the job.
         folder: where `error.txt` with the traceback of an unexpected failure goes.
@@ -104,7 +109,12 @@ def explained(title: str, folder: Path) -> Iterator[None]:
         OSError: a file cannot be read or written; a full disk is always one with `errno.ENOSPC`.
     """
     try:
-        yield
+        with report_in(folder):
+            yield
+    except FaultyEnvironmentError as error:
+        # Its author wants to see where.
+        place = "" if error.__cause__ is None else _traceback_file(folder, error)
+        raise type(error)(f"{title}: {error}{place}") from None
     except ReflectRLError:
         raise
     except Exception as error:
@@ -123,15 +133,19 @@ def _explanation(title: str, folder: Path, error: Exception) -> Exception:
             f"{title}: memory ran out ({message or 'MemoryError'}). Lower --workers, the batch sizes or the size of "
             "the model; the same command goes on from the last checkpoint."
         )
-    place = ""
+    return ReflectRLError(
+        f"{title} failed: {type(error).__name__}: {message}.{_traceback_file(folder, error)} "
+        "What was finished is kept; the same command goes on from the last checkpoint."
+    )
+
+
+def _traceback_file(folder: Path, error: Exception) -> str:
+    """Write `error.txt`; the sentence that says where it is."""
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "error.txt").write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        place = f" Details are in {folder / 'error.txt'}."
-    return ReflectRLError(
-        f"{title} failed: {type(error).__name__}: {message}.{place} "
-        "What was finished is kept; the same command goes on from the last checkpoint."
-    )
+        return f" Details are in {folder / 'error.txt'}."
+    return ""
 
 
 def _is_full(folder: Path) -> bool:

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from reflect_rl.core.statistics import PairedDifference, paired_difference
-from reflect_rl.reports.methods import REFERENCE, decoding_rank, describe, in_order
+from reflect_rl.reports.methods import (
+    REFERENCE,
+    algorithms_in_order,
+    decoding_rank,
+    describe,
+    describe_algorithm,
+    in_order,
+    lines_in_order,
+    with_several_algorithms,
+)
 from reflect_rl.reports.runs import Run, read_lines
 
 __all__ = ["Comparison", "Verdict", "compare", "pick", "read_verdicts", "sample"]
+
+
+Wins = dict[tuple[str, str], dict[tuple[int, str, int], bool]]
+"""Whether each start was won, for each method and algorithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +39,8 @@ class Verdict:
     run_seed: int
     """Seed of the training that is evaluated."""
     method: str
+    algorithm: str
+    """RL algorithm that trained the method; `none` without online training."""
     mode: str
     decoding: str
     task: str
@@ -41,6 +57,11 @@ class Verdict:
         return self.recipe, self.demonstration_starts
 
     @property
+    def line(self) -> tuple[str, str]:
+        """Method and algorithm."""
+        return self.method, self.algorithm
+
+    @property
     def start(self) -> tuple[int, str, int]:
         """What episodes of two methods share when they are a pair."""
         return self.run_seed, self.task, self.episode_seed
@@ -48,23 +69,33 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The reference method against another one on the same starts."""
+    """The reference method, as one algorithm trained it, against another method or algorithm on the same starts."""
 
     recipe: str
     demonstration_starts: int
     mode: str
     horizon: int
     decoding: str
+    algorithm: str
+    """Of the reference."""
     method: str
+    """The other side, which may be the reference with another algorithm."""
+    label: str
+    """Name of the other side for readers; its algorithm is named where the method occurs with several."""
     reference_rate: float
     method_rate: float
     result: PairedDifference
     """Reference minus method."""
 
     @property
-    def label(self) -> str:
-        """Name of the other method for readers."""
-        return describe(self.method).label
+    def algorithm_label(self) -> str:
+        """Name of the reference's algorithm for readers."""
+        return describe_algorithm(self.algorithm).label
+
+    @property
+    def between_algorithms(self) -> bool:
+        """Whether both sides are the reference method."""
+        return self.method == REFERENCE
 
 
 def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
@@ -77,7 +108,8 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
     for unit in run.units:
         for path in sorted(unit.folder.glob("evaluation/*/episodes.jsonl")):
             for offset, row in read_lines(path):
-                condition = (run.recipe, unit.demonstration_starts, unit.seed, path.parent.name)
+                method = path.parent.name
+                condition = (run.recipe, unit.demonstration_starts, unit.seed, method, run.algorithm(method))
                 verdict = _verdict(condition, row, path, offset)
                 if verdict is None:
                     skipped[path] = skipped.get(path, 0) + 1
@@ -88,7 +120,7 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
 
 
 def _verdict(
-    condition: tuple[str, int, int, str], row: Mapping[str, Any] | None, path: Path, offset: int
+    condition: tuple[str, int, int, str, str], row: Mapping[str, Any] | None, path: Path, offset: int
 ) -> Verdict | None:
     if row is None:
         return None
@@ -102,28 +134,57 @@ def _verdict(
 def compare(verdicts: Iterable[Verdict], mode: str, horizon: int) -> list[Comparison]:
     """The reference method against each other method, per recipe, budget and decoding.
 
+    With several algorithms each of them is a reference: against the methods without online training, against its own
+    training of other methods where there is one, and once against each other algorithm.
+
     Args:
         verdicts: ends of episodes of all methods.
         mode: the mode to compare in.
         horizon: turns after which an episode counts as lost.
     """
-    wins: dict[tuple[str, int, str], dict[str, dict[tuple[int, str, int], bool]]] = {}
+    wins: dict[tuple[str, int, str], Wins] = {}
     for v in verdicts:
         if v.mode == mode:
-            methods = wins.setdefault((*v.group, v.decoding), {})
-            methods.setdefault(v.method, {})[v.start] = v.success and v.turns <= horizon
+            lines = wins.setdefault((*v.group, v.decoding), {})
+            lines.setdefault(v.line, {})[v.start] = v.success and v.turns <= horizon
+    several = with_several_algorithms(line for lines in wins.values() for line in lines)
     comparisons = []
-    for (recipe, starts, decoding), methods in sorted(wins.items(), key=_table_order):
-        reference = methods.get(REFERENCE, {})
-        for method in in_order(methods):
-            shared = [start for start in reference if start in methods[method]]
-            if method == REFERENCE or not shared:
+    for (recipe, starts, decoding), lines in sorted(wins.items(), key=_table_order):
+        for ours, theirs in _pairs(lines):
+            shared = [start for start in lines[ours] if start in lines[theirs]]
+            if not shared:
                 continue
-            ours, theirs = [reference[start] for start in shared], [methods[method][start] for start in shared]
-            rates = (sum(ours) / len(shared), sum(theirs) / len(shared))
-            result = paired_difference(ours, theirs)
-            comparisons.append(Comparison(recipe, starts, mode, horizon, decoding, method, *rates, result))
+            won, won_by_other = [lines[ours][start] for start in shared], [lines[theirs][start] for start in shared]
+            comparison = Comparison(
+                *(recipe, starts, mode, horizon, decoding),
+                algorithm=ours[1],
+                method=theirs[0],
+                label=_label(theirs, several),
+                reference_rate=sum(won) / len(shared),
+                method_rate=sum(won_by_other) / len(shared),
+                result=paired_difference(won, won_by_other),
+            )
+            comparisons.append(comparison)
     return comparisons
+
+
+def _pairs(lines: Collection[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Pairs of (method, algorithm): each algorithm of the reference, and what it is compared with."""
+    algorithms = algorithms_in_order(algorithm for method, algorithm in lines if method == REFERENCE)
+    for ours in algorithms:
+        for method in in_order(method for method, _ in lines if method != REFERENCE):
+            known = algorithms_in_order(algorithm for name, algorithm in lines if name == method)
+            for theirs in [ours] if ours in known else known:
+                yield (REFERENCE, ours), (method, theirs)
+    for theirs, ours in combinations(algorithms, 2):
+        yield (REFERENCE, ours), (REFERENCE, theirs)
+
+
+def _label(line: tuple[str, str], several: Collection[str]) -> str:
+    method, algorithm = line
+    if method == REFERENCE:
+        return describe_algorithm(algorithm).label
+    return describe(method, algorithm if method in several else "").label
 
 
 def _table_order(item: tuple[tuple[str, int, str], object]) -> tuple[str, int, tuple[int, str]]:
@@ -132,13 +193,13 @@ def _table_order(item: tuple[tuple[str, int, str], object]) -> tuple[str, int, t
 
 
 def pick(verdicts: Sequence[Verdict], limit: int) -> list[Verdict]:
-    """At most `limit` episodes of each method, mode and decoding: the first seed, half of them won where possible.
+    """At most `limit` episodes of each method, algorithm, mode and decoding: the first seed, half won where possible.
 
     Starts are taken by name, so that methods tend to show the same ones.
     """
     pools: dict[tuple[Any, ...], list[Verdict]] = {}
     for v in verdicts:
-        pools.setdefault((*v.group, v.method, v.mode, v.decoding), []).append(v)
+        pools.setdefault((*v.group, *v.line, v.mode, v.decoding), []).append(v)
     picked = []
     for pool in pools.values():
         seed = min(v.run_seed for v in pool)
@@ -168,17 +229,27 @@ def sample(verdicts: Sequence[Verdict], max_characters: int) -> tuple[str, int]:
 
 def _embed(verdicts: Sequence[Verdict]) -> str:
     texts: dict[Any, int] = {}
-    episodes = [episode for v in verdicts if (episode := _compact(v, texts)) is not None]
-    methods = in_order(v.method for v in verdicts)
+    names = _names({v.line for v in verdicts})
+    episodes = [episode for v in verdicts if (episode := _compact(v, names[v.line][0], texts)) is not None]
     value = {
-        "methods": [[name, describe(name).label] for name in methods],
+        "methods": [list(name) for name in names.values()],
         "texts": [list(text) if isinstance(text, tuple) else text for text in texts],
         "episodes": episodes,
     }
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _compact(verdict: Verdict, texts: dict[Any, int]) -> dict[str, Any] | None:
+def _names(lines: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
+    """Key and label of each method and algorithm, in listing order."""
+    several = with_several_algorithms(lines)
+    names = {}
+    for method, algorithm in lines_in_order(lines):
+        told = algorithm if method in several else ""
+        names[method, algorithm] = (f"{method} {told}".rstrip(), describe(method, told).label)
+    return names
+
+
+def _compact(verdict: Verdict, key: str, texts: dict[Any, int]) -> dict[str, Any] | None:
     with verdict.path.open("rb") as lines:
         lines.seek(verdict.offset)
         row = json.loads(lines.readline())
@@ -188,7 +259,7 @@ def _compact(verdict: Verdict, texts: dict[Any, int]) -> dict[str, Any] | None:
         return None
     return {
         "group": f"recipe {verdict.recipe}, {verdict.demonstration_starts} starts, seed {verdict.run_seed}",
-        "method": verdict.method,
+        "method": key,
         "mode": verdict.mode,
         "decoding": verdict.decoding,
         "start": f"{verdict.task}, seed {verdict.episode_seed}",

@@ -21,11 +21,21 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from reflect_rl.reports.methods import describe, in_order
+from reflect_rl.reports.methods import (
+    INK,
+    Method,
+    algorithms_in_order,
+    describe,
+    describe_algorithm,
+    in_order,
+    lines_in_order,
+    with_several_algorithms,
+)
 from reflect_rl.reports.runs import Curve
 from reflect_rl.reports.tables import Grid, GridRow, SummaryRow
 
 __all__ = [
+    "figure_algorithm_curves",
     "figure_demonstration_budget",
     "figure_learning_curves",
     "figure_results",
@@ -33,8 +43,6 @@ __all__ = [
     "save",
 ]
 
-INK = "#010203"
-"""Placeholder for the colour of text and axes; becomes `currentColor`."""
 MARKERS = "os^vDPX*"
 MAX_POINTS = 200
 """Points per line; more are not seen and make the page heavy."""
@@ -81,6 +89,8 @@ def save(svg: str, path: Path) -> Path:
 def figure_learning_curves(curves: Sequence[Curve]) -> str | None:
     """Success against environment turns, one panel per RL method; None if no curve has a success rate.
 
+    Methods that were trained with several algorithms are left to `figure_algorithm_curves`.
+
     Thin line: success of the rollouts that the method learns from, in the mode of the stage. Lines with markers:
     validation success per mode. With several seeds the line is their mean and the band their minimum and maximum, over
     the turns that all of them reached. Shades are the curriculum stages of the first seed.
@@ -88,7 +98,8 @@ def figure_learning_curves(curves: Sequence[Curve]) -> str | None:
     Args:
         curves: trainings with the same recipe and number of demonstration starts.
     """
-    curves = [curve for curve in curves if any("success_rate" in key for row in curve.rows for key in row)]
+    several = with_several_algorithms((curve.name, curve.algorithm) for curve in curves)
+    curves = [curve for curve in _with_success(curves) if curve.name not in several]
     if not curves:
         return None
     methods = in_order(curve.name for curve in curves)
@@ -106,15 +117,57 @@ def figure_learning_curves(curves: Sequence[Curve]) -> str | None:
         return _svg(figure)
 
 
+def _with_success(curves: Sequence[Curve]) -> list[Curve]:
+    return [curve for curve in curves if any("success_rate" in key for row in curve.rows for key in row)]
+
+
+def figure_algorithm_curves(curves: Sequence[Curve]) -> str | None:
+    """Success against environment turns of the methods that were trained with several algorithms, a line for each.
+
+    One panel for the rollouts that are learnt from, and one for each mode of validation. With several seeds the line is
+    their mean and the band their minimum and maximum, over the turns that all of them reached. None if no method has
+    several algorithms.
+
+    Args:
+        curves: trainings with the same recipe and number of demonstration starts.
+    """
+    several = with_several_algorithms((curve.name, curve.algorithm) for curve in curves)
+    curves = [curve for curve in _with_success(curves) if curve.name in several]
+    if not curves:
+        return None
+    measures = {"rollout/success_rate": "rollout"}
+    measures |= {key: f"validation, {key.split('/')[1]}" for key in _validation_markers(curves)}
+    parts = [(method, key) for method in in_order(curve.name for curve in curves) for key in measures]
+    names = algorithms_in_order(curve.algorithm for curve in curves)
+    with mpl.rc_context(STYLE):
+        figure, panels = _panels(len(parts), height=2.7, per_row=len(measures) if len(measures) < 4 else 2)
+        for axes, (method, key) in zip(panels, parts, strict=True):
+            own = [curve for curve in curves if curve.name == method]
+            for name in names:
+                seeds = [curve.series("turns", key) for curve in own if curve.algorithm == name]
+                marker = None if key == "rollout/success_rate" else "o"
+                _seed_band(axes, seeds, describe_algorithm(name).colour, marker, width=1.2, opacity=0.1)
+            _success_axes(axes, f"{describe(method).label}, {measures[key]}", top=1.03)
+            axes.locator_params(axis="x", nbins=4)
+        looks = [describe_algorithm(name) for name in names]
+        lines = [Line2D([], [], color=look.colour, label=look.label) for look in looks]
+        figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 8))
+        return _svg(figure)
+
+
+def _success_axes(axes: Axes, title: str, top: float) -> None:
+    axes.set(title=title, ylim=(-0.03, top), xlabel="environment turns", ylabel="success rate")
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    axes.grid(color=INK, alpha=0.12, linewidth=0.6)
+
+
 def _learning_panel(axes: Axes, method: str, curves: Sequence[Curve], markers: Mapping[str, str]) -> None:
     look = describe(method)
     _shade_stages(axes, curves[0])
     _seed_band(axes, [c.series("turns", "rollout/success_rate") for c in curves], look.colour, width=0.8)
     for key, marker in markers.items():
         _seed_band(axes, [curve.series("turns", key) for curve in curves], look.colour, marker=marker)
-    axes.set(title=look.label, ylim=(-0.03, 1.15), xlabel="environment turns", ylabel="success rate")
-    axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    axes.grid(color=INK, alpha=0.12, linewidth=0.6)
+    _success_axes(axes, look.label, top=1.15)
 
 
 def _validation_markers(curves: Sequence[Curve]) -> dict[str, str]:
@@ -136,14 +189,21 @@ def _shade_stages(axes: Axes, curve: Curve) -> None:
         start = end
 
 
-def _seed_band(axes: Axes, seeds: Sequence[Points], colour: str, marker: str | None = None, width: float = 1.6) -> None:
+def _seed_band(
+    axes: Axes,
+    seeds: Sequence[Points],
+    colour: str,
+    marker: str | None = None,
+    width: float = 1.6,
+    opacity: float = 0.18,
+) -> None:
     seeds = [points for points in seeds if points]
     if not seeds:
         return
     x, values = _on_common_grid(seeds)
     axes.plot(x, values.mean(axis=0), color=colour, linewidth=width, marker=marker, markersize=4)
     if len(seeds) > 1:
-        axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+        axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=opacity, linewidth=0)
 
 
 def _on_common_grid(seeds: Sequence[Points]) -> tuple[np.ndarray, np.ndarray]:
@@ -213,7 +273,7 @@ def _bar_legend(decodings: Sequence[str], with_paper: bool) -> list[Artist]:
 
 
 def _result_bars(axes: Axes, grid: Grid, row: GridRow, line: int, mode: str, decodings: Sequence[str]) -> None:
-    look = describe(row.method)
+    look = row.look
     thickness = 0.8 / len(decodings)
     for column, summary in zip(grid.columns, row.cells, strict=True):
         if column.mode != mode or summary is None:
@@ -251,12 +311,15 @@ def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> s
     if len(budgets) < 2 or budgets[0] < 1:
         return None
     decodings = list(dict.fromkeys(s.decoding for s in chosen))
+    lines = lines_in_order((s.method, s.algorithm) for s in chosen)
+    several = with_several_algorithms(lines)
     with mpl.rc_context(STYLE):
         figure, panels = _panels(len(decodings), height=3.0, per_row=2, sharey=True)
         for axes, decoding in zip(panels, decodings, strict=True):
-            for rank, method in enumerate(in_order(s.method for s in chosen)):
-                points = [s for s in chosen if (s.method, s.decoding) == (method, decoding)]
-                _budget_line(axes, points, method, shift=1 + 0.02 * (rank - 1.5))
+            for rank, (method, algorithm) in enumerate(lines):
+                points = [s for s in chosen if (s.method, s.algorithm, s.decoding) == (method, algorithm, decoding)]
+                look = describe(method, algorithm if method in several else "")
+                _budget_line(axes, points, look, shift=1 + 0.02 * (rank - (len(lines) - 1) / 2))
             axes.set(title=f"{mode}, horizon {chosen[0].horizon}, {decoding}", xscale="log", ylim=(-3, 103))
             axes.set(xlabel="demonstration starts", ylabel="success, %")
             axes.set_xticks(budgets, [str(budget) for budget in budgets])
@@ -266,11 +329,11 @@ def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> s
         return _svg(figure)
 
 
-def _budget_line(axes: Axes, points: Sequence[SummaryRow], method: str, shift: float) -> None:
+def _budget_line(axes: Axes, points: Sequence[SummaryRow], look: Method, shift: float) -> None:
     if not points:
         return
     points = sorted(points, key=lambda s: s.demonstration_starts)
-    look, rates = describe(method), [100 * s.success_rate for s in points]
+    rates = [100 * s.success_rate for s in points]
     errors = [
         [max(0.0, r - 100 * s.lo) for r, s in zip(rates, points, strict=True)],
         [max(0.0, 100 * s.hi - r) for r, s in zip(rates, points, strict=True)],

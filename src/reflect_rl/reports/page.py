@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from reflect_rl.reports.episodes import Comparison, Verdict, compare, read_verdicts, sample
 from reflect_rl.reports.figures import (
+    figure_algorithm_curves,
     figure_demonstration_budget,
     figure_learning_curves,
     figure_results,
@@ -20,7 +21,7 @@ from reflect_rl.reports.figures import (
 )
 from reflect_rl.reports.paper_figures import PAPER_NOTE
 from reflect_rl.reports.runs import Curve, Run, read_curves, read_runs
-from reflect_rl.reports.tables import SummaryRow, all_horizons, grids, summarise_runs
+from reflect_rl.reports.tables import SummaryRow, all_horizons, grids, hardest_mode, summarise_runs
 
 __all__ = ["write_report"]
 
@@ -90,8 +91,8 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
     horizons = all_horizons(summaries)
     tables = [(horizon, grids(summaries, [horizon])) for horizon in reversed(horizons)]
     verdicts, notes = _verdicts(runs)
-    mode = _hardest_mode(summaries)
-    sft, rlft = ([curve for run in runs for curve in read_curves(run, stage)] for stage in ("sft", "rlft"))
+    mode = hardest_mode(summaries)
+    sft, rlft = (_curves(runs, stage) for stage in ("sft", "rlft"))
     notes += [
         f"{curve.name}, seed {curve.seed}, {curve.demonstration_starts} starts: "
         f"{curve.skipped_lines} unreadable lines of metrics.jsonl are left out."
@@ -106,11 +107,13 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         "tables": tables,
         "bars": [Figure(grid.title, figure_results(grid)) for grid in tables[0][1]],
         "paper_note": PAPER_NOTE if any(grid.paper_modes for _, parts in tables for grid in parts) else "",
+        "several_algorithms": any(row.algorithm for _, parts in tables for grid in parts for row in grid.rows),
         "several_seeds": any(summary.seeds > 1 for summary in summaries),
         "mode": mode,
         "horizon": horizons[-1],
         "comparisons": _by_condition(compare(verdicts, mode, horizons[-1])),
         "learning": _figures(rlft, figure_learning_curves),
+        "algorithms": _figures(rlft, figure_algorithm_curves),
         "losses": _figures(sft, figure_sft_losses),
         "budgets": _budget_figures(summaries, mode),
         "times": [times for run in runs if (times := _stage_times(run)) is not None],
@@ -123,6 +126,14 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
+def _curves(runs: Sequence[Run], stage: str) -> list[Curve]:
+    """Each training once: runs with the same start hold copies of its supervised metrics."""
+    curves: list[Curve] = []
+    for run in runs:
+        curves += [curve for curve in read_curves(run, stage) if curve not in curves]
+    return curves
+
+
 def _verdicts(runs: Sequence[Run]) -> tuple[list[Verdict], list[str]]:
     verdicts: list[Verdict] = []
     notes = []
@@ -132,12 +143,6 @@ def _verdicts(runs: Sequence[Run]) -> tuple[list[Verdict], list[str]]:
         for path, count in skipped.items():
             notes.append(f"{path.relative_to(run.folder)}: {count} unreadable lines are left out.")
     return verdicts, notes
-
-
-def _hardest_mode(summaries: Sequence[SummaryRow]) -> str:
-    """`full` where it exists, else the last mode, as modes are evaluated from easy to hard."""
-    modes = [summary.mode for summary in summaries]
-    return "full" if "full" in modes else modes[-1]
 
 
 def _by_condition(comparisons: Sequence[Comparison]) -> list[tuple[str, list[Comparison]]]:

@@ -7,12 +7,15 @@ data and number of updates differ from ours: the figures say where the paper sto
 
 from __future__ import annotations
 
-__all__ = ["PAPER_NOTE", "PAPER_SUCCESS_PERCENT", "paper_success_percent"]
+__all__ = ["PAPER_ALGORITHM", "PAPER_NOTE", "PAPER_SUCCESS_PERCENT", "paper_success_percent"]
 
 PAPER_NOTE = (
     "Paper: Reflect-RL (ACL 2024), GPT-2 XL, horizon 15, the paper's own data and training; "
     "printed for orientation, not the same recipe."
 )
+
+PAPER_ALGORITHM = "ppo"
+"""The algorithm whose line gets the paper's figures where a method was trained with several (section 5)."""
 
 PAPER_SUCCESS_PERCENT: dict[tuple[str, str, str], float] = {
     ("dangerous_taxi", "sft", "pickup"): 7,

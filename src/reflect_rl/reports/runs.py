@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from reflect_rl.core.errors import RunFolderError
+from reflect_rl.reports.methods import NO_ALGORITHM, UNKNOWN_ALGORITHM, describe
 
-__all__ = ["RESULT_KEYS", "Curve", "Run", "Unit", "read_curves", "read_lines", "read_run", "read_runs"]
+__all__ = ["RESULT_KEYS", "Curve", "Run", "Unit", "read_curves", "read_lines", "read_run", "read_runs", "setting"]
 
 RESULT_KEYS = (
     "benchmark",
@@ -27,7 +28,7 @@ RESULT_KEYS = (
     "episodes",
     "successes",
 )
-"""What a row of `results.json` must carry to be pooled."""
+"""What a row of `results.json` must carry to be pooled; `algorithm` is filled in where an old file lacks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,15 @@ class Run:
     """`config.json`; empty if there is none."""
     results: tuple[Mapping[str, Any], ...]
 
+    def algorithm(self, method: str) -> str:
+        """The RL algorithm that trained a method of this run; `none` for one without online training."""
+        named = (row["algorithm"] for row in self.results if row["method"] == method)
+        return next(named, None) or _configured_algorithm(method, self.config)
+
     @property
     def recipe(self) -> str:
         """Which labels the demonstrations carry: `clean` or `paper`."""
-        part = self.config.get("data")
-        recipe = part.get("recipe") if isinstance(part, Mapping) else None
-        return str(recipe or self.results[0]["recipe"])
+        return str(setting(self.config, "data", "recipe") or self.results[0]["recipe"])
 
     @property
     def units(self) -> list[Unit]:
@@ -77,6 +81,8 @@ class Curve:
     seed: int
     name: str
     """Method (RL) or model (SFT)."""
+    algorithm: str
+    """RL algorithm; `none` for SFT."""
     rows: tuple[Mapping[str, Any], ...]
     skipped_lines: int
 
@@ -109,7 +115,28 @@ def read_run(folder: Path) -> Run:
     if not folder.is_dir():
         raise RunFolderError(f"no run folder {str(folder)!r}. Name a folder that `reflect-rl eval` has written.")
     results = _read_results(folder / "results.json")
-    return Run(folder, _read_object(folder / "run.json"), _read_object(folder / "config.json"), results)
+    card, config = _read_object(folder / "run.json"), _read_object(folder / "config.json")
+    named = tuple({"algorithm": _configured_algorithm(str(row["method"]), config)} | dict(row) for row in results)
+    return Run(folder, card, config, named)
+
+
+def _configured_algorithm(method: str, config: Mapping[str, Any]) -> str:
+    """What trained a method, judged by the run's configuration."""
+    if not describe(method).start:
+        return NO_ALGORITHM
+    return str(setting(config, "rlft", "algorithm", "name") or UNKNOWN_ALGORITHM)
+
+
+def setting(config: Mapping[str, Any], *keys: str) -> Any:
+    """A value inside nested objects; None where it, or an object on the way, is missing.
+
+    >>> setting({"rlft": {"algorithm": {"name": "ppo"}}}, "rlft", "algorithm", "name")
+    'ppo'
+    """
+    value: Any = config
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _read_results(path: Path) -> tuple[Mapping[str, Any], ...]:
@@ -170,5 +197,6 @@ def read_curves(run: Run, stage: str) -> list[Curve]:
             rows = tuple(value for value in values if value is not None)
             if rows:
                 name, skipped = path.parent.name, len(values) - len(rows)
-                curves.append(Curve(run.recipe, unit.demonstration_starts, unit.seed, name, rows, skipped))
+                algorithm = run.algorithm(name) if stage == "rlft" else NO_ALGORITHM
+                curves.append(Curve(run.recipe, unit.demonstration_starts, unit.seed, name, algorithm, rows, skipped))
     return curves

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,15 @@ from rich.text import Text
 
 from reflect_rl.core.errors import RunFolderError
 from reflect_rl.core.statistics import wilson_interval
-from reflect_rl.reports.methods import decoding_rank, describe, in_order
-from reflect_rl.reports.paper_figures import PAPER_NOTE, paper_success_percent
+from reflect_rl.reports.methods import (
+    NO_ALGORITHM,
+    Method,
+    decoding_rank,
+    describe,
+    lines_in_order,
+    with_several_algorithms,
+)
+from reflect_rl.reports.paper_figures import PAPER_ALGORITHM, PAPER_NOTE, paper_success_percent
 from reflect_rl.reports.runs import Run, read_runs
 
 __all__ = [
@@ -25,6 +32,8 @@ __all__ = [
     "SummaryRow",
     "all_horizons",
     "grids",
+    "hardest_mode",
+    "markdown_lines",
     "markdown_table",
     "summarise",
     "summarise_runs",
@@ -34,13 +43,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """Success of one method under one condition, all seeds pooled."""
+    """Success of one method and algorithm under one condition, all seeds pooled."""
 
     benchmark: str
     recipe: str
     demonstration_starts: int
     split: str
     method: str
+    algorithm: str
+    """RL algorithm that trained the method; `none` without online training."""
     model: str
     mode: str
     horizon: int
@@ -77,10 +88,17 @@ class GridRow:
 
     label: str
     method: str
+    algorithm: str
+    """Empty where the method occurs with one algorithm only."""
     cells: tuple[SummaryRow | None, ...]
     """One per column; None where nothing was measured."""
     paper: tuple[float | None, ...]
     """One per paper mode, in percent."""
+
+    @property
+    def look(self) -> Method:
+        """How the line is drawn."""
+        return describe(self.method, self.algorithm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +125,10 @@ def summarise(rows: Iterable[Mapping[str, Any]]) -> list[SummaryRow]:
     """Rows of `results.json`, with the seeds of the same condition pooled.
 
     A row that occurs twice counts once. Sorted by table, then mode (in the order in which
-    modes first occur), then method (in listing order).
+    modes first occur), then method and algorithm (in listing order).
+
+    Args:
+        rows: as `read_run` returns them; a row without an algorithm counts as one without online training.
 
     Raises:
         RunFolderError: two different results claim the same seed of the same condition.
@@ -120,19 +141,30 @@ def summarise(rows: Iterable[Mapping[str, Any]]) -> list[SummaryRow]:
         known = seeds.setdefault(row["seed"], row)
         if (known["successes"], known["episodes"]) != (row["successes"], row["episodes"]):
             raise RunFolderError(
-                f"two different results for {row['method']}, {row['mode']}, horizon {row['horizon']}, "
-                f"{row['decoding']}, seed {row['seed']}, recipe {row['recipe']}, "
+                f"two different results for {row['method']}, algorithm {row.get('algorithm', NO_ALGORITHM)}, "
+                f"{row['mode']}, horizon {row['horizon']}, {row['decoding']}, seed {row['seed']}, "
+                f"recipe {row['recipe']}, "
                 f"{row['demonstration_starts']} demonstration starts. "
                 "The run folders hold the same experiment with other settings: report them one by one."
             )
-    ranks = {name: rank for rank, name in enumerate(in_order(key[4] for key in pools))}
     summaries = [_pool(list(seeds.values())) for seeds in pools.values()]
-    return sorted(summaries, key=lambda s: (*_table(s), modes[s.mode], ranks[s.method], s.model, _column_order(s)))
+    ranks = {line: rank for rank, line in enumerate(_lines(summaries))}
+    return sorted(summaries, key=lambda s: (*_table(s), modes[s.mode], ranks[_line(s)], _column_order(s)))
 
 
 def _condition(row: Mapping[str, Any]) -> tuple[Any, ...]:
     keys = ("benchmark", "recipe", "demonstration_starts", "split", "method", "model", "mode", "horizon", "decoding")
-    return tuple(row[key] for key in keys)
+    return (*(row[key] for key in keys), row.get("algorithm", NO_ALGORITHM))
+
+
+def _line(summary: SummaryRow) -> tuple[str, str, str]:
+    return summary.method, summary.algorithm, summary.model
+
+
+def _lines(summaries: Sequence[SummaryRow]) -> list[tuple[str, str, str]]:
+    """Method, algorithm and model of each line of a table, in listing order."""
+    known = {_line(s) for s in summaries}
+    return [line for pair in lines_in_order(line[:2] for line in known) for line in sorted(known) if line[:2] == pair]
 
 
 def _table(summary: SummaryRow) -> tuple[str, str, int, str]:
@@ -153,6 +185,7 @@ def _pool(rows: Sequence[Mapping[str, Any]]) -> SummaryRow:
         demonstration_starts=rows[0]["demonstration_starts"],
         split=rows[0]["split"],
         method=rows[0]["method"],
+        algorithm=rows[0].get("algorithm", NO_ALGORITHM),
         model=rows[0]["model"],
         mode=rows[0]["mode"],
         horizon=rows[0]["horizon"],
@@ -183,6 +216,12 @@ def all_horizons(summaries: Iterable[SummaryRow]) -> list[int]:
     return sorted({summary.horizon for summary in summaries})
 
 
+def hardest_mode(summaries: Sequence[SummaryRow]) -> str:
+    """`full` where it exists, else the last mode, as modes are evaluated from easy to hard."""
+    modes = [summary.mode for summary in summaries]
+    return "full" if "full" in modes else modes[-1]
+
+
 def grids(summaries: Sequence[SummaryRow], horizons: Sequence[int] | None = None) -> list[Grid]:
     """One table per benchmark, recipe, budget of demonstrations and split.
 
@@ -201,26 +240,33 @@ def grids(summaries: Sequence[SummaryRow], horizons: Sequence[int] | None = None
     for summary in summaries:
         if summary.horizon in chosen:
             tables.setdefault(_table(summary), []).append(summary)
-    return [_grid(key, rows) for key, rows in tables.items()]
+    several = with_several_algorithms((s.method, s.algorithm) for s in summaries)
+    return [_grid(key, rows, several) for key, rows in tables.items()]
 
 
-def _grid(key: tuple[str, str, int, str], summaries: Sequence[SummaryRow]) -> Grid:
+def _grid(key: tuple[str, str, int, str], summaries: Sequence[SummaryRow], several: Collection[str]) -> Grid:
     modes = list(dict.fromkeys(s.mode for s in summaries))
     conditions = {Column(s.mode, s.horizon, s.decoding): _column_order(s) for s in summaries}
     columns = tuple(sorted(conditions, key=lambda column: (modes.index(column.mode), conditions[column])))
-    cells = {(s.method, s.model, Column(s.mode, s.horizon, s.decoding)): s for s in summaries}
-    methods = in_order(s.method for s in summaries)
-    lines = sorted({(s.method, s.model) for s in summaries}, key=lambda line: (methods.index(line[0]), line[1]))
+    cells = {(_line(s), Column(s.mode, s.horizon, s.decoding)): s for s in summaries}
+    lines = _lines(summaries)
     paper_modes = tuple(
-        mode for mode in modes if any(paper_success_percent(key[0], method, mode) is not None for method, _ in lines)
+        mode for mode in modes if any(paper_success_percent(key[0], method, mode) is not None for method, *_ in lines)
     )
     rows = []
-    for method, model in lines:
-        several = sum(name == method for name, _ in lines) > 1
-        label = f"{describe(method).label} ({model})" if several else describe(method).label
-        paper = tuple(paper_success_percent(key[0], method, mode) for mode in paper_modes)
-        rows.append(GridRow(label, method, tuple(cells.get((method, model, column)) for column in columns), paper))
+    for line in lines:
+        method, algorithm, model = line[0], line[1] if line[0] in several else "", line[2]
+        label = describe(method, algorithm).label
+        if sum(other[:2] == line[:2] for other in lines) > 1:
+            label += f" ({model})"
+        paper = tuple(_paper(key[0], method, algorithm, mode) for mode in paper_modes)
+        rows.append(GridRow(label, method, algorithm, tuple(cells.get((line, column)) for column in columns), paper))
     return Grid(*key, columns, paper_modes, tuple(rows))
+
+
+def _paper(benchmark: str, method: str, algorithm: str, mode: str) -> float | None:
+    """The paper's figure; of several algorithms it stands beside the paper's."""
+    return None if algorithm not in ("", PAPER_ALGORITHM) else paper_success_percent(benchmark, method, mode)
 
 
 def terminal_table(run_folders: Sequence[Path], horizons: Sequence[int] | None = None) -> Group:
@@ -274,14 +320,14 @@ def markdown_table(run_folders: Sequence[Path], horizons: Sequence[int] | None =
 def _markdown_grid(grid: Grid) -> str:
     columns = [f"{column.mode}, h{column.horizon}, {column.decoding}" for column in grid.columns]
     header = ["method", *columns, *(f"{mode}, paper" for mode in grid.paper_modes)]
-    lines = [
-        f"Success % [95% interval]: {grid.title}",
-        "",
-        _pipes(header),
-        _pipes(["---"] + ["---:"] * len(header[1:])),
-    ]
-    lines += [_pipes([row.label, *map(_cell, row.cells), *map(_percent, row.paper)]) for row in grid.rows]
-    return "\n".join(lines)
+    rows = [[row.label, *map(_cell, row.cells), *map(_percent, row.paper)] for row in grid.rows]
+    return "\n".join([f"Success % [95% interval]: {grid.title}", "", *markdown_lines(header, rows)])
+
+
+def markdown_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table in Markdown: the first column to the left, the others to the right."""
+    rule = ["---"] + ["---:"] * len(header[1:])
+    return [_pipes(header), _pipes(rule), *map(_pipes, rows)]
 
 
 def _pipes(cells: Iterable[str]) -> str:

@@ -8,9 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reflect_rl.algorithms._batch import Batch
-from reflect_rl.algorithms._common import PolicyGradientConfig, Trajectory, advantages
-from reflect_rl.algorithms._returns import rewards_to_go
+from reflect_rl.algorithms._batch import Algorithm, Batch, Trajectory
 from reflect_rl.core.types import Episode, Turn, View
 
 __all__ = ["collate", "view_of"]
@@ -22,7 +20,7 @@ def view_of(turn: Turn) -> View:
 
 
 def collate(
-    config: PolicyGradientConfig,
+    algorithm: Algorithm,
     fresh: Sequence[Episode],
     replayed: Sequence[Episode],
     excluded: frozenset[str],
@@ -35,55 +33,61 @@ def collate(
     zero (self-imitation, Oh et al. 2018), on the same scale as the fresh ones.
 
     Args:
-        config: the algorithm's settings.
+        algorithm: what the episodes are worth, and on which scale.
         fresh: episodes of the current policy.
         replayed: earlier successes.
         excluded: states whose turns are not learnt from (starts of held-out tasks).
-        values: V(s) of views, for the `value` baseline.
+        values: (N,) V(s) of views; given exactly when the algorithm's critic is one of states.
         reference: (N, A) log π_ref of views, for the KL term.
 
     Raises:
         ValueError: an episode was played by a player that reports no probabilities.
     """
-    turns = [turn for episode in fresh for turn in episode.turns]
-    table = None
-    if values is not None:
-        flat = iter(values([view_of(turn) for turn in turns]).tolist())
-        table = [[next(flat) for _ in episode.turns] for episode in fresh]
-    trajectories = [_trajectory(episode) for episode in fresh]
-    result = advantages(config, trajectories, table)
-    rows = list(zip(turns, _flat(result.values), _flat(result.returns), [False] * len(turns), strict=True))
-    rows += _replayed_rows(config, fresh, replayed)
-    rows = [row for row in rows if row[0].observation.state not in excluded]
-    views = [view_of(row[0]) for row in rows]
+    turns = [turn for episode in [*fresh, *replayed] for turn in episode.turns]
+    old = None if values is None else values([view_of(turn) for turn in turns]).tolist()
+    result = algorithm.advantages([_trajectory(episode) for episode in fresh], _per_episode(old, fresh))
+    advantages = _flat(result.values) + _gains(fresh, replayed, result.gain_scale)
+    returns = _flat(result.returns) + _flat([result.target(_trajectory(episode)) for episode in replayed])
+    count = sum(len(episode.turns) for episode in fresh)
+    rows = [i for i, turn in enumerate(turns) if turn.observation.state not in excluded]
+    views = [view_of(turns[i]) for i in rows]
     batch = Batch(
-        actions=torch.tensor([turn.decision.index for turn, *_ in rows]),
-        behaviour_log_probs=torch.tensor([_chosen_log_prob(turn) for turn, *_ in rows]),
-        advantages=torch.tensor([row[1] for row in rows]),
-        returns=torch.tensor([row[2] for row in rows]),
-        replayed=torch.tensor([row[3] for row in rows]),
+        actions=torch.tensor([turns[i].decision.index for i in rows]),
+        behaviour_log_probs=torch.tensor([_chosen_log_prob(turns[i]) for i in rows]),
+        advantages=torch.tensor([advantages[i] for i in rows]),
+        returns=torch.tensor([returns[i] for i in rows]),
+        replayed=torch.tensor([i >= count for i in rows]),
         reference_log_probs=None if reference is None or not rows else reference(views),
+        old_values=None if old is None else torch.tensor([old[i] for i in rows]),
     )
     return views, batch
 
 
-def _replayed_rows(
-    config: PolicyGradientConfig, fresh: Sequence[Episode], replayed: Sequence[Episode]
-) -> list[tuple[Turn, float, float, bool]]:
-    spread = float(np.std([episode.total_reward for episode in fresh])) if config.normalise_advantages else 1.0
-    # Fresh episodes that all ended alike give no scale.
-    scale = spread if spread > 1e-8 else 1.0
-    rows = []
+def _per_episode(values: list[float] | None, episodes: Sequence[Episode]) -> list[list[float]] | None:
+    if values is None:
+        return None
+    flat = iter(values)
+    return [[next(flat) for _ in episode.turns] for episode in episodes]
+
+
+def _gains(fresh: Sequence[Episode], replayed: Sequence[Episode], scale: float) -> list[float]:
+    """Advantages of all replayed turns."""
+    gains = []
     for episode in replayed:
         peers = [e.total_reward for e in fresh if e.task.mode == episode.task.mode]
         gain = max(0.0, episode.total_reward - float(np.mean(peers))) if peers else 0.0
-        returns = rewards_to_go([turn.reward for turn in episode.turns], config.discount)
-        rows += [(turn, gain / scale, g, True) for turn, g in zip(episode.turns, returns, strict=True)]
-    return rows
+        gains += [gain / scale] * len(episode.turns)
+    return gains
 
 
 def _trajectory(episode: Episode) -> Trajectory:
-    return Trajectory(episode.task.key, [t.reward for t in episode.turns], [_entropy(t) for t in episode.turns])
+    return Trajectory(
+        group=episode.task.key,
+        rewards=[turn.reward for turn in episode.turns],
+        entropies=[_entropy(turn) for turn in episode.turns],
+        states=[turn.observation.state for turn in episode.turns],
+        success=episode.success,
+    )
 
 
 def _entropy(turn: Turn) -> float:

@@ -2,23 +2,35 @@
 
 Many games are played at once; a finished one is replaced at once by the next in line, so that no forward pass is
 padding. Each episode draws from its own random streams, so the number of slots changes nothing but rounding.
+
+An environment that fails or hangs, a reward that is no finite number, and a player that answers what cannot be played
+stop the play with an error that names them, before anything is learnt from.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from reflect_rl.core import catalog
 from reflect_rl.core.config import EnvironmentConfig
+from reflect_rl.core.errors import FaultyEnvironmentError, FaultyPlayerError, PlayerTimeoutError
 from reflect_rl.core.protocols import Policy, Reflector
 from reflect_rl.core.seeding import stream
 from reflect_rl.core.types import Decision, Episode, Observation, Task, Turn, View
+from reflect_rl.core.watchdog import DEFAULT_LIMITS, Limits, on_duty, watch
 from reflect_rl.environments._base import TextEnvironment, make
+from reflect_rl.environments._guard import guarded
 
-__all__ = ["Request", "play"]
+__all__ = ["Request", "failure_row", "play"]
+
+Result = TypeVar("Result")
+
+SLOW_PLAYER = "Is its server at work? Raise limits.player_seconds (0 = no limit), or lower the number of slots."
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +42,17 @@ class Request:
 
 
 class _Table:
-    """One slot: an environment and the episode that is being played in it."""
+    """One slot: an environment and the episode that is being played in it.
 
-    def __init__(self, config: EnvironmentConfig, horizon_turns: int | None, shuffle_labels: bool) -> None:
-        self.environment = make(config, horizon_turns)
-        module = catalog.find("environments", config.name)
-        self.identity = f"{module.NAME}-v{module.VERSION}"
-        self.shuffle_labels = shuffle_labels
+    Args:
+        hall: what all tables share.
+        request: the first episode, which messages about the making of the environment name.
+    """
+
+    def __init__(self, hall: _Hall, request: Request) -> None:
+        self.hall = hall
+        self._sit(request)
+        self.environment = self._guarded("making the environment", lambda: make(hall.config, hall.horizon_turns))
 
     @property
     def game(self) -> TextEnvironment:
@@ -46,31 +62,138 @@ class _Table:
         return game
 
     def begin(self, position: int, request: Request) -> None:
-        self.position, self.request = position, request
-        self.turns: list[Turn] = []
+        self.position = position
+        self._sit(request)
         self.policy_rng = stream(request.seed, "policy")
         self.label_rng = stream(request.seed, "labels")
-        self.observation, _ = self.environment.reset(seed=request.seed % 2**32, options={"task": request.task})
-        self.order = self._order(self.observation)
+        self._guarded("reset", self._reset)
 
-    def _order(self, observation: Observation) -> tuple[int, ...]:
+    def _sit(self, request: Request) -> None:
+        self.request = request
+        self.turns: list[Turn] = []
+        self.name = f"{self.hall.identity}, task {request.task.key} (seed {request.seed})"
+
+    def _reset(self) -> None:
+        options = {"task": self.request.task}
+        observation, _ = self.environment.reset(seed=self.request.seed % 2**32, options=options)
+        self._show(observation)
+
+    def _show(self, observation: Observation) -> None:
+        """The state of the next turn, which the players will see."""
         count = len(observation.actions)
-        return tuple(self.label_rng.permutation(count).tolist()) if self.shuffle_labels else tuple(range(count))
+        if not count:
+            raise ValueError("no action is admissible, and the game goes on")
+        self.observation = observation
+        self.order = tuple(self.label_rng.permutation(count).tolist()) if self.hall.shuffle_labels else _listed(count)
+        self.oracle = self.game.oracle() if self.hall.sees_oracle else None
 
     def view(self, player: Reflector | Policy, reflection: str | None = None) -> View:
-        oracle = self.game.oracle() if player.sees_oracle else None
-        return View(self.observation, self.order, reflection, oracle)
+        return View(self.observation, self.order, reflection, self.oracle if player.sees_oracle else None)
 
     def step(self, reflection: str | None, decision: Decision) -> Episode | None:
         """Play one turn; the episode when it ends the game."""
+        action = self.observation.actions[decision.index]
+        return self._guarded(f"action {action!r}", lambda: self._step(reflection, decision))
+
+    def _step(self, reflection: str | None, decision: Decision) -> Episode | None:
         observation, reward, terminated, truncated, info = self.environment.step(np.int64(decision.index))
-        self.turns.append(Turn(self.observation, self.order, reflection, decision, float(reward)))
+        reward = float(reward)
+        if not math.isfinite(reward):
+            raise ValueError(f"the reward is {reward}")
+        turn = Turn(self.observation, self.order, reflection, decision, reward)
         if terminated or truncated:
             task, seed = self.request.task, self.request.seed
-            return Episode(task, tuple(self.turns), terminated, truncated, info["success"], seed, self.identity)
-        self.observation = observation
-        self.order = self._order(observation)
+            turns, success = (*self.turns, turn), bool(info["success"])
+            self.turns.append(turn)
+            return Episode(task, turns, terminated, truncated, success, seed, self.hall.identity)
+        self._show(observation)
+        self.turns.append(turn)
         return None
+
+    def _guarded(self, doing: str, act: Callable[[], Result]) -> Result:
+        what = f"{self.name}, turn {len(self.turns) + 1}, {doing}"
+        return guarded(what, self.hall.limits.environment_seconds, act)
+
+
+def _listed(count: int) -> tuple[int, ...]:
+    return tuple(range(count))
+
+
+@dataclass(frozen=True, slots=True)
+class _Observers:
+    """Who is told what happens."""
+
+    on_episode: Callable[[Episode], None] | None
+    on_turn: Callable[[Turn], None] | None
+    on_failure: Callable[[Request, Exception], None] | None
+
+
+class _Hall:
+    """What all tables share: the game, its limits, the line of requests, and the episodes that failed."""
+
+    def __init__(
+        self,
+        config: EnvironmentConfig,
+        requests: Iterable[Request],
+        limits: Limits,
+        *,
+        horizon_turns: int | None,
+        shuffle_labels: bool,
+        sees_oracle: bool,
+        observers: _Observers,
+    ) -> None:
+        module = catalog.find("environments", config.name)
+        self.identity = f"{module.NAME}-v{module.VERSION}"
+        self.config, self.line, self.limits, self.observers = config, enumerate(requests), limits, observers
+        self.horizon_turns, self.shuffle_labels, self.sees_oracle = horizon_turns, shuffle_labels, sees_oracle
+        self.finished: dict[int, Episode] = {}
+        self.failures: list[FaultyEnvironmentError] = []
+
+    def turn(self, table: _Table, reflection: str | None, decision: Decision) -> _Table | None:
+        """Play one turn; the table for the next one, where there is one to be played."""
+        try:
+            episode = table.step(reflection, decision)
+        except FaultyEnvironmentError as error:
+            self.leave_out(table.request, error)
+            return self.seat()
+        if self.observers.on_turn is not None:
+            self.observers.on_turn(table.turns[-1])
+        if episode is None:
+            return table
+        self.finished[table.position] = episode
+        if self.observers.on_episode is not None:
+            self.observers.on_episode(episode)
+        return self.seat(table)
+
+    def seat(self, table: _Table | None = None) -> _Table | None:
+        """A table at which the next request has begun (None: a new one); None when the line is empty."""
+        for position, request in self.line:
+            try:
+                table = table or _Table(self, request)
+                table.begin(position, request)
+            except FaultyEnvironmentError as error:
+                self.leave_out(request, error)
+                table = None
+            else:
+                return table
+        return None
+
+    def leave_out(self, request: Request, error: FaultyEnvironmentError) -> None:
+        """Count an episode that failed; it is an error when there are too many."""
+        self.failures.append(error)
+        if not self.limits.failed_episodes:
+            raise error
+        if self.observers.on_failure is not None:
+            self.observers.on_failure(request, error)
+        if len(self.failures) > self.limits.failed_episodes:
+            raise self.too_many()
+
+    def too_many(self) -> FaultyEnvironmentError:
+        told = "\n".join(f"- {error}" for error in self.failures)
+        return FaultyEnvironmentError(
+            f"{len(self.failures)} episodes failed, more than limits.failed_episodes = {self.limits.failed_episodes} "
+            f"allows, or all there were:\n{told}"
+        )
 
 
 def play(  # noqa: PLR0913 (each part of a game is a part of the call)
@@ -82,8 +205,10 @@ def play(  # noqa: PLR0913 (each part of a game is a part of the call)
     slots: int = 64,
     horizon_turns: int | None = None,
     shuffle_labels: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
     on_episode: Callable[[Episode], None] | None = None,
     on_turn: Callable[[Turn], None] | None = None,
+    on_failure: Callable[[Request, Exception], None] | None = None,
 ) -> list[Episode]:
     """Play all requests and return their episodes in the order of the requests.
 
@@ -95,42 +220,86 @@ def play(  # noqa: PLR0913 (each part of a game is a part of the call)
         slots: games played at once.
         horizon_turns: turns until truncation (default: the environment's).
         shuffle_labels: number the actions in a random order in every state.
+        limits: how long the environment and the players may take, and how many episodes may fail; those are not
+            returned, and the others are what they would have been without them.
         on_episode: called with each episode as it ends.
         on_turn: called with each turn as it is played.
+        on_failure: called with each episode that failed and is left out.
+
+    Raises:
+        FaultyEnvironmentError: an environment failed, hung (EnvironmentTimeoutError) or gave a reward that is no finite
+            number, in more episodes than may fail, or in all.
+        FaultyPlayerError: a player hung (PlayerTimeoutError), or answered what cannot be played.
     """
-    line = enumerate(requests)
-    tables: list[_Table] = []
-    for position, request in line:
-        tables.append(_Table(config, horizon_turns, shuffle_labels))
-        tables[-1].begin(position, request)
-        if len(tables) == slots:
-            break
-    finished: dict[int, Episode] = {}
-    while tables:
-        open_tables: list[_Table] = []
-        for table, episode in zip(tables, _turn(tables, reflector, policy), strict=True):
-            if on_turn is not None:
-                on_turn(table.turns[-1])
-            if episode is None:
-                open_tables.append(table)
-                continue
-            finished[table.position] = episode
-            if on_episode is not None:
-                on_episode(episode)
-            if (upcoming := next(line, None)) is not None:
-                table.begin(*upcoming)
-                open_tables.append(table)
-        tables = open_tables
-    return [finished[position] for position in sorted(finished)]
+    hall = _Hall(
+        config,
+        requests,
+        limits,
+        horizon_turns=horizon_turns,
+        shuffle_labels=shuffle_labels,
+        sees_oracle=reflector.sees_oracle or policy.sees_oracle,
+        observers=_Observers(on_episode, on_turn, on_failure),
+    )
+    with on_duty(limits.environment_seconds, limits.player_seconds):
+        tables: list[_Table] = []
+        while len(tables) < slots and (seated := hall.seat()) is not None:
+            tables.append(seated)
+        while tables:
+            answers = _answers(tables, reflector, policy, limits.player_seconds)
+            seats = [hall.turn(table, *answer) for table, answer in zip(tables, answers, strict=True)]
+            tables = [table for table in seats if table is not None]
+    if hall.failures and not hall.finished:
+        raise hall.too_many()
+    return [hall.finished[position] for position in sorted(hall.finished)]
 
 
-def _turn(tables: Sequence[_Table], reflector: Reflector, policy: Policy) -> list[Episode | None]:
-    reflections = reflector.reflect([_blind(table.view(reflector)) for table in tables])
+def _answers(
+    tables: Sequence[_Table], reflector: Reflector, policy: Policy, seconds: float
+) -> list[tuple[str | None, Decision]]:
+    """What the two players say to each table."""
+    count = len(tables)
+    with watch(f"the reflection player {reflector.name!r} ({count} views)", seconds, PlayerTimeoutError, SLOW_PLAYER):
+        reflections = reflector.reflect([_blind(table.view(reflector)) for table in tables])
+    if len(reflections) != count:
+        raise FaultyPlayerError(
+            f"the reflection player {reflector.name!r} wrote {len(reflections)} texts for {count} views."
+        )
     views = [table.view(policy, text) for table, text in zip(tables, reflections, strict=True)]
-    decisions = policy.decide(views, [table.policy_rng for table in tables])
-    return [table.step(text, decision) for table, text, decision in zip(tables, reflections, decisions, strict=True)]
+    with watch(f"the policy {policy.name!r} ({count} views)", seconds, PlayerTimeoutError, SLOW_PLAYER):
+        decisions = policy.decide(views, [table.policy_rng for table in tables])
+    if len(decisions) != count:
+        raise FaultyPlayerError(f"the policy {policy.name!r} made {len(decisions)} decisions for {count} views.")
+    for view, decision in zip(views, decisions, strict=True):
+        _check(policy, view, decision)
+    return list(zip(reflections, decisions, strict=True))
+
+
+def _check(policy: Policy, view: View, decision: Decision) -> None:
+    count, log_probs = len(view.observation.actions), decision.log_probs
+    if not 0 <= decision.index < count:
+        raise FaultyPlayerError(
+            f"the policy {policy.name!r} chose action {decision.index} in the state {view.observation.state!r}, which "
+            f"lists actions 0 to {count - 1}."
+        )
+    if log_probs is not None and (len(log_probs) != count or math.isnan(sum(log_probs))):
+        raise FaultyPlayerError(
+            f"the policy {policy.name!r} gave the log-probabilities {list(log_probs)} to the {count} actions of the "
+            f"state {view.observation.state!r}. Where they are nan, its weights or its logits are no longer numbers."
+        )
 
 
 def _blind(view: View) -> View:
     """The view without its action list: the reflection player reads the state only (Reflect-RL, section 4)."""
     return replace(view, observation=replace(view.observation, actions=()), order=())
+
+
+def failure_row(request: Request, error: Exception) -> dict[str, Any]:
+    """An episode that was left out, as a JSON object."""
+    task = request.task
+    return {
+        "task": task.key,
+        "mode": task.mode,
+        "seed": request.seed,
+        "error": type(error).__name__,
+        "message": str(error),
+    }

@@ -2,26 +2,38 @@
 
 L(φ) = -1/N Σ_i Σ_j log R_φ(R_ij | s_i, R_i,<j) for the reflection player (Reflect-RL, eq. 1); the policy's loss is the
 same on its one choice token. Rows are tokenised here, prompt and completion apart, exactly as rollouts do it.
+
+The same seed gives the same weights, bit for bit on one kind of machine, with or without interruptions. The global
+random number generators, which the library seeds, are afterwards as they were before.
 """
 
 from __future__ import annotations
 
-import json
 import math
+import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
 from pydantic import Field
 
 from reflect_rl.core.config import Frozen
-from reflect_rl.core.errors import TrainingError
-from reflect_rl.core.store import read_jsonl, write_jsonl
+from reflect_rl.core.errors import ConfigError, TrainingError
+from reflect_rl.core.seeding import stream
+from reflect_rl.core.store import write_jsonl
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import completion_losses
+from reflect_rl.training.checkpoint import Checkpoints
+from reflect_rl.training.engine import make_whole, process_count, process_rank
+from reflect_rl.training.metrics import MetricsLog
 
-__all__ = ["SFTConfig", "train_sft"]
+if TYPE_CHECKING:
+    from reflect_rl.training.completion_trainer import Step
+
+__all__ = ["SFTConfig", "sft_checkpoints", "train_sft"]
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, note)."""
@@ -42,8 +54,17 @@ class SFTConfig(Frozen):
     """Decoupled weight decay."""
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradient norm above which gradients are scaled down."""
+    stop_grad_norm: float = Field(1e4, ge=0)
+    """Gradient norm above which training stops and the batch is saved, 0 = at none that is finite."""
     save_steps: int = Field(500, ge=1)
     """Steps between two checkpoints; an interrupted training goes on from the last one."""
+    keep_checkpoints: int = Field(2, ge=1)
+    """Newest checkpoints that stay while training is under way."""
+
+
+def sft_checkpoints(folder: Path, config: SFTConfig) -> Checkpoints:
+    """The checkpoints of the training in `folder`."""
+    return Checkpoints(folder / "checkpoints", config.keep_checkpoints)
 
 
 def train_sft(
@@ -55,8 +76,11 @@ def train_sft(
     *,
     ends: bool,
     progress: Progress,
+    metrics: MetricsLog | None = None,
 ) -> None:
     """Train `model` in place on (prompt, completion) pairs; metrics go to `folder/metrics.jsonl`.
+
+    With several processes (`accelerate launch`), each trains on its part of every batch; the main one writes.
 
     Args:
         model: a trainable language model.
@@ -65,34 +89,85 @@ def train_sft(
         folder: where metrics and checkpoints go; checkpoints found there are continued.
         seed: of the data order and dropout.
         ends: append the end token to each completion (reflections, not choices).
-        progress: called after each logged step.
+        progress: called after each logged step, in the main process.
+        metrics: where the rows go (unset: to `folder/metrics.jsonl` alone).
 
     Raises:
-        TrainingError: the loss is not finite.
+        ConfigError: the batch cannot be shared equally by the processes.
+        TrainingError: the loss or the gradient is not finite or too large; the batch is in `offending_batch.jsonl`.
+        RunFolderError: there are checkpoints, and all are corrupt.
     """
     from datasets import Dataset
-    from transformers.trainer_utils import get_last_checkpoint
-    from trl import SFTConfig as Arguments
+
+    from reflect_rl.training.completion_trainer import CompletionTrainer, ExplosionError
 
     folder.mkdir(parents=True, exist_ok=True)
-    last = get_last_checkpoint(str(folder))
+    rows = _rows(model, examples, ends=ends)
+    order = _order(seed, len(rows), config.steps * config.batch_size)
+    meter = _Meter(metrics or MetricsLog(folder, main=process_rank() == 0), config.steps, progress)
+    checkpoints = sft_checkpoints(folder, config)
+    with _kept_random_states(model.device), _kept_forward(model):
+        arguments = _arguments(model, config, folder)
+        with arguments.main_process_first(local=False):
+            saved = checkpoints.load()
+        meter.begin(None if saved is None else saved[1])
+        table = Dataset.from_list([{name: row[name] for name in ("input_ids", "completion_mask")} for row in rows])
+        trainer = CompletionTrainer(
+            model,
+            arguments,
+            table,
+            order=order,
+            seed=seed,
+            stop_grad_norm=config.stop_grad_norm,
+            checkpoints=checkpoints,
+            extra_state=meter.state,
+            on_step=meter.step,
+        )
+        try:
+            trainer.run(saved)
+        except ExplosionError as error:
+            last = error.step.number * config.batch_size
+            batch = [{"row": row, **rows[row]} for row in order[last - config.batch_size : last]]
+            failure = _explained(error, folder, batch)
+            trainer.accelerator.wait_for_everyone()  # a launcher ends the others when one process ends
+            raise failure from None
+        finally:
+            meter.metrics.close()
+        make_whole(model.model)
+
+
+def _order(seed: int, rows: int, count: int) -> list[int]:
+    """`count` row numbers: all rows in a random order, and again in another."""
+    passes = (stream(seed, "rows", number).permutation(rows) for number in range(math.ceil(count / rows)))
+    return [int(row) for order in passes for row in order][:count]
+
+
+def _rows(model: LanguageModel, examples: Sequence[tuple[str, str]], *, ends: bool) -> list[dict[str, Any]]:
     tail = [model.end_id] if ends else []
-    table = Dataset.from_list([_tokenised(model, prompt, completion, tail) for prompt, completion in examples])
+    rows = []
+    for prompt, completion in examples:
+        head, body = model.encode(prompt), [*model.encode_after(prompt, completion), *tail]
+        row = {"prompt": prompt, "completion": completion, "input_ids": [*head, *body]}
+        rows.append(row | {"completion_mask": [0] * len(head) + [1] * len(body)})
+    return rows
+
+
+def _arguments(model: LanguageModel, config: SFTConfig, folder: Path) -> Any:
+    from trl import SFTConfig as Arguments
+
     on_cpu = model.device.type == "cpu"
     arguments = Arguments(
         output_dir=str(folder),
         max_steps=config.steps,
-        per_device_train_batch_size=config.batch_size,
+        per_device_train_batch_size=_own_rows(config.batch_size),
         learning_rate=config.learning_rate,
         lr_scheduler_type="cosine_with_min_lr",
         lr_scheduler_kwargs={"min_lr_rate": 0.1},
         warmup_steps=min(config.warmup_steps, config.steps // 4),
         weight_decay=config.weight_decay,
         max_grad_norm=config.max_grad_norm,
-        logging_steps=max(1, config.steps // 100),
+        logging_strategy="no",
         save_steps=config.save_steps,
-        save_total_limit=1,
-        seed=seed % 2**32,
         report_to="none",
         use_cpu=on_cpu,
         bf16=False,
@@ -104,76 +179,95 @@ def train_sft(
         logging_nan_inf_filter=False,
         eval_strategy="no",
     )
-    trainer = _trainer_class(model)(
-        model=model.model,
-        args=arguments,
-        train_dataset=table,
-        processing_class=model.tokenizer,
-        callbacks=[_recorder(folder / "metrics.jsonl", config.steps, progress)],
-    )
-    _silence(trainer)
-    trainer.train(resume_from_checkpoint=last)
+    # One process would otherwise copy the model to all GPUs at every step; several processes are the way to use them.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments
 
 
-def _tokenised(model: LanguageModel, prompt: str, completion: str, tail: list[int]) -> dict[str, list[int]]:
-    head, body = model.encode(prompt), [*model.encode_after(prompt, completion), *tail]
-    return {"input_ids": [*head, *body], "completion_mask": [0] * len(head) + [1] * len(body)}
+def _own_rows(batch_size: int) -> int:
+    """Rows of a batch that each process takes."""
+    if batch_size % process_count():
+        raise ConfigError(
+            f"an SFT batch_size of {batch_size} cannot be shared equally by {process_count()} processes. "
+            f"Set it to a multiple of {process_count()}."
+        )
+    return batch_size // process_count()
 
 
-def _trainer_class(language_model: LanguageModel) -> Any:
-    """TRL's trainer, with the loss computed at the completion's positions only.
+class _Meter:
+    """Rows of metrics; what is between two rows, and the time, go on after an interruption.
 
-    TRL projects every position onto the vocabulary, which costs small models a third of the step. Where the model is
-    wrapped (several processes), its own way is kept, because gradients are exchanged by the wrapper.
+    A row depends on the configuration and the seed alone, but for `seconds`: the time spent training so far, without
+    what was lost in interruptions.
     """
-    from trl import SFTTrainer
 
-    class CompletionTrainer(SFTTrainer):
-        def compute_loss(
-            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
-        ) -> Any:
-            if model is not language_model.model or return_outputs:
-                return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-            losses = completion_losses(language_model, inputs["input_ids"], inputs["attention_mask"], inputs["labels"])
-            return losses.sum() / (len(losses) if num_items_in_batch is None else num_items_in_batch)
+    def __init__(self, metrics: MetricsLog, total: int, progress: Progress) -> None:
+        self.metrics, self.total, self.progress = metrics, total, progress
+        self.every = max(1, total // 100)
+        self.losses: list[float] = []
+        self.started = time.perf_counter()
 
-    return CompletionTrainer
+    def begin(self, state: dict[str, Any] | None) -> None:
+        """Go on from a checkpoint's state; the rows of steps that were done after it will be written again."""
+        if state is None:
+            self.metrics.keep_until("step", -1)
+            return
+        self.losses = list(state["losses"])
+        self.started = time.perf_counter() - state["seconds"]
+        self.metrics.keep_until("step", state["trainer"]["global_step"])
 
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"losses": self.losses, "seconds": time.perf_counter() - self.started}
 
-def _silence(trainer: Any) -> None:
-    """Progress is ours; the trainer's own printing would tear the progress bars."""
-    from transformers.trainer_callback import PrinterCallback
-
-    trainer.remove_callback(PrinterCallback)
-
-
-def _recorder(path: Path, total: int, progress: Progress) -> Any:
-    """A trainer callback that writes metrics, reports progress and stops at a loss that is not finite."""
-    from transformers import TrainerCallback
-
-    started = time.perf_counter()
-
-    class Recorder(TrainerCallback):
-        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            _keep_metrics_until(path, state.global_step)
-
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            if not logs or "loss" not in logs:
-                return
-            loss, step = float(logs["loss"]), state.global_step
-            row = {"step": step, "loss": loss, "learning_rate": float(logs["learning_rate"])}
-            row["seconds"] = round(time.perf_counter() - started, 3)
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            progress(step, total, f"loss {loss:.4f}")
-            if not math.isfinite(loss):
-                raise TrainingError(f"the supervised loss is {loss} at step {step}; lower sft.learning_rate.")
-
-    return Recorder()
+    def step(self, step: Step) -> None:
+        """Write a row, if it is time."""
+        self.losses.append(step.loss)
+        if step.number % self.every and step.number != self.total:
+            return
+        loss = sum(self.losses) / len(self.losses)
+        self.losses = []
+        row = {"step": step.number, "loss": loss, "gradient_norm": step.gradient_norm}
+        row |= {"learning_rate": step.learning_rate, "seconds": round(time.perf_counter() - self.started, 3)}
+        self.metrics.append(row, "step")
+        if self.metrics.main:
+            self.progress(step.number, self.total, f"loss {loss:.4f}")
 
 
-def _keep_metrics_until(path: Path, step: int) -> None:
-    """Drop the rows of steps that were done after the checkpoint; they will be written again."""
-    if path.exists():
-        rows = read_jsonl(path, "Delete it and run the same command again.")
-        write_jsonl(path, [row for row in rows if row["step"] <= step])
+def _explained(error: TrainingError, folder: Path, batch: Sequence[dict[str, Any]]) -> TrainingError:
+    """Write the batch to a file of the folder; the error that says so."""
+    path = folder / "offending_batch.jsonl"
+    if process_rank() == 0:
+        write_jsonl(path, batch)
+    return TrainingError(
+        f"{error}. Nothing was changed by it: checkpoints in {folder / 'checkpoints'} are kept, the {len(batch)} rows "
+        f"are in {path}. Lower the learning_rate of this model in [sft]; if such norms are usual with it, raise "
+        "stop_grad_norm there."
+    )
+
+
+@contextmanager
+def _kept_random_states(device: torch.device) -> Iterator[None]:
+    """The global random number generators are afterwards as they were before, whatever is seeded inside."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (it is the global one that is kept)
+    devices = list(range(torch.cuda.device_count())) if device.type == "cuda" else []
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+@contextmanager
+def _kept_forward(model: LanguageModel) -> Iterator[None]:
+    """The trainers replace the model's `forward`; afterwards it is the class's again."""
+    outer: Any = model.model
+    modules = {outer, outer.get_base_model()} if hasattr(outer, "get_base_model") else {outer}
+    before = {module: vars(module)["forward"] for module in modules if "forward" in vars(module)}
+    try:
+        yield
+    finally:
+        for module in modules:
+            vars(module).pop("forward", None)
+            vars(module).update({"forward": before[module]} if module in before else {})

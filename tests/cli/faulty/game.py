@@ -2,8 +2,10 @@
 
 import multiprocessing
 import os
+import re
 from typing import Literal
 
+from reflect_rl.core import watchdog
 from reflect_rl.environments import corridor
 from reflect_rl.environments.corridor import MODES, NAME, VERSION, task_at, tasks
 
@@ -14,10 +16,15 @@ class Config(corridor.Config):
     name: Literal["faulty.game"] = "faulty.game"
 
 
+watchdog.GRACE = 0.3
+
+
 class Environment(corridor.Environment):
     def start(self, task):
         if multiprocessing.parent_process() is not None:
             if os.environ["FAULT"] == "killed":
                 os._exit(9)  # what the kernel does when memory runs out
+            if os.environ["FAULT"] == "hangs":
+                re.match(r"(a+)+$", "a" * 60 + "b")  # needs exponential time, and holds Python's lock
             raise ZeroDivisionError("a wall where none should be")
         return super().start(task)

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflect_rl.algorithms._common import PolicyGradientConfig, Trajectory, advantages
+from reflect_rl.algorithms._common import BaselineConfig, Trajectory, baseline_advantages
 from reflect_rl.algorithms._returns import (
+    deviation,
     generalised_advantages,
+    group_relative,
     leave_one_out,
     normalise,
     rewards_to_go,
@@ -97,11 +99,30 @@ def test_equal_values_are_left_alone():
     assert normalise([0.0]) == [0.0]
 
 
-def settings(**changes) -> PolicyGradientConfig:
-    return PolicyGradientConfig(**{"normalise_advantages": False, **changes})
+def test_a_deviation_of_equal_values_is_no_divisor():
+    assert deviation([0.1 + 0.2, 0.3]) == 1.0
+    assert deviation([]) == 1.0
+    # (1 + 1 + 4) / 3 - 0 = 2.
+    assert deviation([1.0, 1.0, -2.0]) == pytest.approx(math.sqrt(2))
 
 
-TRAJECTORIES = [Trajectory("a", [0.0, 1.0], [0.7, 0.1]), Trajectory("a", [-1.0], [0.5]), Trajectory("b", [2.0], [0.0])]
+def test_groups_are_centred_and_scaled_apart():
+    names, values = ["a", "b", "a", "b", "c"], [1.0, 10.0, 3.0, 30.0, 6.0]
+    assert group_relative(names, values) == [-1.0, -1.0, 1.0, 1.0, 0.0]
+    assert group_relative(names, values, scaled=False) == [-1.0, -10.0, 1.0, 10.0, 0.0]
+    # The mean of all is 10.
+    assert group_relative(names, values, scaled=False, pool_singles=True)[-1] == -4.0
+
+
+def settings(**changes) -> BaselineConfig:
+    return BaselineConfig(**{"normalise_advantages": False, **changes})
+
+
+TRAJECTORIES = [
+    Trajectory("a", [0.0, 1.0], [0.7, 0.1], ["", ""], True),
+    Trajectory("a", [-1.0], [0.5], [""], False),
+    Trajectory("b", [2.0], [0.0], [""], True),
+]
 
 
 @pytest.mark.parametrize(
@@ -117,26 +138,28 @@ TRAJECTORIES = [Trajectory("a", [0.0, 1.0], [0.7, 0.1]), Trajectory("a", [-1.0],
     ],
 )
 def test_each_baseline_by_hand(baseline, expected):
-    result = advantages(settings(baseline=baseline, trace=1.0), TRAJECTORIES, [[0.5, 0.25], [0.5], [0.0]])
+    result = baseline_advantages(settings(baseline=baseline, trace=1.0), TRAJECTORIES, [[0.5, 0.25], [0.5], [0.0]])
     assert [pytest.approx(row) for row in expected] == result.values
     assert result.returns == [[1.0, 1.0], [-1.0], [2.0]]
 
 
 def test_the_return_holds_the_entropy_of_this_and_later_turns():
-    result = advantages(settings(baseline="none", return_entropy_coef=2.0), TRAJECTORIES, None)
+    result = baseline_advantages(settings(baseline="none", return_entropy_coef=2.0), TRAJECTORIES, None)
     # Q_0 = (0 + 2·0.7) + (1 + 2·0.1) = 2.6; Q_1 = 1.2; -1 + 2·0.5 = 0.
     assert result.returns == [pytest.approx([2.6, 1.2]), pytest.approx([0.0]), [2.0]]
     assert result.values == result.returns
 
 
 def test_normalisation_divides_by_the_deviation_over_all_turns():
-    result = advantages(settings(baseline="none", normalise_advantages=True), TRAJECTORIES, None)
+    result = baseline_advantages(settings(baseline="none", normalise_advantages=True), TRAJECTORIES, None)
     # 1, 1, -1, 2: mean ¾, variance (2/16 + 49/16 + 25/16) / 4 = 19/16.
     scale = math.sqrt(19 / 16)
+    # The totals 1, -1, 2 have variance 2 - 4/9.
+    assert result.gain_scale == pytest.approx(math.sqrt(14 / 9))
     assert [v * scale for row in result.values for v in row] == pytest.approx([1.0, 1.0, -1.0, 2.0])
     assert result.returns == [[1.0, 1.0], [-1.0], [2.0]]
 
 
 def test_the_value_baseline_needs_values():
     with pytest.raises(ValueError, match="needs a critic"):
-        advantages(settings(baseline="value"), TRAJECTORIES, None)
+        baseline_advantages(settings(baseline="value"), TRAJECTORIES, None)

@@ -13,7 +13,7 @@ from transformers import GraniteConfig, GraniteForCausalLM
 
 from reflect_rl.core.errors import ModelError
 from reflect_rl.models.load import LanguageModel, ModelConfig, forked_rng, load_model
-from reflect_rl.models.score import check_scoring, hidden_states, micro_batches, score
+from reflect_rl.models.score import check_scoring, micro_batches, read, score
 from tiny_models import KINDS, save_tiny
 
 RULES = ("choice_token", "sum", "token_mean")
@@ -248,7 +248,9 @@ def test_micro_batches_hold_every_row_once_within_the_limit(lengths, max_tokens)
 @torch.no_grad()
 def test_hidden_states_are_those_of_each_sequence_alone(model):
     sequences = [[5, 6, 7, 8, 9], [5, 6]]
-    together = hidden_states(model, sequences)
-    for row, sequence in enumerate(sequences):
-        alone = hidden_states(model, [sequence])[0]
-        torch.testing.assert_close(together[row, : len(sequence)], alone, atol=1e-5, rtol=1e-5)
+    places = [(row, column) for row, sequence in enumerate(sequences) for column in range(len(sequence))]
+    together = read(model, sequences, places)
+    alone = [read(model, [sequence], [(0, k) for k in range(len(sequence))]) for sequence in sequences]
+    for name in ("hidden", "logits"):
+        expected = torch.cat([getattr(part, name) for part in alone])
+        torch.testing.assert_close(getattr(together, name), expected, atol=1e-5, rtol=1e-5)

@@ -136,6 +136,29 @@ def write_full_run(folder: Path, recipe: str, budgets: tuple[int, ...], seeds: t
     return folder
 
 
+def write_algorithm_run(folder: Path, algorithm: str | None, skill: float, seeds: tuple[int, ...] = (0, 1, 2)) -> Path:
+    """A run of one method only: `reflect_rl` by this algorithm, or (None) the supervised players it starts from."""
+    method = "reflect_rl" if algorithm else "sft_reflect"
+    rng = np.random.default_rng(len(folder.name))
+    results = []
+    for seed in seeds:
+        unit = folder / "starts-100" / f"seed-{seed}"
+        rows = write_evaluation(unit, "clean", method, rng, skill)
+        results += [row | {"algorithm": algorithm or "none"} for row in rows]
+        write_lines(unit / "sft" / "reflector" / "metrics.jsonl", [{"step": k, "loss": 2 / (k + 1)} for k in range(9)])
+        if algorithm:
+            write_lines(unit / "rlft" / method / "metrics.jsonl", online_metrics(skill, rng))
+    write_json(folder / "results.json", results)
+    settings: dict[str, Any] = {"name": algorithm or "ppo"} | ({} if algorithm == "reinforce" else {"epochs": 2})
+    write_json(
+        folder / "config.json", {"data": {"recipe": "clean"}, "rlft": {"total_turns": 16000, "algorithm": settings}}
+    )
+    job = f"rlft {method}" if algorithm else "sft reflector"
+    stages = [{"unit": f"starts-100/seed-{seed}", "job": job, "seconds": 60.0 + 30 * seed} for seed in seeds]
+    write_json(folder / "run.json", {"benchmark": "dangerous_taxi", "stages": stages})
+    return folder
+
+
 def write_training(unit: Path, rng: np.random.Generator) -> None:
     for model in ("reflector", "reflector_positive", "policy_plain", "policy_reflect", "policy_reflect_positive"):
         rows = [
@@ -149,29 +172,37 @@ def write_training(unit: Path, rng: np.random.Generator) -> None:
         ]
         write_lines(unit / "sft" / model / "metrics.jsonl", rows)
     for method in ("rlft", "sft_rlft", "reflect_rl_no_negatives", "reflect_rl"):
-        rows = []
-        turns = 0
-        for update in range(80):
-            turns += 300 + int(rng.integers(0, 60))
-            success = SKILL[method] * (1 - math.exp(-update / 25)) + 0.05 * rng.normal()
-            row: dict[str, Any] = {
-                "update": update,
-                "turns": turns,
-                "stage": "pickup" if update < 20 else "dropoff" if update < 40 else "full",
-                "rollout/success_rate": min(1, max(0, success)),
-                "policy/entropy": 0.4,
-            }
-            if update % 10 == 9:
-                row["validation/pickup/success_rate"] = min(1, max(0, success + 0.1))
-                row["validation/full/success_rate"] = min(1, max(0, success - 0.1))
-            rows.append(row)
-        write_lines(unit / "rlft" / method / "metrics.jsonl", rows)
+        write_lines(unit / "rlft" / method / "metrics.jsonl", online_metrics(SKILL[method], rng))
 
 
-def write_evaluation(unit: Path, recipe: str, method: str, rng: np.random.Generator) -> list[dict[str, Any]]:
+def online_metrics(skill: float, rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Metrics of 80 updates whose success rises to about `skill`."""
+    rows = []
+    turns = 0
+    for update in range(80):
+        turns += 300 + int(rng.integers(0, 60))
+        success = skill * (1 - math.exp(-update / 25)) + 0.05 * rng.normal()
+        row: dict[str, Any] = {
+            "update": update,
+            "turns": turns,
+            "stage": "pickup" if update < 20 else "dropoff" if update < 40 else "full",
+            "rollout/success_rate": min(1, max(0, success)),
+            "policy/entropy": 0.4,
+        }
+        if update % 10 == 9:
+            row["validation/pickup/success_rate"] = min(1, max(0, success + 0.1))
+            row["validation/full/success_rate"] = min(1, max(0, success - 0.1))
+        rows.append(row)
+    return rows
+
+
+def write_evaluation(
+    unit: Path, recipe: str, method: str, rng: np.random.Generator, skill: float | None = None
+) -> list[dict[str, Any]]:
     """Writes the episodes of one method and returns its rows of results."""
     budget, seed = int(unit.parent.name.split("-")[1]), int(unit.name.split("-")[1])
-    skill = SKILL[method] * (0.6 if budget < 50 and method != "oracle" else 1)
+    if skill is None:
+        skill = SKILL[method] * (0.6 if budget < 50 and method != "oracle" else 1)
     episodes, results = [], []
     for mode, ease in (("pickup", 0.2), ("full", 0.0)):
         for decoding in ("sampled", "greedy"):

@@ -17,6 +17,7 @@ def verdict(method: str, task: str, success: bool, **changes: Any) -> Verdict:
         "recipe": "clean",
         "demonstration_starts": 100,
         "run_seed": 0,
+        "algorithm": "none",
         "mode": "full",
         "decoding": "sampled",
         "episode_seed": 0,
@@ -55,6 +56,34 @@ def test_seeds_and_decodings_are_not_mixed_up() -> None:
     sampled, greedy = compare(verdicts, "full", horizon=30)
     assert (sampled.decoding, sampled.result.pairs, sampled.reference_rate) == ("sampled", 2, 0.5)
     assert (greedy.decoding, greedy.result.pairs, greedy.result.difference) == ("greedy", 1, 0.0)
+
+
+def test_each_algorithm_is_compared_with_the_start_and_once_with_each_other() -> None:
+    verdicts = [verdict("sft_reflect", task, False) for task in "ab"]
+    for name, wins in (("ppo", "ab"), ("grpo", "a"), ("rloo", "")):
+        verdicts += [verdict("reflect_rl", task, task in wins, algorithm=name) for task in "ab"]
+    found = [(c.algorithm_label, c.label, c.result.difference) for c in compare(verdicts, "full", horizon=30)]
+    assert found == [
+        ("RLOO", "SFT, reflection", 0.0),
+        ("GRPO", "SFT, reflection", 0.5),
+        ("PPO", "SFT, reflection", 1.0),
+        ("GRPO", "RLOO", 0.5),
+        ("PPO", "RLOO", 1.0),
+        ("PPO", "GRPO", 0.5),
+    ]
+
+
+def test_another_method_is_compared_where_the_same_algorithm_trained_it() -> None:
+    verdicts = [
+        verdict(method, "a", True, algorithm=name) for method in ("reflect_rl", "rlft") for name in ("ppo", "grpo")
+    ]
+    found = [(c.algorithm_label, c.label) for c in compare(verdicts, "full", horizon=30) if c.method == "rlft"]
+    assert found == [("GRPO", "RLFT (GRPO)"), ("PPO", "RLFT (PPO)")]
+
+
+def test_the_sample_holds_episodes_of_each_algorithm() -> None:
+    verdicts = [verdict("reflect_rl", "a", True, algorithm=name) for name in ("ppo", "grpo")]
+    assert {v.algorithm for v in pick(verdicts, 1)} == {"ppo", "grpo"}
 
 
 def test_without_the_reference_there_is_nothing_to_compare() -> None:

@@ -9,28 +9,31 @@ import pytest
 
 from reflect_rl.reports.figures import (
     _on_common_grid,
+    figure_algorithm_curves,
     figure_demonstration_budget,
     figure_learning_curves,
     figure_results,
     figure_sft_losses,
     save,
 )
+from reflect_rl.reports.methods import describe_algorithm
 from reflect_rl.reports.runs import Curve
 from reflect_rl.reports.tables import grids, summarise
 
 from .conftest import result_row
 
 
-def curve(name: str = "reflect_rl", seed: int = 0, **keys: list[Any]) -> Curve:
+def curve(name: str = "reflect_rl", seed: int = 0, algorithm: str = "ppo", **keys: list[Any]) -> Curve:
     rows = [dict(zip(keys, values, strict=True)) for values in zip(*keys.values(), strict=True)]
     rows = [{key.replace("__", "/"): value for key, value in row.items()} for row in rows]
-    return Curve("clean", 100, seed, name, tuple(rows), 0)
+    return Curve("clean", 100, seed, name, algorithm, tuple(rows), 0)
 
 
-def learning(name: str = "reflect_rl", seed: int = 0, stage: str = "full") -> Curve:
+def learning(name: str = "reflect_rl", seed: int = 0, stage: str = "full", algorithm: str = "ppo") -> Curve:
     return curve(
         name,
         seed,
+        algorithm,
         turns=[100, 200, 300],
         stage=["pickup", "pickup", stage],
         rollout__success_rate=[0.1, 0.2, 0.4],
@@ -47,6 +50,22 @@ def test_learning_curves_have_a_panel_per_method_and_name_the_stages() -> None:
     shown = texts(figure_learning_curves([learning("reflect_rl"), learning("rlft")]))
     for text in ("Reflect-RL", "RLFT", "pickup", "full", "environment turns", "validation, full", "rollout"):
         assert text in shown
+
+
+def test_algorithms_of_one_method_share_panels_and_have_a_line_each() -> None:
+    curves = [learning(algorithm=name, seed=seed) for name in ("ppo", "grpo") for seed in (0, 1)]
+    svg = figure_algorithm_curves([*curves, learning("rlft")])
+    shown = texts(svg)
+    for text in ("Reflect-RL, rollout", "Reflect-RL, validation, full", "GRPO", "PPO"):
+        assert text in shown
+    assert "RLFT" not in shown  # one algorithm: it has the panel of its method
+    assert svg is not None
+    assert all(describe_algorithm(name).colour.lower() in svg for name in ("ppo", "grpo"))
+    assert "Reflect-RL" not in texts(figure_learning_curves([*curves, learning("rlft")]))
+
+
+def test_one_algorithm_needs_no_figure_of_algorithms() -> None:
+    assert figure_algorithm_curves([learning(seed=0), learning(seed=1)]) is None
 
 
 def test_one_stage_is_not_shaded() -> None:

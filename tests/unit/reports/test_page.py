@@ -12,7 +12,7 @@ import pytest
 from reflect_rl.core.errors import RunFolderError
 from reflect_rl.reports.page import _duration, _points, write_report
 
-from .conftest import episode_row, result_row, write_full_run, write_json, write_lines
+from .conftest import episode_row, result_row, write_algorithm_run, write_full_run, write_json, write_lines
 
 VOID = {"meta", "input", "br", "img", "link", "hr"}
 
@@ -50,6 +50,36 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     clean = write_full_run(folder / "clean", "clean", (10, 100), (0, 1))
     paper = write_full_run(folder / "paper", "paper", (100,), (0,))
     return written([clean, paper], folder / "new" / "report.html")
+
+
+@pytest.fixture(scope="module")
+def algorithms(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A run of the supervised start, and one per algorithm that begins there."""
+    folder = tmp_path_factory.mktemp("algorithms")
+    start = write_algorithm_run(folder / "base", None, 0.3)
+    return [start, *(write_algorithm_run(folder / name, name, 0.8) for name in ("ppo", "reinforce"))]
+
+
+def test_runs_of_several_algorithms_make_one_page(algorithms: list[Path], tmp_path: Path) -> None:
+    page = written(algorithms, tmp_path / "report.html")
+    balance = Balance()
+    balance.feed(page)
+    assert (balance.open, balance.wrong) == ([], [])
+    for row in ("SFT, reflection", "Reflect-RL (PPO)", "Reflect-RL (REINFORCE)"):
+        assert page.count(f'<th scope="row">{row}</th>') >= 3  # in the table of each horizon
+    assert '<th scope="row">PPO</th><td>REINFORCE</td>' in page
+    assert page.count("<figure>") == 1 + 1 + 1  # results, curves of the algorithms, losses
+    names = [["sft_reflect", "SFT, reflection"]]
+    names += [
+        [f"reflect_rl {key}", f"Reflect-RL ({label})"] for key, label in (("reinforce", "REINFORCE"), ("ppo", "PPO"))
+    ]
+    assert json.loads(embedded(page))["methods"] == names
+
+
+def test_one_algorithm_is_named_nowhere(algorithms: list[Path], tmp_path: Path) -> None:
+    page = written(algorithms[:2], tmp_path / "report.html")
+    assert "Reflect-RL (PPO)" not in page
+    assert '<th scope="row">Reflect-RL</th>' in page
 
 
 def test_elements_are_balanced(page: str) -> None:

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from reflect_rl.core import catalog
 from reflect_rl.core.errors import RunFolderError
+from reflect_rl.pipeline.config import METHODS as PIPELINE
+from reflect_rl.reports.methods import ALGORITHMS, METHODS
 from reflect_rl.reports.runs import read_curves, read_run, read_runs
 
 from .conftest import result_row, write_json, write_lines
@@ -46,6 +49,47 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
 def test_results_alone_are_a_run(bare_run: Path) -> None:
     run = read_run(bare_run)
     assert (run.card, run.config, run.units, run.recipe) == ({}, {}, [], "clean")
+
+
+@pytest.mark.parametrize(
+    ("method", "config", "algorithm"),
+    [
+        ("reflect_rl", {"rlft": {"algorithm": {"name": "rloo"}}}, "rloo"),
+        ("reflect_rl", {}, "unknown"),
+        ("sft_reflect", {"rlft": {"algorithm": {"name": "rloo"}}}, "none"),
+    ],
+)
+def test_results_without_an_algorithm_have_that_of_the_configuration(
+    tmp_path: Path, method: str, config: dict[str, object], algorithm: str
+) -> None:
+    write_json(tmp_path / "results.json", [result_row(method=method)])
+    write_json(tmp_path / "config.json", config)
+    run = read_run(tmp_path)
+    assert (run.results[0]["algorithm"], run.algorithm(method)) == (algorithm, algorithm)
+
+
+def test_the_algorithm_of_the_results_counts_more_than_that_of_the_configuration(tmp_path: Path) -> None:
+    write_json(tmp_path / "results.json", [result_row(algorithm="grpo")])
+    write_json(tmp_path / "config.json", {"rlft": {"algorithm": {"name": "ppo"}}})
+    write_lines(tmp_path / "starts-100" / "seed-0" / "rlft" / "reflect_rl" / "metrics.jsonl", [{"turns": 1}])
+    write_lines(tmp_path / "starts-100" / "seed-0" / "sft" / "reflector" / "metrics.jsonl", [{"step": 1}])
+    run = read_run(tmp_path)
+    assert [read_curves(run, stage)[0].algorithm for stage in ("rlft", "sft")] == ["grpo", "none"]
+
+
+def test_the_methods_with_an_algorithm_are_those_with_online_training() -> None:
+    assert {method.name for method in METHODS if method.start} == {
+        name for name, method in PIPELINE.items() if method.online
+    }
+    for method in METHODS:
+        if method.start:
+            ours, start = PIPELINE[method.name], PIPELINE[method.start]
+            assert (ours.reflector, ours.policy) == (start.reflector, start.policy)
+
+
+def test_every_algorithm_of_the_catalog_has_a_look_of_its_own() -> None:
+    assert {algorithm.name for algorithm in ALGORITHMS} == set(catalog.names("algorithms"))
+    assert len({algorithm.colour for algorithm in ALGORITHMS}) == len(ALGORITHMS)
 
 
 def test_a_folder_named_twice_is_read_once(bare_run: Path) -> None:

@@ -32,6 +32,7 @@ def test_seeds_are_pooled() -> None:
         {"recipe": "paper"},
         {"demonstration_starts": 10},
         {"method": "sft"},
+        {"algorithm": "grpo"},
         {"model": "larger"},
         {"mode": "pickup"},
         {"split": "validation"},
@@ -98,6 +99,30 @@ def test_largest_horizon_by_default_and_any_on_request() -> None:
 def test_two_models_of_one_method_get_a_line_each() -> None:
     (grid,) = grids(summarise([result_row(model="tiny"), result_row(model="gpt2")]))
     assert [row.label for row in grid.rows] == ["Reflect-RL (gpt2)", "Reflect-RL (tiny)"]
+
+
+def test_several_algorithms_of_one_method_get_a_line_each() -> None:
+    rows = [result_row(algorithm=name) for name in ("ppo", "mine", "reinforce")]
+    (grid,) = grids(summarise([*rows, result_row(method="sft", algorithm="none")]))
+    assert [row.label for row in grid.rows] == [
+        "SFT",
+        "Reflect-RL (REINFORCE)",
+        "Reflect-RL (PPO)",
+        "Reflect-RL (mine)",
+    ]
+    assert len({row.look.colour for row in grid.rows}) == 4
+    assert [row.paper for row in grid.rows] == [(0,), (None,), (29,), (None,)]  # the paper's algorithm is PPO
+
+
+def test_an_algorithm_is_named_in_every_table_if_it_is_in_one() -> None:
+    rows = [result_row(algorithm=name) for name in ("ppo", "grpo")]
+    tables = grids(summarise([*rows, result_row(algorithm="ppo", demonstration_starts=5)]))
+    assert [row.label for row in tables[0].rows] == ["Reflect-RL (PPO)"]
+
+
+def test_one_algorithm_is_not_named() -> None:
+    (grid,) = grids(summarise([result_row(algorithm="grpo")]))
+    assert [(row.label, row.paper) for row in grid.rows] == [("Reflect-RL", (29,))]
 
 
 def test_markdown_table(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from reflect_rl.algorithms import ppo, reinforce
-from reflect_rl.algorithms._batch import Outputs
+from reflect_rl.algorithms._batch import Outputs, Trajectory
 from reflect_rl.core.types import Decision, Episode, Observation, Task, Turn, View
 from reflect_rl.environments.corridor import tasks
 from reflect_rl.models.score import Rule
@@ -21,7 +21,7 @@ from reflect_rl.rollout.collate import collate, view_of
 from reflect_rl.rollout.play import Request, play
 from toy import SMALL, tiny_player, training_tasks
 
-PLAIN = reinforce.Config(baseline="none", normalise_advantages=False)
+PLAIN = reinforce.Algorithm(reinforce.Config(baseline="none", normalise_advantages=False))
 HALF, QUARTER = math.log(0.5), math.log(0.25)
 
 
@@ -80,16 +80,16 @@ def test_a_replayed_advantage_is_never_negative_and_compares_with_its_own_mode_o
 
 
 def test_replayed_advantages_share_the_scale_of_normalised_ones():
-    config = reinforce.Config(baseline="none", normalise_advantages=True)
-    _, batch = collate(config, FRESH, [WIN], frozenset(), None, None)
+    algorithm = reinforce.Algorithm(reinforce.Config(baseline="none", normalise_advantages=True))
+    _, batch = collate(algorithm, FRESH, [WIN], frozenset(), None, None)
     # The returns 1 and -0.5 have deviation 0.75.
     assert batch.advantages.tolist()[3:] == pytest.approx([1 / 0.75] * 2)
 
 
 def test_fresh_episodes_that_all_ended_alike_do_not_blow_up_the_replay():
-    config = reinforce.Config(baseline="none", normalise_advantages=True)
+    algorithm = reinforce.Algorithm(reinforce.Config(baseline="none", normalise_advantages=True))
     alike = [episode(key, turn("1", -0.5)) for key in "ab"]
-    _, batch = collate(config, alike, [WIN], frozenset(), None, None)
+    _, batch = collate(algorithm, alike, [WIN], frozenset(), None, None)
     assert batch.advantages.tolist()[2:] == pytest.approx([1.75, 1.75])
 
 
@@ -98,18 +98,51 @@ def test_values_and_reference_are_asked_about_the_right_views():
 
     def values(views):
         asked.append([view.observation.state for view in views])
-        return torch.tensor([0.5, 0.25, 0.0])
+        return torch.tensor([0.5, 0.25, 0.0, 0.125, 0.75])
 
     def reference(views):
         asked.append([view.observation.state for view in views])
         return torch.tensor([[HALF, HALF]] * len(views))
 
-    config = reinforce.Config(baseline="value", trace=1.0, normalise_advantages=False)
-    _, batch = collate(config, FRESH, [WIN], frozenset({"2"}), values, reference)
-    # The critic sees whole fresh trajectories, the reference the rows that are learnt from.
-    assert asked == [["1", "2", "3"], ["1", "3", "4", "5"]]
+    algorithm = reinforce.Algorithm(reinforce.Config(baseline="value", trace=1.0, normalise_advantages=False))
+    _, batch = collate(algorithm, FRESH, [WIN], frozenset({"2"}), values, reference)
+    # The critic sees whole trajectories, the reference the rows that are learnt from.
+    assert asked == [["1", "2", "3", "4", "5"], ["1", "3", "4", "5"]]
     assert batch.advantages.tolist()[:2] == [0.5, -0.5]
+    assert batch.old_values.tolist() == [0.5, 0.0, 0.125, 0.75]
     assert batch.reference_log_probs.shape == (4, 2)
+
+
+def test_replayed_turns_have_value_targets_on_the_scale_of_the_fresh_ones():
+    algorithm = ppo.Algorithm(ppo.Config(baseline="none", normalise_rewards=True, normalise_advantages=False))
+    _, batch = collate(algorithm, FRESH, [WIN], frozenset(), None, None)
+    # The returns 1, 1, -0.5 have variance 3/4 - 1/4.
+    scale = math.sqrt(0.5)
+    assert batch.returns.tolist() == pytest.approx([x / scale for x in (1.0, 1.0, -0.5, 1.25, 1.0)])
+    assert batch.advantages.tolist()[3:] == pytest.approx([1 / scale] * 2)
+    assert batch.old_values is None
+
+
+class Recorder(reinforce.Algorithm):
+    seen: list[Trajectory]
+
+    def advantages(self, trajectories, values):
+        self.seen = list(trajectories)
+        return super().advantages(trajectories, values)
+
+
+def test_an_algorithm_sees_tasks_states_and_success():
+    recorder = Recorder(PLAIN.config)
+    collate(recorder, [*FRESH, WIN], [], frozenset({"1"}), None, None)
+    assert [(t.group, t.states, t.success) for t in recorder.seen] == [
+        ("a", ["1", "2"], False),
+        ("b", ["3"], False),
+        ("c", ["4", "5"], True),
+    ]
+    assert recorder.seen[0].rewards == [0.0, 1.0]
+    # log 2; ¾ log 4/3 + ¼ log 4.
+    second = 0.75 * math.log(4 / 3) + 0.25 * math.log(4)
+    assert recorder.seen[0].entropies == pytest.approx([math.log(2), second])
 
 
 def test_episodes_of_a_player_without_probabilities_are_refused():
@@ -155,10 +188,10 @@ def test_a_listing_order_changes_the_label_of_an_action_and_not_its_column():
 
 def test_the_first_ppo_loss_on_fresh_turns_is_minus_the_mean_advantage():
     model, labels = tiny_player()
-    config = ppo.Config(entropy_coef=0.0, baseline="batch")
+    algorithm = ppo.Algorithm(ppo.Config(entropy_coef=0.0, baseline="batch"))
     requests = [Request(task, k) for k, task in enumerate(training_tasks())]
     episodes = play(SMALL, requests, NoReflector(), LanguageModelPolicy(model, labels))
-    views, batch = collate(config, episodes, [], frozenset(), None, None)
-    loss = ppo.Algorithm(config).loss(batch, Outputs(score_views(model, labels, views).log_probs))
+    views, batch = collate(algorithm, episodes, [], frozenset(), None, None)
+    loss = algorithm.loss(batch, Outputs(score_views(model, labels, views).log_probs))
     assert loss.value.item() == pytest.approx(-float(batch.advantages.mean()), abs=1e-5)
     assert loss.metrics["policy/clip_fraction"] == 0.0

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from reflect_rl.core.errors import RunFolderError, TrainingError
+from reflect_rl.core.errors import FaultyPlayerError, RunFolderError, TrainingError
 from reflect_rl.core.types import Episode
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.load import LoRAConfig, ModelConfig, load_model
 from reflect_rl.models.score import score
 from reflect_rl.players.reflectors.oracle import OracleReflector
-from reflect_rl.training.online import OnlineTrainer, RLFTConfig, _no_dropout
+from reflect_rl.training.checkpoint import CheckpointWarning
+from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.learner import no_dropout
+from reflect_rl.training.online import OnlineTrainer
 from tiny_models import KINDS, save_tiny
 from toy import SMALL, rlft, tiny_player, trainer
 
@@ -92,9 +95,10 @@ def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path, change
     assert resumed.model.hash() == whole.model.hash()
     assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
     assert (resumed.turns, resumed.episodes, resumed.best) == (whole.turns, whole.episodes, whole.best)
-    if whole.value_head is not None and resumed.value_head is not None:
-        for mine, other in zip(resumed.value_head.parameters(), whole.value_head.parameters(), strict=True):
-            assert torch.equal(mine, other)
+    mine, other = resumed.learner.value_head, whole.learner.value_head
+    if mine is not None and other is not None:
+        for a, b in zip(mine.parameters(), other.parameters(), strict=True):
+            assert torch.equal(a, b)
 
 
 def test_every_update_begins_without_memoised_probabilities_as_a_resumed_one_does(tmp_path):
@@ -113,29 +117,60 @@ def test_a_finished_training_is_not_trained_further(tmp_path):
     assert metrics(tmp_path) == rows
 
 
-def test_a_corrupt_checkpoint_is_refused(tmp_path):
-    run(tmp_path, rlft())
-    path = tmp_path / "checkpoint" / "weights.safetensors"
+def test_a_corrupt_checkpoint_is_named_and_the_one_before_is_used(tmp_path):
+    config = rlft(**EVERYTHING)
+    whole = run(tmp_path, config)
+    expected = metrics(tmp_path)
+    places = sorted((tmp_path / "checkpoints").glob("step-*"))
+    assert len(places) == 2
+    path = places[-1] / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(RunFolderError, match=r"weights\.safetensors is corrupt"):
+    with pytest.warns(CheckpointWarning, match=places[-1].name):
+        again = run(tmp_path, config)
+    assert again.model.hash() == whole.model.hash()
+    assert metrics(tmp_path) == expected
+
+
+def test_when_no_checkpoint_is_whole_training_is_refused(tmp_path):
+    run(tmp_path, rlft())
+    for path in (tmp_path / "checkpoints").glob("step-*/weights.safetensors"):
+        path.write_bytes(b"x")
+    with pytest.warns(CheckpointWarning), pytest.raises(RunFolderError, match="step-"):
         run(tmp_path, rlft())
+
+
+def checkpoint_bytes(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted((folder / "checkpoints").rglob("*")) if path.is_file()}
 
 
 def test_exploding_weights_stop_the_training_and_the_checkpoint_stays(tmp_path):
     calm = rlft(total_turns=100, checkpoint_every=1)
     with pytest.raises(InterruptedRunError):
         run(tmp_path, calm, interrupt_after(1))
-    before = (tmp_path / "checkpoint" / "sha256.json").read_text()
-    with pytest.raises(TrainingError, match=r"update \d: the gradient norm is .* Lower rlft.learning_rate"):
+    before = checkpoint_bytes(tmp_path)
+    assert before
+    with pytest.raises(TrainingError, match=r"update \d: the loss is .* Lower rlft.learning_rate"):
         run(tmp_path, rlft(total_turns=1000, checkpoint_every=100, learning_rate=1e30, max_grad_norm=1e30))
-    assert (tmp_path / "checkpoint" / "sha256.json").read_text() == before
+    assert checkpoint_bytes(tmp_path) == before
+
+
+def test_a_gradient_norm_above_the_limit_stops_the_training_and_the_turns_are_saved(tmp_path):
+    config = rlft(stop_grad_norm=1e-6, algorithm={"name": "reinforce", "baseline": "none"})
+    with pytest.raises(TrainingError, match=r"offending_batch\.jsonl"):
+        run(tmp_path, config)
+    rows = [json.loads(line) for line in (tmp_path / "offending_batch.jsonl").read_text().splitlines()]
+    assert len(rows) > 1
+    assert set(rows[0]) >= {"observation", "reflection", "action", "advantage", "behaviour_log_prob"}
+    assert rows[0]["action"] < len(rows[0]["observation"]["actions"])
+    # No update was done.
+    assert trainer(tmp_path / "b", config).model.hash() == tiny_player()[0].hash()
 
 
 def test_weights_that_are_not_finite_stop_the_first_update(tmp_path):
     training = trainer(tmp_path, rlft())
     with torch.no_grad():
-        training.parameters[0].fill_(float("nan"))
-    with pytest.raises(TrainingError, match="update 0"):
+        training.learner.parameters[0].fill_(float("nan"))
+    with pytest.raises(FaultyPlayerError, match="no longer numbers"):
         training.train(QUIET)
 
 
@@ -153,10 +188,10 @@ def test_keep_best_ends_with_the_weights_of_the_best_validation(tmp_path, monkey
     seen: list[str] = []
     play = OnlineTrainer._play
 
-    def scripted_validation(self, requests, policy, horizon):
+    def scripted_validation(self, requests, horizon, limits):
         requests = list(requests)
         if requests[0].task.split == "train":
-            return play(self, requests, policy, horizon)
+            return play(self, requests, horizon, limits)
         if requests[0].task.mode == "near":
             # The easier mode does not count, though all its games are won.
             return [Episode(r.task, (), True, False, True, 0, "x") for r in requests]
@@ -224,7 +259,7 @@ def test_micro_batches_give_the_update_of_the_whole_minibatch(tmp_path, micro):
     config = {"algorithm": {"name": "ppo", "baseline": "value"}, "learning_rate": 1e-3, "total_turns": 30}
     whole = run(tmp_path / "whole", rlft(**config))
     parts = run(tmp_path / "parts", rlft(**config, micro_batch_tokens=micro))
-    for mine, other in zip(parts.parameters, whole.parameters, strict=True):
+    for mine, other in zip(parts.learner.parameters, whole.learner.parameters, strict=True):
         torch.testing.assert_close(mine, other, atol=2e-5, rtol=1e-3)
 
 
@@ -258,8 +293,8 @@ def test_turns_in_excluded_states_change_no_weight(tmp_path):
 def test_the_critic_learns_at_every_kth_update_only(tmp_path):
     config = rlft(algorithm={"name": "ppo", "baseline": "value"}, critic_every=2, total_turns=100)
     training = trainer(tmp_path, config)
-    assert training.value_head is not None
-    head = training.value_head.layers.weight
+    assert training.learner.value_head is not None
+    head = training.learner.value_head.layers.weight
     moved = []
     before = head.detach().clone()
 
@@ -283,7 +318,7 @@ def test_nothing_is_dropped_while_training_even_with_gradient_checkpointing(tmp_
     states = [[5, 6, 7], [8, 9]], [[[3], [4]], [[5], [6]]]
     with torch.no_grad():
         expected = score(model, *states).log_probs
-    _no_dropout(model.model)
+    no_dropout(model.model)
     recomputed = []
     for module in model.model.modules():
         if getattr(module, "gradient_checkpointing", False) and hasattr(module, "_gradient_checkpointing_func"):

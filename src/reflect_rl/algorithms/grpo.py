@@ -1,0 +1,63 @@
+"""GRPO: group-relative policy optimisation (Shao et al. 2024, "DeepSeekMath", eq. 3, outcome supervision 4.1.2).
+
+Options: `scale_by_deviation = false` is the advantage of Dr. GRPO (Liu et al. 2025), `clip_ratio_high` the clip-higher
+of DAPO (Yu et al. 2025, section 3.1).
+
+Differs from the paper: (1) the unit is a turn and the loss a mean over all turns, as in DAPO's section 3.3, where the
+paper averages within an output first; (2) the KL term is the exact divergence over the admissible actions, where the
+paper's eq. 4 estimates it from the sampled tokens, and it is off by default (the paper's β is 0.04); (3) a task played
+once is compared with all episodes of the update; (4) two passes over each batch by default, the paper makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
+from reflect_rl.algorithms._common import (
+    ClippedConfig,
+    clipped_loss,
+    per_turn,
+    regularisers,
+    returns_of,
+    total_spread,
+)
+from reflect_rl.algorithms._returns import group_relative
+
+__all__ = ["Algorithm", "Config"]
+
+
+class Config(ClippedConfig):
+    """GRPO."""
+
+    name: Literal["grpo"] = "grpo"
+    """Algorithm."""
+    scale_by_deviation: bool = True
+    """Divide by the standard deviation of the group's returns (false: Dr. GRPO)."""
+
+
+class Algorithm:
+    """The episodes of the same task are each other's baseline and scale."""
+
+    critic: Critic = "none"
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.epochs = config.epochs
+
+    def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
+        """(G_0 - mean of the group) / deviation of the group, at every turn."""
+        returns = [returns_of(self.config, trajectory) for trajectory in trajectories]
+        scaled = self.config.scale_by_deviation
+        groups = [trajectory.group for trajectory in trajectories]
+        totals = group_relative(groups, [row[0] for row in returns], scaled=scaled, pool_singles=True)
+        scale = total_spread(trajectories) if scaled else 1.0
+        return Advantages(per_turn(totals, trajectories), returns, partial(returns_of, self.config), scale)
+
+    def loss(self, batch: Batch, outputs: Outputs) -> Loss:
+        """-mean_t min(ρ_t Â_t, clip(ρ_t) Â_t) + regularisers."""
+        policy, metrics = clipped_loss(self.config, batch, outputs, batch.advantages)
+        penalty, penalty_metrics = regularisers(self.config, batch, outputs)
+        return Loss(policy + penalty, metrics | penalty_metrics)

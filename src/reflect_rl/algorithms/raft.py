@@ -1,0 +1,63 @@
+"""RAFT: reward-ranked fine-tuning (Dong et al. 2023, algorithm 1): sample N per task, keep the best, imitate it.
+
+Differs from the paper: (1) all of the best are kept when several episodes of a task are equally good; (2) the best one
+is kept only when it succeeded, as a game says so, unless `keep_failures` is set; (3) the mean of the loss is over all
+turns, kept or not, so that a batch in which little was kept moves the policy less; (4) one pass over each batch by
+default, then new samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+from pydantic import Field
+
+from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
+from reflect_rl.algorithms._common import PolicyGradientConfig, per_turn, regularisers, returns_of
+
+__all__ = ["Algorithm", "Config"]
+
+
+class Config(PolicyGradientConfig):
+    """RAFT."""
+
+    name: Literal["raft"] = "raft"
+    """Algorithm."""
+    entropy_coef: float = Field(0.0, ge=0)
+    """Weight of the exact entropy bonus (paper: none)."""
+    keep_failures: bool = False
+    """Imitate a task's best episode even when it did not succeed."""
+    epochs: int = Field(1, ge=1, le=100)
+    """Passes over each batch."""
+
+
+class Algorithm:
+    """Supervised learning on the best episode of each task."""
+
+    critic: Critic = "none"
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.epochs = config.epochs
+
+    def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
+        """One at every turn of a kept episode, zero elsewhere."""
+        returns = [returns_of(self.config, trajectory) for trajectory in trajectories]
+        best: dict[str, float] = {}
+        for trajectory, row in zip(trajectories, returns, strict=True):
+            best[trajectory.group] = max(row[0], best.get(trajectory.group, row[0]))
+        kept = [
+            float(row[0] == best[trajectory.group] and (trajectory.success or self.config.keep_failures))
+            for trajectory, row in zip(trajectories, returns, strict=True)
+        ]
+        return Advantages(per_turn(kept, trajectories), returns, partial(returns_of, self.config))
+
+    def loss(self, batch: Batch, outputs: Outputs) -> Loss:
+        """-mean_t 1{kept} log π(a_t|s_t) + regularisers; a replayed success with a gain counts as kept."""
+        kept = (batch.advantages > 0).to(outputs.log_probs.dtype)
+        policy = -(kept * outputs.chosen(batch)).mean()
+        penalty, metrics = regularisers(self.config, batch, outputs)
+        own = {"policy/loss": float(policy.detach()), "policy/kept_share": float(kept.mean())}
+        return Loss(policy + penalty, metrics | own)

@@ -1,0 +1,75 @@
+"""One forward pass of the policy and its critic, as one module.
+
+Whatever wraps a module to train it on several processes (DDP, FSDP, DeepSpeed) must see every pass, so the projection
+onto the vocabulary and the critic's head are inside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from reflect_rl.models.load import LanguageModel
+
+__all__ = ["Network", "Read"]
+
+
+class Read(NamedTuple):
+    """What a pass says about M positions of a padded batch. V: rows of the vocabulary that were asked for."""
+
+    hidden: Tensor
+    """(M, H) hidden states of the last layer."""
+    logits: Tensor
+    """(M, V) float32."""
+    values: Tensor | None
+    """(M, outputs) float32, None without a critic."""
+
+
+class Network(nn.Module):
+    """The language model, and the critic's head if there is one."""
+
+    def __init__(self, model: LanguageModel, head: nn.Module | None = None) -> None:
+        super().__init__()
+        self.language_model: Any = model.model
+        self.head = head
+        self.mixed = model.mixed
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        rows: Tensor,
+        columns: Tensor,
+        vocabulary: Tensor | None = None,
+    ) -> Read:
+        """Read the positions (rows[m], columns[m]).
+
+        Args:
+            input_ids: (N, T) right-padded.
+            attention_mask: (N, T) 1 = a token; None where all rows are full.
+            rows: (M,) sequence of each position.
+            columns: (M,) place of each position in its sequence.
+            vocabulary: (V,) tokens whose logits are wanted, None = all.
+        """
+        with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self.mixed):
+            states = self._backbone()(input_ids=input_ids, attention_mask=attention_mask, use_cache=False)
+            hidden = states.last_hidden_state[rows, columns]
+            logits = self._project(hidden, vocabulary).float()
+        return Read(hidden, logits, None if self.head is None else self.head(hidden))
+
+    def _backbone(self) -> nn.Module:
+        outer = self.language_model
+        base = outer.get_base_model() if hasattr(outer, "get_base_model") else outer
+        backbone: nn.Module = getattr(base, base.base_model_prefix)
+        return backbone
+
+    def _project(self, hidden: Tensor, vocabulary: Tensor | None) -> Tensor:
+        head = self.language_model.get_output_embeddings()
+        weight = head.weight if vocabulary is None else head.weight[vocabulary]
+        bias = getattr(head, "bias", None)
+        logits = nn.functional.linear(hidden, weight, bias if bias is None or vocabulary is None else bias[vocabulary])
+        cap = getattr(self.language_model.config, "final_logit_softcapping", None)
+        return logits if cap is None else torch.tanh(logits / cap) * cap

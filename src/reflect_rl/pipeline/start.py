@@ -1,0 +1,153 @@
+"""How a run begins: from scratch, or with the data and supervised models of another run (`start_from`).
+
+Nothing is written into the other run. A job is taken whole or not at all: its files are copied to a hidden folder of
+the unit, which is then renamed, the folder with the mark `done` last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reflect_rl.core.config import parse
+from reflect_rl.core.errors import ConfigError, RunFolderError, UnknownNameError
+from reflect_rl.core.store import read_json, write_json
+from reflect_rl.models.load import EMBEDDED
+from reflect_rl.pipeline.check import check
+from reflect_rl.pipeline.config import RunConfig
+from reflect_rl.pipeline.folder import alone, differences, fingerprint, open_run, read_card
+from reflect_rl.pipeline.jobs import Job, evaluated_modes, missing_needs, plan
+
+__all__ = ["begin"]
+
+SETTINGS = ("environment", "prompt", "model", "data", "sft")
+"""Parts of the configuration that data and supervised models follow from."""
+
+LEFT = shutil.ignore_patterns("checkpoint*", "*.new", "error.txt", "tensorboard", "tracking.json")
+"""What stays in the other run: files that only its own training has a use for."""
+
+
+def begin(config: RunConfig, command: str) -> list[str]:
+    """Open the run folder, and take finished jobs from the run `start_from`.
+
+    Jobs that are not finished there are left to this run, and so are all that need them.
+
+    Returns:
+        titles of the jobs that were taken.
+
+    Raises:
+        ConfigError: the configuration asks for something that does not exist.
+        RunFolderError: the folder belongs to another configuration, the other run was made with other settings, or one
+            of them is not readable; nothing was written then.
+    """
+    check(config)
+    jobs = [job for job in plan(config) if job.kind in ("data", "sft") and not job.done]
+    if config.start_from is None or not jobs:
+        open_run(config, command)
+        return []
+    _refuse_other_settings(config, config.start_from)
+    open_run(config, command)
+    with alone(config.output_dir):
+        return [job.title for job in jobs if not missing_needs(job) and _take(job, config, config.start_from)]
+
+
+def _refuse_other_settings(config: RunConfig, source: Path) -> None:
+    remedy = "Name the folder of another run that `reflect-rl sft` or `reflect-rl run` has finished."
+    if source.resolve() == config.output_dir.resolve():
+        raise RunFolderError(f"start_from: {source} is the folder of this run itself. {remedy}")
+    values = read_json(source / "config.json", f"It is needed for start_from. {remedy}")
+    card = read_json(source / "run.json", f"It is needed for start_from. {remedy}")
+    try:
+        before = parse(RunConfig, values)
+    except (AttributeError, ConfigError, UnknownNameError) as error:
+        raise RunFolderError(f"start_from: {source / 'config.json'} is of no use here ({error}). {remedy}") from None
+    changed = [*_changes(before, config)]
+    mark = fingerprint(config)
+    if not changed and card.get("fingerprint") != mark:
+        changed = [
+            f"the fingerprint of rules, texts, tasks and prompts is {card.get('fingerprint')} there and {mark} here"
+        ]
+    if changed:
+        raise RunFolderError(
+            f"start_from: the data and supervised models of {source} were made with other settings: "
+            f"{'; '.join(changed[:5])}. Set them equal, or leave start_from unset."
+        )
+
+
+def _changes(before: RunConfig, after: RunConfig) -> Iterator[str]:
+    there, here = (_settings(config) for config in (before, after))
+    yield from sorted(line for key in SETTINGS for line in differences(there[key], here[key], key))
+    units: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+        "seeds": (before.seeds, after.seeds),
+        "data.demonstration_starts": (before.data.demonstration_starts, after.data.demonstration_starts),
+    }
+    for key, (known, wanted) in units.items():
+        if not set(wanted) <= set(known):
+            yield f"{key} is {list(known)} there and {list(wanted)} here"
+    modes = [sorted(evaluated_modes(config)) for config in (before, after)]
+    if after.data.exclude_held_out_states and modes[0] != modes[1]:
+        yield (
+            f"evaluation.modes comes to {modes[0]} there and {modes[1]} here, and data.exclude_held_out_states leaves "
+            "out the starts of these"
+        )
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    """As JSON; a unit depends on its own number of starts only, so a run may take some of them."""
+    settings: dict[str, Any] = json.loads(config.model_dump_json(include={*SETTINGS}))
+    del settings["data"]["demonstration_starts"]
+    return settings
+
+
+def _take(job: Job, config: RunConfig, source: Path) -> bool:
+    """Whether the job was finished in the other run, and is now here too."""
+    there = replace(job, unit=replace(job.unit, run=source))
+    name = "untrained" if job.kind == "data" else job.name
+    model = there.unit.model(name)
+    has_model = job.kind == "sft" or config.model.path == EMBEDDED
+    if not there.done or (has_model and not model.is_dir()):
+        return False
+    scratch = job.unit.folder / ".copy"
+    if has_model:
+        _copy(model, job.unit.model(name), scratch, _link)
+    _copy(there.folder, job.folder, scratch, _copy_file)
+    _note(config.output_dir, source, job.title)
+    return True
+
+
+def _copy(source: Path, target: Path, scratch: Path, copy: Callable[[str, str], None]) -> None:
+    """A folder, whole or not at all."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.copytree(source, scratch, ignore=LEFT, copy_function=copy)
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch.rename(target)
+
+
+def _link(source: str, target: str) -> None:
+    """A model's files are never changed in place, so where the file system can, both runs share them."""
+    try:
+        os.link(source, target)
+    except OSError:
+        _copy_file(source, target)
+
+
+def _copy_file(source: str, target: str) -> None:
+    """A file that is on the disk when the folder gets its name."""
+    shutil.copyfile(source, target)
+    with Path(target).open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _note(folder: Path, source: Path, title: str) -> None:
+    """Where a job comes from, and what it was made with, in the run card."""
+    card, origin = read_card(folder), read_card(source)
+    kept = {key: origin.get(key) for key in ("config_hash", "fingerprint", "git_commit", "versions", "hardware")}
+    before = card.get("start_from") or {}
+    jobs = list(dict.fromkeys([*before.get("jobs", []), title]))
+    write_json(folder / "run.json", card | {"start_from": {"folder": str(source), **kept, "jobs": jobs}})

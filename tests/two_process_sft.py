@@ -1,0 +1,45 @@
+"""One process of two that train together: `accelerate launch two_process_sft.py FOLDER` trains in FOLDER/<name>.
+
+`fresh` begins; `resumed` goes on from what a single process left there.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
+from reflect_rl.training.engine import process_rank
+from reflect_rl.training.sft import SFTConfig, train_sft
+from tiny_models import save_tiny
+
+EXAMPLES = [
+    ("The goal is at 4. # Analyze:\n", "I begin. Next: right."),
+    ("You are at 3. # Analyze:\n", "The last action wait was a mistake. Next: left."),
+    ("0 # Analyze:\n", "left."),
+    ("0 1 2 # Analyze:\n", "Blocked: east."),
+    ("Passenger waits at 0 4. # Analyze:\n", "I must correct it."),
+]
+SETTINGS = SFTConfig(steps=6, save_steps=2, batch_size=4, warmup_steps=0, learning_rate=1e-2)
+"""Batches of 4 out of 5 rows of different lengths: the two halves have unequal numbers of tokens."""
+
+
+def player(folder: Path) -> LanguageModel:
+    """A model without dropout, whose masks would differ, and without biases, whose gradients are all rounding."""
+    path = folder / f"base-{process_rank()}"
+    return load_model(ModelConfig(device="cpu"), save_tiny("llama", path, seed=3), trainable=True)
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    for name in ("fresh", "resumed"):
+        model = player(folder)
+        train_sft(model, EXAMPLES, SETTINGS, folder / name, 0, ends=True, progress=lambda *_: None)
+        save_file(model.model.state_dict(), folder / name / f"model-{process_rank()}.safetensors")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

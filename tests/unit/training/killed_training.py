@@ -1,0 +1,87 @@
+"""Trains in child processes that are killed at given moments, then once to the end: `killed_training.py FOLDER`.
+
+Each child is a fork of this process, which has imported everything and computed nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import torch
+
+from reflect_rl.players.reflectors.oracle import OracleReflector
+from toy import rlft, tiny_player, trainer
+
+CONFIG = rlft(
+    algorithm={"name": "ppo", "baseline": "value", "kl_coef": 0.1},
+    replay_capacity=10,
+    replay_per_update=3,
+    validate_every=2,
+    checkpoint_every=1,
+    keep="best",
+    learning_rate=1e-2,
+    curriculum={"name": "stages"},
+    total_turns=200,
+)
+
+
+def train(folder: Path) -> None:
+    training = trainer(folder, CONFIG, OracleReflector(), reference=tiny_player()[0])
+    training.train(lambda *_: None)
+    (folder / "result").write_text(training.model.hash())
+
+
+def kill_at_flush(count: int) -> None:
+    """The process dies at the n-th flush to disk, inside the writing of a checkpoint or of metrics."""
+    fsync, calls = os.fsync, [0]
+
+    def counting(handle: int) -> None:
+        calls[0] += 1
+        if calls[0] == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(handle)
+
+    os.fsync = counting
+
+
+def kill_after(seconds: float) -> None:
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+
+
+def child(work) -> int:
+    """Run in a fork; its exit status as of `os.waitstatus_to_exitcode`."""
+    process = os.fork()
+    if not process:
+        try:
+            work()
+        except BaseException as error:  # a fork must never return into the code above it
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    started = time.perf_counter()
+    assert child(lambda: train(folder / "whole")) == 0
+    duration = time.perf_counter() - started
+    deaths = []
+    rng = random.Random(0)
+    moments = [lambda k=k: kill_at_flush(k) for k in (1, 3, 6, 8, 9, 12, 17)]
+    times = [rng.uniform(0.1, 0.6) * duration for _ in range(4)]
+    moments += [lambda s=seconds: kill_after(s) for seconds in times]
+    for moment in moments:
+        deaths.append(child(lambda moment=moment: (moment(), train(folder / "parts"))))
+    assert child(lambda: train(folder / "parts")) == 0
+    print(deaths.count(-signal.SIGKILL), "killed", deaths)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

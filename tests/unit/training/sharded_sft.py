@@ -1,0 +1,31 @@
+"""One supervised training, by as many processes as were launched: `sharded_sft.py FOLDER [--shard]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from together import allow_sharding
+
+from reflect_rl.training.engine import process_rank
+from reflect_rl.training.sft import SFTConfig, train_sft
+from toy import tiny_player
+
+EXAMPLES = [(f"I begin. The goal is to the left. {number}", " Next: left.") for number in range(24)]
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    model, _ = tiny_player()
+    settings = SFTConfig(steps=6, batch_size=8, save_steps=3)
+    train_sft(model, EXAMPLES, settings, folder, 0, ends=True, progress=lambda *_: None)
+    if process_rank() == 0:
+        model.save(folder / "model")
+    (folder / f"hash-{process_rank()}").write_text(model.hash())
+
+
+if __name__ == "__main__":
+    if "--shard" in sys.argv:
+        allow_sharding()
+    main(Path(sys.argv[1]))
