@@ -7,6 +7,7 @@ ReflectRLError
 │   ├── ModelError                a model or tokenizer that cannot be used
 │   └── RunFolderError            a run folder that is missing something, corrupt, or of another configuration
 ├── TrainingError                 training cannot go on (for example a loss that is not finite); exits with 1
+│   └── LostProcessError          another process of the launch has ended or does not answer (`core/launch.py`)
 ├── FaultyEnvironmentError        an environment raised an exception, or gave a reward that is no finite number
 │   └── EnvironmentTimeoutError   an environment took longer than `limits.environment_seconds`
 ├── FaultyPlayerError             a player gave an answer that cannot be played

@@ -19,6 +19,7 @@ from typing import Any
 
 from reflect_rl.core import catalog
 from reflect_rl.core.errors import RunFolderError
+from reflect_rl.core.launch import process_count
 from reflect_rl.core.store import read_json, write_json
 from reflect_rl.core.types import View
 from reflect_rl.data.generate import BASE, DATASETS
@@ -27,7 +28,6 @@ from reflect_rl.environments._guard import guarded
 from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
-from reflect_rl.training.engine import process_count
 
 __all__ = ["Unit", "alone", "close_run", "differences", "fingerprint", "open_run", "read_card", "units"]
 

@@ -7,6 +7,7 @@ demonstrations by the main one, and at the end the evaluations are dealt out.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,9 @@ from reflect_rl.training.engine import PATIENCE, join, refuse_launch, was_lost
 __all__ = ["run_jobs_together"]
 
 TOGETHER: tuple[Kind, ...] = ("sft", "rlft")
+
+PLACE = re.compile(r"^\[\S+\] ")
+"""Line of a library's source at the start of a message."""
 
 SOLO_PATIENCE = timedelta(days=7)
 """How long a process waits for a job that another does alone; if that process ends, the wait ends too."""
@@ -93,7 +97,7 @@ def _losses_told() -> Iterator[None]:
     except Exception as error:
         if not was_lost(error):
             raise
-        first = str(error).strip().partition("\n")[0]
+        first = PLACE.sub("", str(error).strip()).partition("\n")[0].partition(". ")[0]
         raise LostProcessError(
             f"another process of this launch has ended, or did not answer in time ({first}). Its own message, if there "
             "is one, says why. What was finished is kept; the same command goes on from the last checkpoint."

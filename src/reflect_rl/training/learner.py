@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from reflect_rl.algorithms._batch import Batch, Outputs
 from reflect_rl.core import catalog
-from reflect_rl.core.errors import TrainingError
+from reflect_rl.core.errors import ConfigError, TrainingError
 from reflect_rl.core.seeding import seed_for, stream
 from reflect_rl.core.store import write_jsonl
 from reflect_rl.core.types import Episode, View
@@ -43,7 +43,11 @@ Tokens = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 
 
 class Learner:
-    """The policy, its critic and their optimiser."""
+    """The policy, its critic and their optimiser.
+
+    Raises:
+        ConfigError: the weights are sharded, and the rule is another than `choice_token`.
+    """
 
     def __init__(
         self,
@@ -63,6 +67,9 @@ class Learner:
         self.value_head = self._value_head()
         self.own = Network(model, self.value_head)
         """The network that plays: all weights."""
+        if engine.sharded and rule != "choice_token":
+            # The processes would need different numbers of passes, and each pass of sharded weights needs them all.
+            raise ConfigError(f"prompt.scoring {rule!r} does not run with sharded weights. Use 'choice_token', or DDP.")
         self.trained: Any = engine.trainable(self.own)
         groups: list[dict[str, Any]] = [{"params": self.parameters, "lr": config.learning_rate}]
         if self.value_head is not None:
@@ -230,10 +237,11 @@ class ExplosionError(TrainingError):
         self.loss, self.norm, self.update, self.turns = loss, norm, update, turns
         super().__init__(f"update {update}: the loss is {loss}, the gradient norm {norm}")
 
-    def saved(self, folder: Path) -> TrainingError:
-        """Write the turns to a file of the folder; the error that says so."""
+    def saved(self, folder: Path, main: bool) -> TrainingError:
+        """Write the turns to a file of the folder, in the main process; the error that says so."""
         path = folder / "offending_batch.jsonl"
-        write_jsonl(path, self.turns)
+        if main:
+            write_jsonl(path, self.turns)
         return TrainingError(
             f"{self}. Nothing was changed by it: the last checkpoint in {folder / 'checkpoints'} is kept, the "
             f"{len(self.turns)} turns are in {path}. Lower rlft.learning_rate or raise rlft.algorithm.kl_coef; if such "

@@ -132,7 +132,7 @@ class OnlineTrainer:
         try:
             metrics = self.learner.learn(episodes, replayed, self.update, rate)
         except ExplosionError as explosion:
-            raise explosion.saved(self.folder) from None
+            raise explosion.saved(self.folder, self.engine.main) from None
         self.policy.forget()
         self.update += 1
         self.turns += sum(len(episode.turns) for episode in episodes)

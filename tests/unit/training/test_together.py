@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,8 +14,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from reflect_rl.core import launch
 from reflect_rl.core.errors import ConfigError
+from reflect_rl.core.launch import LostProcessError
 from reflect_rl.models.load import ModelConfig, load_model
+from reflect_rl.pipeline import together
 from reflect_rl.training.engine import Engine, refuse_launch, was_lost
 
 HERE = Path(__file__).parent
@@ -76,20 +80,28 @@ def test_one_process_is_two_processes(alone, tmp_path):
     assert_same_training(alone, tmp_path)
 
 
-def test_sharded_weights_are_the_same_also_after_an_interruption(alone, tmp_path):
-    train(tmp_path, SHARDED, "--shard", "--stop")
-    assert not (tmp_path / "weights.safetensors").exists()
-    assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-00000002"]
-    train(tmp_path, SHARDED, "--shard")
-    assert_same_training(alone, tmp_path)
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory) -> Path:
+    """A training with sharded weights that was interrupted after its third update."""
+    folder = tmp_path_factory.mktemp("stopped")
+    train(folder, SHARDED, "--shard", "--stop")
+    assert not (folder / "weights.safetensors").exists()
+    assert [path.name for path in (folder / "checkpoints").glob("step-*")] == ["step-00000002"]
+    return folder
 
 
-def test_a_sharded_training_goes_on_as_one_process(alone, tmp_path):
+def test_sharded_weights_are_the_same_also_after_an_interruption(alone, stopped, tmp_path):
+    folder = Path(shutil.copytree(stopped, tmp_path / "run"))
+    train(folder, SHARDED, "--shard")
+    assert_same_training(alone, folder)
+
+
+def test_a_sharded_training_goes_on_as_one_process(alone, stopped, tmp_path):
     """A checkpoint is the same for any number of processes."""
-    train(tmp_path, SHARDED, "--shard", "--stop")
-    train(tmp_path)
-    (tmp_path / "hash-1").write_text((tmp_path / "hash-0").read_text())
-    assert_same_training(alone, tmp_path)
+    folder = Path(shutil.copytree(stopped, tmp_path / "run"))
+    train(folder)
+    (folder / "hash-1").write_text((folder / "hash-0").read_text())
+    assert_same_training(alone, folder)
 
 
 def test_a_sharded_supervised_training_leaves_a_whole_model(tmp_path):
@@ -115,6 +127,34 @@ def test_only_errors_of_a_connection_are_losses():
     assert was_lost(torch.distributed.DistBackendError("NCCL error"))
     assert not was_lost(RuntimeError("shape mismatch"))
     assert not was_lost(ConfigError("gloo"))
+
+
+def test_the_loss_of_a_process_is_one_sentence():
+    reason = r"did not answer in time \(Connection closed by peer \[1\.2\.3\.4\]:5\)"
+    with pytest.raises(LostProcessError, match=reason), together._losses_told():
+        raise RuntimeError("[/a/gloo/pair.cc:537] Connection closed by peer [1.2.3.4]:5. This may be\nanything")
+    with pytest.raises(ValueError, match="mine"), together._losses_told():
+        raise ValueError("mine")
+
+
+@pytest.mark.parametrize(
+    ("rank", "error", "seconds"),
+    [
+        ("0", ConfigError("mine"), 0.0),
+        ("1", ConfigError("mine"), 2.5),
+        ("0", LostProcessError("other"), 6.0),
+        ("1", LostProcessError("other"), 6.5),
+    ],
+)
+def test_the_first_cause_is_told_first(monkeypatch, rank, error, seconds):
+    slept = []
+    monkeypatch.setattr(launch.time, "sleep", slept.append)
+    launch.wait_to_speak(error)
+    assert slept == []  # alone
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    launch.wait_to_speak(error)
+    assert slept == [seconds]
 
 
 @pytest.mark.parametrize(
