@@ -7,8 +7,8 @@ beside it are made from those copies (the learning curves from the run folders t
 
     python scripts/make_results.py --algorithms runs/alg/base runs/alg/ppo runs/alg/grpo
 
-prints a table of the RL algorithms of these runs and writes nothing; a run that evaluated the supervised start
-(`sft_reflect`) must be among them for the differences to it.
+copies the files of these runs and their learning curves to one folder, and prints a table of their RL algorithms; a run
+that evaluated the supervised start (`sft_reflect`) must be among them for the differences to it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from reflect_rl.reports.algorithms import algorithm_table
 from reflect_rl.reports.figures import (
+    figure_algorithm_curves,
     figure_demonstration_budget,
     figure_learning_curves,
     figure_results,
@@ -55,6 +56,19 @@ def main(folders: list[Path]) -> None:
     _budget_figure(copies)
 
 
+def algorithms(folders: list[Path]) -> None:
+    """Copy the files and the learning curves to one folder, and print the table."""
+    group = RESULTS / folders[0].resolve().parent.name
+    for folder in folders:
+        (group / folder.name).mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            shutil.copyfile(folder / name, group / folder.name / name)
+    svg = figure_algorithm_curves([curve for run in read_runs(folders) for curve in read_curves(run, "rlft")])
+    if svg is not None:
+        save(svg, group / "learning.svg")
+    print(algorithm_table(folders), end="")
+
+
 def _budget_figure(copies: list[Path]) -> None:
     """Success against the number of demonstrations, of the runs that share the sweep's recipe and split."""
     runs = read_runs(copies)
@@ -73,6 +87,6 @@ def _conditions(run: Run) -> tuple[str, int]:
 if __name__ == "__main__":
     words = sys.argv[1:]
     if words[:1] == ["--algorithms"]:
-        print(algorithm_table([Path(word) for word in words[1:]]), end="")
+        algorithms([Path(word) for word in words[1:]])
     else:
         main([Path(word) for word in words])

@@ -31,7 +31,7 @@ class BenchOptions(Frozen):
     run: Path | None = None
     """Run folder whose trained players play in the shape `embedded` (default: random weights)."""
     actions: Literal["auto", "policy", "solver"] = "auto"
-    """Who chooses the actions: the `policy` itself, or the `solver` with probability 0.85 and else the policy, which
+    """Who chooses the actions: the `policy` itself, or the `solver` with probability 0.95 and else the policy, which
     gives a policy with random weights episodes of a realistic length. `auto`: the policy if it is trained."""
     reference_reflection: Literal["full", "until_end"] = "full"
     """Reflections of the reference style: always 100 tokens, or until every row has written its end token."""

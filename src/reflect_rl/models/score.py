@@ -25,7 +25,7 @@ from reflect_rl.core.errors import ModelError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network, Read
 
-__all__ = ["Rule", "Scores", "check_scoring", "completion_losses", "micro_batches", "read", "score"]
+__all__ = ["Rule", "Scores", "check_scoring", "completion_losses", "micro_batches", "read", "room", "score"]
 
 Rule = Literal["choice_token", "sum", "token_mean"]
 Ids = Sequence[int]
@@ -59,6 +59,16 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
         group.append(index)
     if group:
         yield group
+
+
+def room(model: LanguageModel) -> int:
+    """Padded tokens of a forward pass that are fast: as many as fill a GPU, as few as stay in a processor's caches.
+
+    Measured on a CPU with the GPT-2-small shape: 0.8 and 1.5 thousand tokens at once, 120 GFLOP/s; 3 thousand, 109; 12
+    thousand, 75. Narrower models have room for more tokens.
+    """
+    width: int = model.model.get_output_embeddings().weight.shape[1]
+    return 16_384 if model.device.type != "cpu" else max(512, 2048 * 768 // width)
 
 
 def read(
@@ -106,7 +116,7 @@ def score(
     prompts: Sequence[Ids],
     actions: Sequence[Sequence[Ids]],
     rule: Rule = "choice_token",
-    max_tokens: int = 16_384,
+    max_tokens: int | None = None,
     network: torch.nn.Module | None = None,
 ) -> Scores:
     """Log-probabilities of the admissible actions of N states.
@@ -117,7 +127,7 @@ def score(
         actions: for each prompt, the token ids of each admissible action: under `choice_token` the one label token of
             the action, otherwise the tokens of its text.
         rule: see the top of the file.
-        max_tokens: upper bound on the padded tokens of one forward pass.
+        max_tokens: upper bound on the padded tokens of one forward pass (default: `room`).
         network: see `read`.
 
     Raises:
@@ -133,7 +143,7 @@ def score(
     place = {key: row for row, key in enumerate(unique)}
     rows = torch.tensor([place[key] for key in keys], device=model.device)
     scorer = _score_labels if rule == "choice_token" else _score_texts
-    raw, hidden, values = scorer(model, unique, rule, max_tokens, network)
+    raw, hidden, values = scorer(model, unique, rule, max_tokens or room(model), network)
     counts = torch.tensor([len(a) for _, a in unique], device=model.device)
     admissible = torch.arange(raw.shape[1], device=model.device)[None] < counts[:, None]
     log_probs = torch.log_softmax(raw.masked_fill(~admissible, -torch.inf), dim=-1)

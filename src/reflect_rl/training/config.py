@@ -26,8 +26,8 @@ class RLFTConfig(Frozen):
     """The learning rate falls linearly to this share over the budget."""
     minibatch_turns: int = Field(128, ge=1)
     """About how many turns make an optimiser step; turns of equal prompts are always in the same one."""
-    micro_batch_tokens: int = Field(16_384, ge=1)
-    """Upper bound on the padded tokens of one forward and backward pass."""
+    micro_batch_tokens: int | None = Field(None, ge=1)
+    """Upper bound on the padded tokens of one forward and backward pass (unset: what is fast on the device)."""
     max_grad_norm: float = Field(0.5, gt=0)
     """Gradient norm above which gradients are scaled down (Reflect-RL: 0.3)."""
     stop_grad_norm: float = Field(1e4, ge=0)

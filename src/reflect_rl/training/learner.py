@@ -29,7 +29,7 @@ from reflect_rl.core.types import Episode, View
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel, forked_rng
 from reflect_rl.models.network import Network
-from reflect_rl.models.score import Rule, Scores, micro_batches, score
+from reflect_rl.models.score import Rule, Scores, micro_batches, room, score
 from reflect_rl.models.value import ValueHead
 from reflect_rl.players.policies.language_model import tokenize
 from reflect_rl.rollout.collate import collate
@@ -63,6 +63,7 @@ class Learner:
     ) -> None:
         self.model, self.labels, self.config, self.seed, self.engine = model, labels, config, seed, engine
         self.reference, self.rule, self.excluded = reference, rule, excluded
+        self.room = config.micro_batch_tokens or room(model)
         self.algorithm = catalog.find("algorithms", config.algorithm.name).Algorithm(config.algorithm)
         self.value_head = self._value_head()
         self.own = Network(model, self.value_head)
@@ -146,8 +147,8 @@ class Learner:
             by_view[views[turn]].append(turn)
         unique = list(by_view)
         lengths = [_tokens(prompts[view], self.rule) for view in unique]
-        room = min(self.config.micro_batch_tokens, math.ceil(max(lengths) * len(unique) / self.engine.count))
-        groups = [[t for i in group for t in by_view[unique[i]]] for group in micro_batches(lengths, room)]
+        most = min(self.room, math.ceil(max(lengths) * len(unique) / self.engine.count))
+        groups = [[t for i in group for t in by_view[unique[i]]] for group in micro_batches(lengths, most)]
         missing = -len(groups) % self.engine.count
         return [(group, len(group)) for group in groups] + [(groups[0], 0)] * missing
 
@@ -171,10 +172,8 @@ class Learner:
         self, model: LanguageModel, views: Sequence[View], prompts: dict[View, Tokens], network: nn.Module | None
     ) -> Scores:
         pairs = [prompts[view] for view in views]
-        limit = self.config.micro_batch_tokens
-        return score(
-            model, [prompt for prompt, _ in pairs], [actions for _, actions in pairs], self.rule, limit, network
-        )
+        prompts_only, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
+        return score(model, prompts_only, actions, self.rule, self.room, network)
 
     def _hold_back(self, update: int) -> None:
         """No gradient for what this update does not train."""

@@ -32,12 +32,10 @@ def tokenize(
     return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
 
 
-def score_views(
-    model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule = "choice_token", max_tokens: int = 16_384
-) -> Scores:
+def score_views(model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule = "choice_token") -> Scores:
     """Log-probabilities of views: the one way from a view to log π(a|s), for acting and for learning."""
     pairs = [tokenize(model, labels, view, rule) for view in views]
-    return score(model, [prompt for prompt, _ in pairs], [actions for _, actions in pairs], rule, max_tokens)
+    return score(model, [prompt for prompt, _ in pairs], [actions for _, actions in pairs], rule)
 
 
 class LanguageModelPolicy:
