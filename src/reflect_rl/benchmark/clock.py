@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
-__all__ = ["ArithmeticMeter", "matmul_peak", "now", "peak_memory_mb"]
+__all__ = ["ArithmeticMeter", "ProductCounter", "matmul_peak", "now", "peak_memory_mb"]
 
 
 def now(device: torch.device) -> float:
@@ -98,3 +99,32 @@ class ArithmeticMeter:
         self._depth -= 1
         if self._depth == 0:
             self.seconds += now(self.device) - self._started
+
+
+class ProductCounter:
+    """Floating-point operations in the linear layers of a module that is trained, while the block runs.
+
+    Two for each weight and token forward, four more in the backward pass that follows. Attention's own products and the
+    few rows of the vocabulary that are projected onto are left out. PyTorch's `FlopCounterMode` leaves attention out on
+    processors too, and keeps all activations alive while it counts.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.layers = [part for part in module.modules() if isinstance(part, (nn.Linear, Conv1D))]
+        self.operations = 0
+        self._undo: list[Callable[[], object]] = []
+
+    def __enter__(self) -> ProductCounter:
+        self._undo = [layer.register_forward_hook(self._count).remove for layer in self.layers]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for undo in self._undo:
+            undo()
+
+    def _count(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        width = output.shape[-1]
+        per_token = 2 * inputs[0].shape[-1] * width
+        self.operations += (3 if torch.is_grad_enabled() else 1) * per_token * (output.numel() // width)

@@ -7,18 +7,15 @@ of episodes before the batch has shrunk to the last one, which flatters it.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
-from reflect_rl.benchmark.clock import ArithmeticMeter, now, peak_memory_mb
+from reflect_rl.benchmark.clock import ArithmeticMeter, ProductCounter, now, peak_memory_mb
 from reflect_rl.benchmark.options import Effort
 from reflect_rl.benchmark.ours import Ours
 from reflect_rl.benchmark.players import Cast
@@ -32,9 +29,6 @@ from reflect_rl.rollout.collate import view_of
 __all__ = ["Row", "measure_training"]
 
 Report = Callable[[str], None]
-LARGE = 100_000_000
-"""Parameters from which on it takes no time to speak of to count operations, so that the timed call itself is counted;
-with smaller models the call is repeated for it."""
 
 
 @dataclass
@@ -50,7 +44,7 @@ class Row:
     arithmetic_seconds: float
     """Of our rollout and update, in forward and backward passes."""
     operations: int
-    """Floating-point operations of the matrix products of our update."""
+    """Floating-point operations in the linear layers, of our update."""
     reference_rollout_seconds: float = 0.0
     reference_update_seconds: float = 0.0
     reference_rollout_turns: int = 0
@@ -177,17 +171,14 @@ def measure_training(
 
 def measure_ours(ours: Ours, update: int) -> tuple[Row, list[Episode]]:
     """Play and learn once; the reference style's part of the row is still empty."""
-    large = sum(p.numel() for p in ours.cast.policy.model.parameters()) >= LARGE
-    counter = FlopCounterMode(display=False)
+    counter = ProductCounter(ours.cast.policy.model)
     with ArithmeticMeter(_networks(ours.cast), ours.device) as meter:
         started = now(ours.device)
         episodes = ours.roll_out(update)
         played = now(ours.device)
-        with counter if large else nullcontext():
+        with counter:
             ours.learn(episodes, update)
         ended = now(ours.device)
-    if not large:
-        _count(ours, episodes, update, counter)
     prompts = [policy_prompt(view_of(turn), ours.cast.labels.texts) for episode in episodes for turn in episode.turns]
     row = Row(
         turns=len(prompts),
@@ -196,20 +187,9 @@ def measure_ours(ours: Ours, update: int) -> tuple[Row, list[Episode]]:
         rollout_seconds=played - started,
         update_seconds=ended - played,
         arithmetic_seconds=meter.seconds,
-        operations=counter.get_total_flops(),
+        operations=counter.operations,
     )
     return row, episodes
-
-
-def _count(ours: Ours, episodes: Sequence[Episode], update: int, counter: FlopCounterMode) -> None:
-    """Repeat an update to count its operations, and take back what it did to the weights and the optimiser."""
-    model, optimizer = ours.cast.policy.model, ours.learner.optimizer
-    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    state = copy.deepcopy(optimizer.state_dict())
-    with counter:
-        ours.learn(episodes, update)
-    model.load_state_dict(weights)
-    optimizer.load_state_dict(state)
 
 
 def _networks(cast: Cast) -> list[nn.Module]:

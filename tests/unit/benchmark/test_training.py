@@ -54,10 +54,8 @@ def test_ratios_are_those_of_the_sums_except_for_the_median_over_updates():
     assert figures["disagreement"] == 1e-6
 
 
-@pytest.mark.parametrize("large", [False, True])
-def test_counting_operations_changes_nothing(monkeypatch, large):
+def test_measuring_changes_nothing():
     """The second update of a measured player ends at the weights of one that was not measured."""
-    monkeypatch.setattr(training, "LARGE", 0 if large else 10**12)
     measured, plain = Ours(tiny_cast(), EFFORT), Ours(tiny_cast(), EFFORT)
     for update in range(2):
         measure_ours(measured, update)
