@@ -33,6 +33,7 @@ from reflect_rl.core.types import Episode, Task, Turn, View
 from reflect_rl.core.watchdog import DEFAULT_LIMITS, Limits, on_duty
 from reflect_rl.environments._guard import guarded
 from reflect_rl.models.score import Rule
+from reflect_rl.players.policies.advice import AdvicePolicy
 from reflect_rl.players.policies.oracle import Annotator, Recipe
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.prompts.render import action_text_prompt, exercise_prompt, policy_prompt, reflection_prompt
@@ -59,7 +60,11 @@ DATASETS = tuple(
 """Names of the supervised data sets; `_positive` = without negative examples."""
 
 LEXICAL_DATASETS = ("policy_lexical", "policy_lexical_positive")
-"""Of games whose states can be compared word by word: as `policy_reflect`, the reflections by the lexical player."""
+"""Of games whose states can be compared word by word: as `policy_reflect`, the reflections by the lexical player.
+
+Rows are left out in which that player recommends another action than the label. The other teacher never contradicts the
+label, and a policy that is taught by contradictions learns to read past what it is told (docs/log.md).
+"""
 
 BASE = "base"
 """The embedded model's plain text."""
@@ -252,8 +257,14 @@ def rows(
         _row(part, episode, index, labels, rule)
         for episode in episodes
         for index, turn in enumerate(episode.turns)
-        if turn.observation.state not in excluded
+        if turn.observation.state not in excluded and (part not in LEXICAL_DATASETS or _recommended(turn))
     ]
+
+
+def _recommended(turn: Turn) -> bool:
+    """Whether the turn's reflection ends in advice to do what the label says."""
+    view = View(turn.observation, turn.order, turn.reflection)
+    return AdvicePolicy().decide([view], [])[0].index == turn.decision.target
 
 
 def plain_text(prompts: Iterable[Row]) -> list[Row]:

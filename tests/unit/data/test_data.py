@@ -22,6 +22,8 @@ from reflect_rl.data.generate import (
     shuffled,
 )
 from reflect_rl.environments import autoexplore, corridor, dangerous_taxi
+from reflect_rl.players.reflectors.lexical import LexicalReflector
+from small_task_set import save_small_task_set
 from three_projects import save_three_projects
 
 CORRIDOR = corridor.Config()
@@ -285,6 +287,20 @@ def test_the_exploring_recipe_teaches_to_look_for_the_target(tmp_path):
                 assert turn.decision.target == (oracle.best if recipe == "clean" else oracle.explorer)
                 differing += recipe == "exploring" and oracle.best != oracle.explorer
     assert differing > 5
+
+
+def test_lexical_rows_teach_what_their_reflection_recommends(tmp_path):
+    """Rows whose reflection contradicts the label are left out; there are some, and some are kept."""
+    config = autoexplore.Config(tasks=save_small_task_set(tmp_path, "train"), modes=("d1raw",), leaks=("none", "name"))
+    data = DataConfig(recipe="exploring", modes=("d1raw",), perturbation=0.5, perturbed_episodes_per_start=6)
+    shown = demonstrations(data, config, 3, 0, reflector=LexicalReflector(), excluded=frozenset())
+    episodes = shown["positive"] + shown["negative"]
+    labels = [str(number) for number in range(40)]
+    every = rows("policy_reflect", episodes, labels, frozenset())
+    for name in ("policy_lexical", "policy_lexical_positive"):
+        kept = rows(name, episodes, labels, frozenset())
+        assert kept == [row for row in every if f"={row.completion}.\nActions:" in row.prompt]
+        assert 0 < len(kept) < len(every)
 
 
 def test_shuffling_rows_keeps_them_all():
