@@ -3,6 +3,7 @@ PYTHON ?= python3
 PIP_VERSION := 26.3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+TEXTWORLD := .venv/textworld
 
 .PHONY: help install demo test check docs clean
 
@@ -23,11 +24,18 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt -e . --group dev
 	@touch $@
 
+# For tests only: they compare the native household engine with TextWorld. Without a compiler they are skipped.
+$(TEXTWORLD): $(INSTALLED)
+	@echo "building TextWorld for the tests, this takes minutes the first time"
+	@$(BIN)/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt -e ".[alfworld]" \
+		|| echo "TextWorld could not be built (it needs g++, make and cmake): the tests that need it will be skipped"
+	@touch $@
+
 demo: install
 	$(BIN)/reflect-rl run configs/taxi/demo.toml
 
 # One thread per test process: the two processes are the parallelism.
-test: install
+test: install $(TEXTWORLD)
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 check: install

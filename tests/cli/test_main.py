@@ -13,7 +13,7 @@ from reflect_rl.cli import main as cli
 from reflect_rl.cli.arguments import DESCRIPTIONS
 from reflect_rl.core.errors import TrainingError
 
-VERBS = ("run", "data", "sft", "rlft", "eval", "report", "play")
+VERBS = ("run", "annotate", "data", "sft", "rlft", "eval", "report", "play")
 TOOLS = ("bench", "tasks", "locate", "adapt", "serve")
 
 

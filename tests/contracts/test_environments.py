@@ -135,6 +135,25 @@ def test_every_optimal_action_saves_a_turn_and_every_safe_action_saves_none_but_
             assert after.turns_left >= oracle.turns_left - (index in oracle.optimal)
 
 
+def test_turns_can_pass_without_an_action_and_cost_no_more_than_the_game_allows(game: ModuleType):
+    environment = game.Environment(settings(game))
+    horizon = settings(game).horizon_turns
+    for _, task in some_tasks(game, 3):
+        before, _ = environment.reset(options={"task": task})
+        for turn in range(1, horizon + 1):
+            after, reward, terminated, truncated, info = environment.let_pass()
+            assert after in environment.observation_space
+            assert (type(reward), truncated, info["success"]) == (float, False, False)
+            assert -1 <= reward <= 0
+            assert not terminated or turn == horizon
+        # A game that ends itself loses; a wrapper ends the others.
+        assert terminated == getattr(game, "FIXED_HORIZON", False)
+        environment.reset(options={"task": task})
+        environment.let_pass()
+        assert environment.oracle().turns_left >= 1
+        assert environment.running().actions == before.actions
+
+
 def test_every_listed_action_is_accepted_and_no_other(game: ModuleType):
     environment = game.Environment(settings(game))
     for _, task in some_tasks(game, 5):

@@ -15,14 +15,18 @@ import numpy as np
 import pytest
 import torch
 
+from chat_server import ChatServer, walker
 from reflect_rl.core import catalog
 from reflect_rl.core.config import EnvironmentConfig
 from reflect_rl.core.protocols import Policy, Reflector
 from reflect_rl.core.types import Decision, Observation, View
+from reflect_rl.endpoints.client import Endpoint
+from reflect_rl.endpoints.config import EndpointConfig
 from reflect_rl.environments import autoexplore
-from reflect_rl.environments.corridor import Environment
+from reflect_rl.environments.corridor import RULES, Environment
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.players.policies.advice import AdvicePolicy
+from reflect_rl.players.policies.chat import ChatPolicy
 from reflect_rl.players.policies.human import HumanPolicy
 from reflect_rl.players.policies.language_model import LanguageModelPolicy, score_views
 from reflect_rl.players.policies.name_greedy import NameGreedyPolicy
@@ -30,6 +34,7 @@ from reflect_rl.players.policies.oracle import Annotator, OraclePolicy
 from reflect_rl.players.policies.random import RandomPolicy
 from reflect_rl.players.policies.reader import ReaderPolicy
 from reflect_rl.players.reflectors import frozen
+from reflect_rl.players.reflectors.chat import ChatReflector
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.players.reflectors.none import NoReflector
@@ -64,8 +69,19 @@ def reflection_server() -> ReflectionServer:
     return ReflectionServer(lively_player()[0]).__enter__()
 
 
+@cache
+def chat_endpoint() -> Endpoint:
+    """A chat model that knows the corridor; its server is there until the tests end."""
+    server = ChatServer(walker).__enter__()
+    return Endpoint(EndpointConfig(base_url=server.url, model="scripted"), None)
+
+
 POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
     "advice": {"advice": AdvicePolicy},
+    "chat": {
+        "chat": lambda: ChatPolicy(chat_endpoint(), RULES),
+        "chat, json, sampled": lambda: ChatPolicy(chat_endpoint(), RULES, "json", "sampled"),
+    },
     "human": {"human": lambda: HumanPolicy(lambda view: None, lambda question: "0")},
     "language_model": {
         "sampled": language_model,
@@ -85,6 +101,7 @@ POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
 """How to make the players of each file, for every way in which they differ."""
 
 REFLECTORS: dict[str, dict[str, Callable[[], Reflector]]] = {
+    "chat": {"chat": lambda: ChatReflector(chat_endpoint(), RULES)},
     "frozen": {"frozen": lambda: FrozenReflector(lively_player()[0], 8)},
     "lexical": {"lexical": LexicalReflector},
     "none": {"none": NoReflector},

@@ -42,11 +42,14 @@ NAMED = {
 assert set(NAMED.values()) == set(FOLDERS.values())  # noqa: S101 (an invariant of this program)
 
 DESCRIPTIONS = {
-    "run": "Generate data, train, evaluate and report: all stages, from where the run folder stands.",
-    "data": "Generate demonstrations and the supervised data sets.",
+    "run": "Generate data, train, evaluate and report: all stages, from where the run folder stands. With --dry-run: "
+    "show what would be sent to the endpoint, and do nothing.",
+    "annotate": "Let a language model behind an API write the reflections of the demonstrations. With --dry-run: show "
+    "what would be sent, and do nothing.",
+    "data": "Generate demonstrations and the supervised data sets. With --dry-run: see `annotate`.",
     "sft": "Supervised training of the reflection player and the policies.",
-    "rlft": "Online RL fine-tuning.",
-    "eval": "Evaluate every method and write results.json.",
+    "rlft": "Online RL fine-tuning. With --dry-run: see `run`.",
+    "eval": "Evaluate every method and write results.json. With --dry-run: see `run`.",
     "report": "Write results.json and report.html; with several run folders, one page for all of them.",
     "play": "Show one episode turn by turn, or play one yourself.",
     "bench": "Measure the speed of training: ratios to loops in the style of the public reference code.",
@@ -55,6 +58,9 @@ DESCRIPTIONS = {
     "adapt": "Fine-tune a player on a repository of your own, and compare it before and after.",
     "serve": "Serve the tool `locate` to editors and coding agents (MCP): stdin and stdout, or HTTP on this machine.",
 }
+
+DRY = ("run", "annotate", "data", "rlft", "eval")
+"""Verbs that may ask an endpoint, and know --dry-run."""
 
 EXAMPLE = "configs/taxi/smoke.toml"
 
@@ -91,6 +97,8 @@ class Invocation:
     """The --output-dir that was named."""
     bench: BenchOptions | None = None
     """`bench` only."""
+    dry_run: bool = False
+    """Verbs of `DRY` only: show what would be sent to an endpoint, and do nothing."""
 
 
 Flags = Mapping[str, Sequence[str]]
@@ -113,6 +121,7 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
     if verb == "bench":
         return Invocation(verb, RunConfig(), PlayOptions(), bench=_bench_options(words, wants_help=wants_help))
     paths, flags = split_words(verb, words)
+    dry_run = verb in DRY and _switch(flags, "dry_run")
     values = _values(verb, paths, flags, optional=wants_help or verb == "play")
     values = _with_chosen_names(values, flags)
     model = narrow(RunConfig, values)
@@ -123,7 +132,7 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
         _print_help(verb, model, parse(RunConfig, values))
     folders = tuple(path for path in paths if verb == "report")
     target = Path(flags["output_dir"][0]) if "output_dir" in flags else None
-    return Invocation(verb, parse(RunConfig, values), parse(PlayOptions, play), folders, target)
+    return Invocation(verb, parse(RunConfig, values), parse(PlayOptions, play), folders, target, dry_run=dry_run)
 
 
 def _bench_options(words: Sequence[str], *, wants_help: bool) -> BenchOptions:
@@ -181,6 +190,19 @@ def split_words(verb: str, words: Sequence[str]) -> tuple[list[Path], dict[str, 
         if not flag.startswith("--"):
             raise ConfigError(f"no flag {flag!r}. Flags have two dashes; `reflect-rl {verb} --help` lists them.")
     return [Path(word) for word in words[:count]], flags
+
+
+def _switch(flags: dict[str, list[str]], name: str) -> bool:
+    """Whether a flag without a value is there; it is taken out.
+
+    Raises:
+        ConfigError: it has a value.
+    """
+    words = flags.pop(name, None)
+    if words:
+        flag = "--" + name.replace("_", "-")
+        raise ConfigError(f"{flag} takes no value, got {' '.join(words)!r}. Put it behind the configuration file.")
+    return words is not None
 
 
 def _one(name: str, words: Sequence[str]) -> bool:

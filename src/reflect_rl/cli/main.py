@@ -27,28 +27,30 @@ TOOLS = ("tasks", "locate", "adapt", "serve")
 """Verbs with a file and arguments of their own: AutoExplore on one's own files."""
 NOTHING_KEPT = ("report", "play", "bench", "tasks", "locate", "serve")
 """Verbs that begin anew when they were interrupted."""
-VERBS = ("run", "data", "sft", "rlft", "eval", "report", "play", "bench", *TOOLS)
+VERBS = ("run", "annotate", "data", "sft", "rlft", "eval", "report", "play", "bench", *TOOLS)
 
 USAGE = f"""\
 reflect-rl {__version__}: two-player online RL fine-tuning of language models, local first.
 
 usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
 
-  run     generate data, train, evaluate and report: all stages
-  data    demonstrations and supervised data sets
-  sft     supervised training of the reflection player and the policies
-  rlft    online RL fine-tuning
-  eval    evaluate every method, write results.json
-  report  write results.json and report.html (several run folders: one page for all)
-  play    show one episode turn by turn, or play one yourself
-  bench   measure the speed of training (no configuration; --json FILE)
+  run       generate data, train, evaluate and report: all stages
+  annotate  reflections of the demonstrations by a language model
+  data      demonstrations and supervised data sets
+  sft       supervised training of the reflection player and the policies
+  rlft      online RL fine-tuning
+  eval      evaluate every method, write results.json
+  report    write results.json and report.html (several run folders: one page for all)
+  play      show one episode turn by turn, or play one yourself
+  bench     measure the speed of training (no configuration; --json FILE)
 
-  tasks   make questions from repositories: docstrings, documents, git history
-  locate  find the file of a repository that answers a question
-  adapt   train the player on a repository of your own
-  serve   answer editors and coding agents: an MCP server
+  tasks     make questions from repositories: docstrings, documents, git history
+  locate    find the file of a repository that answers a question
+  adapt     train the player on a repository of your own
+  serve     answer editors and coding agents: an MCP server
 
-`reflect-rl VERB --help` explains every field. First contact:
+`reflect-rl VERB --help` explains every field; `run`, `annotate`, `data`, `rlft` and `eval` with --dry-run show what
+would be sent to a language model behind an endpoint, and send nothing. First contact:
 
   reflect-rl play --player human
   reflect-rl run configs/taxi/smoke.toml
@@ -141,19 +143,25 @@ def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
         bench(call.bench, console)
     elif verb == "report":
         _report_on(call, console)
+    elif call.dry_run:
+        _show_requests(verb, call.config, console)
     else:
         _stages(verb, call.config, " ".join(["reflect-rl", verb, *arguments]), console)
 
 
 def _stages(verb: str, config: RunConfig, command: str, console: Console) -> None:
     from reflect_rl.cli.progress import Bars
+    from reflect_rl.pipeline.annotation import card_text
     from reflect_rl.pipeline.folder import alone
     from reflect_rl.pipeline.jobs import KINDS, plan
     from reflect_rl.pipeline.run import gather, run_jobs
     from reflect_rl.pipeline.start import begin
     from reflect_rl.pipeline.together import run_jobs_together
 
-    kinds = KINDS if verb == "run" else tuple(kind for kind in KINDS if kind == verb)
+    stages = {"run": KINDS, "data": ("annotate", "data")}.get(verb, (verb,))
+    kinds = tuple(kind for kind in KINDS if kind in stages)
+    if verb == "annotate":
+        _require_annotator(config)
     if process_rank() > 0:
         # The main process opens the folder, shows progress and reports.
         run_jobs_together(config, kinds, Bars(console, 0))
@@ -163,10 +171,36 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
     jobs = sum(job.kind in kinds and not job.done for job in plan(config))
     with alone(config.output_dir), Bars(console, jobs) as bars:
         (run_jobs_together if process_count() > 1 else run_jobs)(config, kinds, bars)
+    if "annotate" in kinds and config.data.annotator == "endpoint":
+        console.print(card_text(config))
     if verb in ("run", "eval"):
         gather(config)
     if verb == "run":
         _report([config.output_dir], config.output_dir, console)
+
+
+def _show_requests(verb: str, config: RunConfig, console: Console) -> None:
+    """What the annotator and the players of a run would be asked; nothing is sent and nothing is written."""
+    from reflect_rl.pipeline.annotation import preview_annotations
+    from reflect_rl.pipeline.check import check
+    from reflect_rl.pipeline.demonstrate import questions_of
+    from reflect_rl.pipeline.preview import preview
+
+    check(config)
+    if verb == "annotate":
+        _require_annotator(config)
+    if verb in ("run", "annotate", "data") and config.data.annotator == "endpoint":
+        console.print(preview_annotations(config, questions_of(config)))
+    if verb not in ("annotate", "data"):
+        console.print(preview(config))
+
+
+def _require_annotator(config: RunConfig) -> None:
+    if config.data.annotator == "oracle":
+        raise UserError(
+            "data.annotator is 'oracle', so there is nobody to ask. Set data.annotator = 'endpoint', and "
+            "endpoint.base_url and endpoint.model. docs/annotation.md shows a configuration."
+        )
 
 
 def _report_on(call: Invocation, console: Console) -> None:

@@ -17,7 +17,7 @@ from reflect_rl.core.config import EnvironmentConfig
 from reflect_rl.core.errors import UnknownNameError, UserError, suggestion
 from reflect_rl.core.protocols import Policy, Reflector
 from reflect_rl.core.seeding import stream
-from reflect_rl.core.types import Decision, Episode, Observation, Task, Turn, View
+from reflect_rl.core.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View
 from reflect_rl.core.watchdog import Limits
 from reflect_rl.environments._base import SPLITS, require_known
 from reflect_rl.pipeline.config import METHODS, RunConfig
@@ -206,6 +206,7 @@ class _Screen:
             self._state(turn.observation, turn.reflection)
             for number in range(len(turn.order)):
                 self.console.print(self._action(turn.observation, turn.order, number, turn.decision))
+        self._answer(turn.decision)
         self.turns += 1
         self.total += turn.reward
         self.console.print(f"  reward {turn.reward:+.2f}   return {self.total:+.2f}", style="cyan")
@@ -218,6 +219,13 @@ class _Screen:
         if reflection is not None:
             self.console.print(Text.assemble(("Analyze: ", "dim"), (_printable(reflection), "italic")))
         self.console.print()
+
+    def _answer(self, decision: Decision) -> None:
+        """What a player said, where it speaks."""
+        if decision.answer is not None:
+            self.console.print(Text.assemble(("Answer: ", "dim"), (_printable(decision.answer), "italic")))
+        if decision.index == NO_ACTION:
+            self.console.print("  no action of the list: the turn passes", style="bold red")
 
     def _action(self, observation: Observation, order: Sequence[int], number: int, decision: Decision | None) -> Text:
         """One line of the list: mark, label, action, and its probability where the player has one."""

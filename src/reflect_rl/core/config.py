@@ -145,6 +145,9 @@ def explain(model: type[Frozen], error: ValidationError) -> str:
     return "\n".join(dict.fromkeys(_line(model, dict(item)) for item in error.errors() if not _echo(dict(item), error)))
 
 
+SECRET = re.compile(r"(^|(api|auth|access|secret|private)[_-]?)(key|token|secret|password)$", re.IGNORECASE)
+"""Names under which users may write a key of theirs."""
+
 QUOTED = r"'([^']+)'"
 """A name in the list of known ones that pydantic gives."""
 
@@ -153,6 +156,8 @@ def _line(model: type[Frozen], item: dict[str, Any]) -> str:
     path = [str(part) for part in item["loc"]]
     key, value = ".".join(path), item["input"]
     if item["type"] == "extra_forbidden":
+        if SECRET.search(path[-1]):  # the value may be a key, and messages end up in logs
+            return f"unknown key {key!r}. A key belongs into an environment variable only, never into a configuration."
         return f"unknown key {key!r} (value {value!r}). {suggestion(path[-1], _part(model, path[:-1]).model_fields)}"
     if item["type"] == "value_error":  # a rule about several keys; its message names them
         return f"{key}: {item['ctx']['error']}." if key else f"{item['ctx']['error']}."

@@ -7,8 +7,11 @@ ReflectRLError
 │   ├── ModelError                a model or tokenizer that cannot be used
 │   ├── SnapshotError             files that cannot be read into a snapshot (`repositories/snapshot.py`)
 │   │   └── CorpusError           a named corpus that cannot be had (`repositories/corpora.py`)
+│   ├── HouseholdError            a household game that cannot be read, made or played (`household/record.py`)
 │   ├── HistoryError              a git history that cannot be read (`questions/_commits.py`)
-│   ├── EndpointError             a server of questions that cannot be used (`questions/_server.py`)
+│   ├── EndpointError             a server that does not answer as it should (`endpoints/errors.py`)
+│   │   ├── RefusedError          a request that it does not take
+│   │   └── BudgetError           a request that could exceed the budget
 │   ├── TaskSetError              a folder that holds no task set, or a corrupt one (`repositories/questions.py`)
 │   └── RunFolderError            a run folder that is missing something, corrupt, or of another configuration
 ├── TrainingError                 training cannot go on (for example a loss that is not finite); exits with 1

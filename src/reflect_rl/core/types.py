@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 __all__ = [
+    "NO_ACTION",
     "SCHEMA_VERSION",
     "Decision",
     "Episode",
@@ -23,7 +24,11 @@ __all__ = [
     "to_json",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2: a `Decision` may hold the player's own words (`answer`), and its index may be `NO_ACTION`. Files of 1 are read."""
+
+NO_ACTION = -1
+"""Index of a decision that names no admissible action: an answer that is none. The turn passes without an action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +89,14 @@ class Decision:
     """The choice of a policy at one turn."""
 
     index: int
-    """Index of the chosen action in `observation.actions`."""
+    """Index of the chosen action in `observation.actions`, or `NO_ACTION`."""
     player: str
     log_probs: tuple[float, ...] | None = None
     """log π(a|s) of every admissible action in the order of `observation.actions`; None: no distribution."""
     target: int | None = None
     """The action an annotator recommends here (the label of supervised training); None for players that only act."""
+    answer: str | None = None
+    """What the player said, in its own words; None for players that only choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,11 @@ class Turn:
     reflection: str | None
     decision: Decision
     reward: float
+
+    @property
+    def action(self) -> str | None:
+        """Text of the chosen action; None where the decision names none."""
+        return None if self.decision.index == NO_ACTION else self.observation.actions[self.decision.index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +164,7 @@ def episode_from_json(row: Mapping[str, Any]) -> Episode:
                 player=turn["decision"]["player"],
                 log_probs=None if (row_ := turn["decision"]["log_probs"]) is None else tuple(row_),
                 target=turn["decision"]["target"],
+                answer=turn["decision"].get("answer"),
             ),
             reward=turn["reward"],
         )

@@ -1,7 +1,8 @@
 """Demonstrations: annotated episodes, and the supervised data sets made from them.
 
 Episodes are played by the one loop, with a perturbed solver that labels every state (see `players.policies.oracle`) and
-the templated reflections. Each data set is a list of prompt/completion rows rendered by `prompts.render`:
+the templated reflections, in whose places a language model's may come (`data.annotate`). Each data set is a list of
+prompt/completion rows rendered by `prompts.render`:
 
 | data set | prompt | completion |
 |---|---|---|
@@ -31,6 +32,7 @@ from reflect_rl.core.protocols import Reflector
 from reflect_rl.core.seeding import seed_for, stream
 from reflect_rl.core.types import Episode, Task, Turn, View
 from reflect_rl.core.watchdog import DEFAULT_LIMITS, Limits, on_duty
+from reflect_rl.data.annotate import AnnotationConfig, Note, Notes, as_played
 from reflect_rl.environments._guard import guarded
 from reflect_rl.models.score import Rule
 from reflect_rl.players.policies.advice import AdvicePolicy
@@ -93,6 +95,11 @@ class DataConfig(Frozen):
     any language model that has read much can do; a small one learns it from exercises in minutes, hardly from play."""
     exclude_held_out_states: bool = True
     """Leave out every row whose state is the start of a validation or test task."""
+    annotator: Literal["oracle", "endpoint"] = "oracle"
+    """Who writes the reflections: `oracle` = a template of checked facts; `endpoint` = a language model behind an API,
+    which is told what the solver knows and is sent the states of the demonstrations."""
+    annotation: AnnotationConfig = Field(default_factory=AnnotationConfig)
+    """How the language model annotates."""
 
 
 def demonstration_tasks(config: DataConfig, environment: EnvironmentConfig, budget: int, seed: int) -> list[Task]:
@@ -242,6 +249,7 @@ def rows(
     labels: Sequence[str],
     excluded: frozenset[str],
     rule: Rule = "choice_token",
+    notes: Notes | None = None,
 ) -> list[Row]:
     """The rows of one data set.
 
@@ -251,14 +259,27 @@ def rows(
         labels: the label texts of the policy's tokenizer.
         excluded: states that no row may be about.
         rule: how the policy's actions are scored: it answers with a label, or with an action's text.
+        notes: reflections and labels in place of those that were noted during play (None: those); a row that lacks
+            what it needs is left out.
     """
-    part = dataset.removesuffix("_positive")
-    return [
-        _row(part, episode, index, labels, rule)
+    part, note = dataset.removesuffix("_positive"), notes or as_played
+    noted = (
+        (episode, index, note(episode, index))
         for episode in episodes
         for index, turn in enumerate(episode.turns)
         if turn.observation.state not in excluded and (part not in LEXICAL_DATASETS or _recommended(turn))
+    )
+    return [
+        _row(part, episode, index, said, labels, rule)
+        for episode, index, said in noted
+        if notes is None or _is_complete(part, said)
     ]
+
+
+def _is_complete(part: str, note: Note) -> bool:
+    """Whether a note has what a row of this data set is made from."""
+    has_text = note.reflection is not None or part == "policy_plain"
+    return has_text and (note.target is not None or part == "reflector")
 
 
 def _recommended(turn: Turn) -> bool:
@@ -310,19 +331,19 @@ def _exercise(episode: Episode, number: int, labels: Sequence[str], rng: np.rand
     return Row(prompt, shown[wanted], episode.task.key, number, turn.observation.state, "positive")
 
 
-def _row(part: str, episode: Episode, index: int, labels: Sequence[str], rule: Rule) -> Row:
+def _row(part: str, episode: Episode, index: int, note: Note, labels: Sequence[str], rule: Rule) -> Row:
     turn = episode.turns[index]
     repairs = index > 0 and _perturbed(episode.turns[index - 1])
     kind: Kind = "negative" if repairs else "positive"
-    view = View(turn.observation, turn.order, turn.reflection if part != "policy_plain" else None)
+    view = View(turn.observation, turn.order, note.reflection if part != "policy_plain" else None)
     if part == "reflector":
-        prompt, completion = reflection_prompt(view), turn.reflection or ""
-    elif turn.decision.target is None:
+        prompt, completion = reflection_prompt(view), note.reflection or ""
+    elif note.target is None:
         raise ValueError(f"the player {turn.decision.player!r} recommends no action; its episodes demonstrate nothing")
     elif rule == "choice_token":
-        prompt, completion = policy_prompt(view, labels), labels[turn.order.index(turn.decision.target)]
+        prompt, completion = policy_prompt(view, labels), labels[turn.order.index(note.target)]
     else:
-        prompt, completion = action_text_prompt(view), turn.observation.actions[turn.decision.target]
+        prompt, completion = action_text_prompt(view), turn.observation.actions[note.target]
     return Row(prompt, completion, episode.task.key, index, turn.observation.state, kind)
 
 

@@ -9,6 +9,7 @@ import gymnasium
 __all__: list[str] = []
 
 _REGISTERED = (
+    ("reflect_rl/Alfworld-v1", "reflect_rl.environments.alfworld:Environment", 50),
     ("reflect_rl/Autoexplore-v1", "reflect_rl.environments.autoexplore:Environment", 15),
     ("reflect_rl/AutoexplorePaper-v1", "reflect_rl.environments.autoexplore_paper:Environment", 15),
     ("reflect_rl/Corridor-v1", "reflect_rl.environments.corridor:Environment", 20),

@@ -8,6 +8,18 @@ A file of this folder must hold:
 - `tasks(config, mode, split) -> tuple[Task, ...]`: the tasks of a split (train, validation, test), in fixed order;
 - `task_at(mode, state) -> Task`: the training task that begins in a state (`Observation.state`) met while playing;
 - `Environment(TextEnvironment)`: the game, constructed as `Environment(config)`.
+
+It may hold `RULES`: the game in words (what one sees, what each action does, what wins and what loses), for players
+that are told what they play. A game that shows or counts its turns overrides `idle`.
+
+It may hold:
+
+- `advise(state) -> str`: the reflection of someone who knows no more than a state text; without it there is no lexical
+  reflection player (`players.reflectors.lexical`);
+- `numbered(config) -> bool`: whether states give the numbers of actions, so that labels cannot be shuffled;
+- `measures(config, episode)`, `strata(config, task)`: see `evaluation.measures`;
+- `unseen_names(config, task) -> tuple[str, ...]`: names that only the solver knows until a state shows them; an
+  annotator's text that mentions one too early is dropped (`data.annotate`).
 """
 
 from __future__ import annotations
@@ -95,6 +107,8 @@ class TextEnvironment(gymnasium.Env[Observation, np.int64], ABC):
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (declared so by Gymnasium)
     success: bool = False
+    idle_reward: float = 0.0
+    """Reward of a turn that passes without an action: that of an ordinary step."""
 
     def __init__(self, max_actions: int, render_mode: str | None = None) -> None:
         self.action_space: AdmissibleActions = AdmissibleActions(max_actions)
@@ -122,6 +136,13 @@ class TextEnvironment(gymnasium.Env[Observation, np.int64], ABC):
         Raises:
             RuntimeError: the game is over or has not begun.
         """
+
+    def idle(self) -> tuple[Observation, float, bool]:
+        """A turn passes without an action, because a player named none: next observation, reward, terminated.
+
+        Nothing changes, unless a game shows or counts its turns.
+        """
+        return self.running(), self.idle_reward, False
 
     def hear(self, reflection: str) -> Observation:
         """The current state once the reflection on it is written; a game may list further actions because of it.
@@ -160,7 +181,20 @@ class TextEnvironment(gymnasium.Env[Observation, np.int64], ABC):
         count, index = len(self.running().actions), int(action)
         if not 0 <= index < count:
             raise ValueError(f"no action {index}: the current state lists actions 0 to {count - 1}.")
-        observation, reward, terminated = self.advance(index)
+        return self._ended(*self.advance(index))
+
+    def let_pass(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """A turn without an action; what `step` returns. A wrapper that counts turns does not see it.
+
+        Raises:
+            RuntimeError: the game is over or has not begun.
+        """
+        self.running()
+        return self._ended(*self.idle())
+
+    def _ended(
+        self, observation: Observation, reward: float, terminated: bool
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         self._show(observation, running=not terminated)
         return observation, reward, terminated, False, {"success": self.success}
 

@@ -26,7 +26,7 @@ def exploration_measures(episode: Episode, shortest_turns: int) -> dict[str, flo
     """
     scenes = [read_scene(turn.observation.text) for turn in episode.turns]
     last = episode.turns[-1]
-    answered = last.observation.actions[last.decision.index].startswith("id ")
+    answered = (last.action or "").startswith("id ")
     return {
         "spl": episode.success * shortest_turns / max(len(scenes), shortest_turns),
         "characters_read": float(sum(len(scene.result) for scene in scenes)),

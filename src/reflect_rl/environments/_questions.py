@@ -33,6 +33,7 @@ __all__ = [
     "join",
     "question_strata",
     "sampled_tree",
+    "target_names",
     "task_from_state",
     "task_set",
 ]
@@ -144,6 +145,19 @@ def question_strata(config: AskingConfig, task: Task) -> dict[str, str]:
     """What success is told apart by: depth of the target, source of the question, and whether it names the target."""
     question = task_set(config.tasks).question(task.data["question"])
     return {"depth": str(SIZES[task.mode][0]), "source": question.source, "leak": question.leak}
+
+
+def target_names(config: AskingConfig, task: Task) -> tuple[str, ...]:
+    """Names that nobody knows but the solver until the game shows them: of the targets, and where they lie."""
+    question = task_set(config.tasks).question(task.data["question"])
+    names: dict[str, None] = {}
+    for path in question.targets:
+        folder, _, file = path.rpartition("/")
+        stem = file.partition(".")[0]
+        # One word may be any word; what has two parts or a number in it is a name.
+        telling = (file, stem if not stem.isalpha() else "", folder if "/" in folder else "")
+        names |= dict.fromkeys(name for name in telling if name)
+    return tuple(names)
 
 
 @lru_cache(1024)

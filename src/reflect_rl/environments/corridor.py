@@ -19,7 +19,18 @@ from reflect_rl.core.seeding import stream
 from reflect_rl.core.types import Observation, Oracle, Task
 from reflect_rl.environments._base import SPLITS, TextEnvironment, require_known
 
-__all__ = ["ACTIONS", "MODES", "NAME", "VERSION", "Config", "Environment", "reflection_text", "task_at", "tasks"]
+__all__ = [
+    "ACTIONS",
+    "MODES",
+    "NAME",
+    "RULES",
+    "VERSION",
+    "Config",
+    "Environment",
+    "reflection_text",
+    "task_at",
+    "tasks",
+]
 
 NAME = "corridor"
 VERSION = 1
@@ -29,6 +40,12 @@ ACTIONS = ("left", "right", "wait")
 CHANGES = (-1, 1, 0)
 NEAR_STEPS = 2
 GOAL_REWARD, STEP_REWARD, FALL_REWARD = 1.0, -0.05, -0.5
+RULES = """\
+You walk in a corridor, a row of cells that are numbered from left to right. The goal is the cell at one of its ends.
+- `left` and `right` take you one cell further, to a lower or to a higher number.
+- `wait` lets a turn pass.
+You win by standing on the goal. Walking off the other end loses the game, and every turn costs a little."""
+"""The game in words, for players that are told what they play."""
 
 Mode = Literal["near", "far"]
 
@@ -102,6 +119,8 @@ def task_at(mode: str, state: str) -> Task:
 
 class Environment(TextEnvironment):
     """The game."""
+
+    idle_reward = STEP_REWARD
 
     def __init__(self, config: Config | None = None, render_mode: str | None = None) -> None:
         super().__init__(len(ACTIONS), render_mode)

@@ -30,6 +30,7 @@ __all__ = [
     "MODES",
     "NAME",
     "OPEN_STATES",
+    "RULES",
     "START_STATES",
     "VERSION",
     "Config",
@@ -69,6 +70,19 @@ ON_BOARD = len(STANDS)
 
 STEP, ILLEGAL, FATAL, EVENT, SCALE = -1, -10, -10, 20, 20
 """Raw rewards, and what they are divided by."""
+
+RULES = """\
+You drive a taxi on a map of 5 by 5 cells. The first line of the map is north, its right side is east.
+- R, G, Y and B are the four stands. P stands on the one where the passenger waits, D on the destination. T is the
+  taxi, O the taxi on the cell of the waiting passenger, X the taxi with the passenger on board.
+- Between two cells of a row stands `:` where one can pass, and `|` where a wall is. Up and down nothing is in the way
+  inside the map.
+- `south`, `north`, `east` and `west` move the taxi one cell. `pickup` takes the passenger on board, on the passenger's
+  cell only. `dropoff` lets the passenger out, on a stand only.
+Fetch the passenger and bring them to the destination; where the task is the pickup alone, the game is won with it. A
+move that changes nothing (into a wall, off the map, `pickup` or `dropoff` at a wrong place) loses the game at once.
+Every turn costs a little, so take a short way."""
+"""The game in words, for players that are told what they play."""
 
 Mode = Literal["pickup", "dropoff", "full"]
 
@@ -323,6 +337,8 @@ def task_at(mode: str, state: str) -> Task:
 
 class Environment(TextEnvironment):
     """The game. Its reward depends on one thing the text does not show: whether the milestone was already paid."""
+
+    idle_reward = STEP / SCALE
 
     def __init__(self, config: Config | None = None, render_mode: str | None = None) -> None:
         super().__init__(len(ACTIONS), render_mode)

@@ -12,7 +12,8 @@ from typing import Any
 
 from reflect_rl.core import catalog
 from reflect_rl.core.errors import ConfigError, suggestion
-from reflect_rl.pipeline.config import LEXICAL, METHODS, RunConfig
+from reflect_rl.endpoints.connection import NEEDS as CHAT_NEEDS
+from reflect_rl.pipeline.config import CHAT, LEXICAL, METHODS, RunConfig
 from reflect_rl.players.reflectors.served import FOLDER, NEEDS
 from reflect_rl.training.metrics import missing_trackers
 
@@ -32,6 +33,8 @@ def check(config: RunConfig) -> None:
         *_numbers(config),
         *missing_trackers(config.trackers),
         *_server(config),
+        *_endpoint(config),
+        *_annotator(config),
     ]
     if not mistakes:
         mistakes = [*_tasks(config, module), *_curriculum(config, module)]
@@ -55,11 +58,11 @@ def _modes(config: RunConfig, module: ModuleType) -> Iterator[str]:
 
 def _game(config: RunConfig, module: ModuleType) -> Iterator[str]:
     """What only some games can do."""
-    if not getattr(module, "LEXICAL", False):
-        for method in config.methods:
-            if METHODS[method].is_lexical or method in NEEDS_FILES:
-                yield f"methods: {method!r} compares the words of files, and {config.environment.name} has no files."
-    elif config.prompt.shuffle_labels:
+    has_files, has_advice = getattr(module, "LEXICAL", False), hasattr(module, "advise")
+    for method in config.methods:
+        if (METHODS[method].is_lexical and not has_advice) or (method in NEEDS_FILES and not has_files):
+            yield f"methods: {method!r} compares the words of files, and {config.environment.name} has no files."
+    if config.prompt.shuffle_labels and hasattr(module, "numbered") and module.numbered(config.environment):
         yield (
             f"prompt.shuffle_labels: the states of {config.environment.name} give the number of each action, which a "
             "random order would make wrong. Set it to false."
@@ -107,12 +110,47 @@ def _server(config: RunConfig) -> Iterator[str]:
         return
     if importlib.util.find_spec("openai") is None:
         yield NEEDS
-    datasets = {METHODS[method].reflector for method in config.methods} - {None, LEXICAL}
+    datasets = {METHODS[method].reflector for method in config.methods} - {None, LEXICAL, CHAT}
     count = len(datasets) * len(config.seeds) * len(config.data.demonstration_starts)
     if count > 1 and FOLDER not in server.model:
         yield (
             f"reflector.server.model: {server.model!r} names one model, and the run has {count} reflection players. "
             f"Put {FOLDER} into the name, which stands for the folder of each, or make a run for each."
+        )
+
+
+def _endpoint(config: RunConfig) -> Iterator[str]:
+    """Whether there is a chat model for the players that are one."""
+    asking = [name for name in config.methods if CHAT in (config.method(name).reflector, config.method(name).policy)]
+    if asking and not config.endpoint.base_url:
+        yield (
+            f"endpoint.base_url: {asking[0]!r} asks a chat model, and none is named. Set endpoint.base_url, for "
+            "example http://127.0.0.1:8000/v1, and endpoint.model."
+        )
+    if asking and importlib.util.find_spec("openai") is None:
+        yield CHAT_NEEDS
+    if config.reflector.kind == "chat" and config.reflector.server.base_url:
+        yield (
+            "reflector.server: it serves the run's own reflection model, and reflector.kind = 'chat' uses none. Unset "
+            "reflector.server.base_url, or set reflector.kind = 'own'."
+        )
+
+
+def _annotator(config: RunConfig) -> Iterator[str]:
+    """Whether there is a language model to annotate, and something to tell it."""
+    if config.data.annotator == "oracle":
+        return
+    if not config.annotator_endpoint.base_url:
+        yield (
+            "data.annotator: 'endpoint' asks a language model, and none is named. Set endpoint.base_url and "
+            "endpoint.model, or those of data.annotation.endpoint."
+        )
+    elif importlib.util.find_spec("openai") is None:
+        yield CHAT_NEEDS
+    if config.data.recipe == "paper":
+        yield (
+            "data.recipe: under 'paper' the label is whatever was played, so there is no best action to tell an "
+            "annotator. Set data.recipe = 'clean', or data.annotator = 'oracle'."
         )
 
 

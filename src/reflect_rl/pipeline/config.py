@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,17 +11,21 @@ from pydantic import Field, model_validator
 from reflect_rl.core.config import EnvironmentConfig, Frozen
 from reflect_rl.core.watchdog import Limits
 from reflect_rl.data.generate import DataConfig
+from reflect_rl.endpoints.config import EndpointConfig
 from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.models.load import ModelConfig
 from reflect_rl.models.score import Rule
+from reflect_rl.players.policies.chat import Answers
 from reflect_rl.players.reflectors.served import ServerConfig
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.metrics import TrackerName
 from reflect_rl.training.sft import SFTConfig
 
 __all__ = [
+    "CHAT",
     "LEXICAL",
     "METHODS",
+    "ChatConfig",
     "Method",
     "MethodName",
     "PromptConfig",
@@ -38,6 +42,8 @@ MethodName = Literal[
     "advice",
     "bm25_names",
     "bm25_contents",
+    "chat",
+    "chat_reflect",
     "base",
     "sft",
     "rlft",
@@ -56,30 +62,43 @@ MethodName = Literal[
 LEXICAL = "lexical"
 """The reflection player that learns nothing."""
 
+CHAT = "chat"
+"""A player that is the chat model of `[endpoint]`, as it is."""
+
 
 @dataclass(frozen=True)
 class Method:
     """A row of the results table: which supervised data each player learns from, and whether online RL follows."""
 
     reflector: str | None = None
-    """Data set of the reflection player, or `LEXICAL`; None = no reflection."""
+    """Data set of the reflection player, or `LEXICAL`, or `CHAT`; None = no reflection."""
     policy: str | None = None
-    """Data set of the policy player; None = the untuned model."""
+    """Data set of the policy player, or `CHAT`; None = the untuned model."""
     online: bool = False
     model: bool = True
-    """False = a player without a language model, of `players/policies`."""
+    """False = a player without a language model of the run."""
     index: bool = False
     """An index of the files instead of a player."""
 
     @property
     def datasets(self) -> tuple[str, ...]:
         """The supervised data sets that its players learn from."""
-        return tuple(name for name in (self.reflector, self.policy) if name not in (None, LEXICAL))
+        return tuple(name for name in (self.reflector, self.policy) if name not in (None, LEXICAL, CHAT))
 
     @property
     def is_lexical(self) -> bool:
         """Whether the reflections are made by comparing words."""
         return self.reflector == LEXICAL
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether a chat model chooses the actions."""
+        return self.policy == CHAT
+
+    def with_reflector(self, kind: Literal["own", "chat"]) -> Method:
+        """The method as it is where a chat model writes in place of the reflection player that would be trained."""
+        is_trained = self.reflector in self.datasets
+        return replace(self, reflector=CHAT) if kind == "chat" and is_trained else self
 
 
 METHODS: dict[MethodName, Method] = {
@@ -90,6 +109,8 @@ METHODS: dict[MethodName, Method] = {
     "advice": Method(LEXICAL, model=False),
     "bm25_names": Method(model=False, index=True),
     "bm25_contents": Method(model=False, index=True),
+    "chat": Method(policy=CHAT, model=False),
+    "chat_reflect": Method(CHAT, CHAT, model=False),
     "base": Method(),
     "sft": Method(policy="policy_plain"),
     "rlft": Method(online=True),
@@ -117,12 +138,26 @@ class PromptConfig(Frozen):
 class ReflectorConfig(Frozen):
     """The frozen reflection player."""
 
+    kind: Literal["own", "chat"] = "own"
+    """Who writes: the model that the run trains for it, or, in its place, the chat model of `[endpoint]` as it is."""
     max_new_tokens: int = Field(96, ge=1)
     """Longest reflection in tokens."""
     memo_size: int = Field(50_000, ge=0)
     """Reflections kept in memory; greedy decoding makes them a function of the prompt."""
     server: ServerConfig = Field(default_factory=ServerConfig)
     """A server that writes the reflections."""
+
+
+class ChatConfig(Frozen):
+    """What the chat model of `[endpoint]` is asked as a player."""
+
+    answers: Answers = "text"
+    """The policy's: a thought and the line `Action: N`, the same as JSON after a schema, or the number alone, by the
+    probabilities of its first token. Where a server does not offer the latter two, the text of the answer counts."""
+    max_new_tokens: int = Field(512, ge=1)
+    """Longest answer of the policy in tokens; of a reasoning model, with its thoughts."""
+    max_reflection_tokens: int = Field(256, ge=1)
+    """Longest reflection in tokens; of a reasoning model, with its thoughts."""
 
 
 class SFTStageConfig(Frozen):
@@ -167,6 +202,10 @@ class RunConfig(Frozen):
     """Demonstrations."""
     reflector: ReflectorConfig = Field(default_factory=ReflectorConfig)
     """The frozen reflection player."""
+    endpoint: EndpointConfig = Field(default_factory=EndpointConfig)
+    """The chat model of `chat`, `chat_reflect`, `reflector.kind = "chat"` and `data.annotator = "endpoint"`."""
+    chat: ChatConfig = Field(default_factory=ChatConfig)
+    """What it is asked as a player."""
     sft: SFTStageConfig = Field(default_factory=SFTStageConfig)
     """Supervised training."""
     rlft: RLFTConfig = Field(default_factory=RLFTConfig)
@@ -175,6 +214,16 @@ class RunConfig(Frozen):
     """Evaluation."""
     limits: Limits = Field(default_factory=Limits)
     """The watchdog."""
+
+    @property
+    def annotator_endpoint(self) -> EndpointConfig:
+        """The language model that annotates, where one does: its own, or that of `[endpoint]`."""
+        own = self.data.annotation.endpoint
+        return own if own.base_url else self.endpoint
+
+    def method(self, name: MethodName) -> Method:
+        """A method as it is in this run."""
+        return METHODS[name].with_reflector(self.reflector.kind)
 
     @model_validator(mode="after")
     def _no_repetition(self) -> RunConfig:

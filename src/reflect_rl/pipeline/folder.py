@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from reflect_rl.core import catalog
-from reflect_rl.core.errors import RunFolderError
+from reflect_rl.core.config import parse
+from reflect_rl.core.errors import ConfigError, RunFolderError, UnknownNameError
 from reflect_rl.core.launch import process_count
 from reflect_rl.core.store import read_json, write_json
 from reflect_rl.core.types import View
+from reflect_rl.data.annotate import Annotator
 from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS
 from reflect_rl.environments._base import SPLITS
 from reflect_rl.environments._guard import guarded
@@ -29,17 +31,23 @@ from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
 
-__all__ = ["Unit", "alone", "close_run", "differences", "fingerprint", "open_run", "read_card", "units"]
+__all__ = ["Unit", "alone", "bound", "close_run", "differences", "fingerprint", "open_run", "read_card", "units"]
 
 PACKAGES = ("reflect-rl", "torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
+FREE_OF_ENDPOINTS = (
+    *("timeout_seconds", "parallel_requests", "allow_remote", "retries", "longest_pause_seconds", "key_variable"),
+    *("price_input", "price_output", "max_cost", "max_total_tokens"),
+)
+"""Of a language model behind an API: how it is asked and paid, not what."""
 FREE_KEYS = (
     *("output_dir", "workers", "start_from", "trackers", "limits"),
     *(f"reflector.server.{key}" for key in ("timeout_seconds", "parallel_requests", "allow_remote")),
+    *(f"{table}.{key}" for table in ("endpoint", "data.annotation.endpoint") for key in FREE_OF_ENDPOINTS),
 )
 """Settings that change no result, so a run may go on with others (episodes that limits leave out are written down)."""
 
-ADDRESS = "reflector.server.base_url"
-"""Of this, only whether it is set may change results: servers move."""
+ADDRESSES = ("reflector.server.base_url", "endpoint.base_url", "data.annotation.endpoint.base_url")
+"""Of these, only whether it is set may change results: servers move."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +171,7 @@ def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
     other = "Choose another --output-dir, or delete the folder."
     if (folder / "config.json").exists():
         before = read_json(folder / "config.json", "Delete the file; the same command writes it again.")
-        changed = sorted(differences(_bound(before), _bound(resolved)))
+        changed = sorted(differences(bound(_completed(before)), bound(resolved)))
         if changed:
             raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(changed[:5])}. {other}")
         if (folder / "run.json").exists():
@@ -175,6 +183,14 @@ def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
         raise RunFolderError(f"{folder} holds a run of unknown settings: config.json and run.json are missing. {other}")
 
 
+def _completed(values: Any) -> Any:
+    """A configuration with the defaults of the settings that are newer than its file."""
+    try:
+        return json.loads(parse(RunConfig, values).model_dump_json())
+    except (AttributeError, ConfigError, UnknownNameError):  # of another version, or changed by hand
+        return values
+
+
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
     """For example `rlft.slots is 64 there and 32 here`."""
     if isinstance(before, dict) and isinstance(after, dict):
@@ -184,18 +200,18 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
         yield f"{path or 'the configuration'} is {before!r} there and {after!r} here"
 
 
-def _bound(value: Any, path: str = "") -> Any:
+def bound(value: Any, path: str = "") -> Any:
     """The settings that a run cannot change on its way, of a whole configuration or of a part of it."""
-    if path == ADDRESS:
+    if path in ADDRESSES:
         return "a server" if value else ""
     if not isinstance(value, dict):
         return value
     names = {key: f"{path}.{key}" if path else key for key in value}
-    return {key: _bound(value[key], name) for key, name in names.items() if name not in FREE_KEYS}
+    return {key: bound(value[key], name) for key, name in names.items() if name not in FREE_KEYS}
 
 
 def _config_hash(resolved: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(_bound(resolved), sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(bound(resolved), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> dict[str, Any]:
@@ -212,6 +228,7 @@ def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> dict[str
         "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
         "processes": process_count(),
         "reflection_server": config.reflector.server.host or None,
+        "endpoint": config.endpoint.host or None,
     }
 
 
@@ -228,8 +245,10 @@ def fingerprint(config: RunConfig) -> str:
         "environment": [module.NAME, module.VERSION, config.environment.model_dump(mode="json")],
         "template": TEMPLATE_VERSION,
         "prompt": config.prompt.model_dump(mode="json"),
-        "data": config.data.model_dump(mode="json", exclude={"demonstration_starts"}),
+        "data": config.data.model_dump(mode="json", exclude={"demonstration_starts", "annotator", "annotation"}),
     }
+    if config.data.annotator == "endpoint":
+        facts["annotator"] = Annotator(config.data.annotation, config.environment).facts(config.annotator_endpoint)
     for mode in module.MODES:
         for split in SPLITS:
             tasks = module.tasks(config.environment, mode, split)

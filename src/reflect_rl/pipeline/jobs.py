@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gc
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -13,34 +12,45 @@ from typing import Any, Literal, cast
 from reflect_rl.core import catalog
 from reflect_rl.core.errors import ModelError, RunFolderError
 from reflect_rl.core.protocols import Policy, Reflector
-from reflect_rl.core.seeding import seed_for, stream
+from reflect_rl.core.seeding import seed_for
 from reflect_rl.core.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.core.types import to_json
 from reflect_rl.data.generate import (
     BASE,
     DATASETS,
     LEXICAL_DATASETS,
-    demonstrations,
-    exercises,
-    held_out_states,
-    plain_text,
-    rows,
-    shuffled,
 )
 from reflect_rl.evaluation import index_floor
 from reflect_rl.evaluation.evaluate import evaluate, result_row
-from reflect_rl.models.embedded import build_embedded
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import EMBEDDED, LanguageModel, load_model
 from reflect_rl.models.score import check_scoring
-from reflect_rl.pipeline.config import METHODS, MethodName, RunConfig
-from reflect_rl.pipeline.folder import Unit, fingerprint, units
+from reflect_rl.pipeline.annotation import FOLDER, annotate_run, result_mark
+from reflect_rl.pipeline.chat import (
+    chat_decodings,
+    chat_policy,
+    chat_reflector,
+    in_turn,
+    new_bills,
+    origin_of,
+    telling,
+    with_costs,
+)
+from reflect_rl.pipeline.config import CHAT, METHODS, MethodName, RunConfig
+from reflect_rl.pipeline.demonstrate import (
+    demonstrate,
+    evaluated_modes,
+    excluded_states,
+    is_lexical,
+    questions_of,
+    save_whole,
+)
+from reflect_rl.pipeline.folder import Unit, units
 from reflect_rl.players.policies.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.players.reflectors.served import ServedReflector
-from reflect_rl.rollout.play import failure_row
 from reflect_rl.training.engine import process_rank
 from reflect_rl.training.metrics import MetricsLog
 from reflect_rl.training.online import OnlineTrainer
@@ -59,8 +69,8 @@ __all__ = [
     "unmet",
 ]
 
-Kind = Literal["data", "sft", "rlft", "eval"]
-KINDS: tuple[Kind, ...] = ("data", "sft", "rlft", "eval")
+Kind = Literal["annotate", "data", "sft", "rlft", "eval"]
+KINDS: tuple[Kind, ...] = ("annotate", "data", "sft", "rlft", "eval")
 Progress = Callable[[int, int, str], None]
 
 
@@ -78,11 +88,13 @@ class Job:
     @property
     def title(self) -> str:
         """For progress bars and logs."""
-        return f"{self.unit.name} {self.kind} {self.name}".rstrip()
+        return self.kind if self.kind == "annotate" else f"{self.unit.name} {self.kind} {self.name}".rstrip()
 
     @property
     def folder(self) -> Path:
         """Where the job's mark is left."""
+        if self.kind == "annotate":  # for all units at once
+            return self.unit.run / FOLDER
         if self.kind == "data":
             return self.unit.folder / "data"
         return {"sft": self.unit.sft, "rlft": self.unit.rlft, "eval": self.unit.evaluation}[self.kind](self.name)
@@ -95,12 +107,14 @@ class Job:
 
 def plan(config: RunConfig) -> Iterator[Job]:
     """All jobs of a run, in an order in which each comes after what it needs."""
+    asking = [Job(unit, "annotate", "") for unit in units(config)][: config.data.annotator == "endpoint"]
+    yield from asking
     for unit in units(config):
-        methods = {name: METHODS[name] for name in config.methods}
-        data = Job(unit, "data", "")
+        methods = {name: config.method(name) for name in config.methods}
+        data = Job(unit, "data", "", tuple(job.folder for job in asking))
         yield data
         start = data
-        if config.model.path == EMBEDDED:
+        if config.model.path == EMBEDDED and any(method.model for method in methods.values()):
             start = Job(unit, "sft", BASE, (data.folder,))
             yield start
         wanted = [d for d in (*DATASETS, *LEXICAL_DATASETS) if any(d in m.datasets for m in methods.values())]
@@ -128,7 +142,7 @@ def unmet(job: Job, folder: Path) -> RunFolderError:
 
 def _verb(folder: Path) -> str:
     """The command that does the job of this folder (no job needs an evaluation)."""
-    return "data" if folder.name == "data" else folder.parent.name
+    return {"data": "data", FOLDER: "annotate"}.get(folder.name, folder.parent.name)
 
 
 def execute(job: Job, config: RunConfig, progress: Progress) -> None:
@@ -139,7 +153,7 @@ def execute(job: Job, config: RunConfig, progress: Progress) -> None:
     """
     for folder in missing_needs(job):
         raise unmet(job, folder)
-    {"data": _data, "sft": _sft, "rlft": _rlft, "eval": _eval}[job.kind](job, config, progress)
+    {"annotate": _annotate, "data": _data, "sft": _sft, "rlft": _rlft, "eval": _eval}[job.kind](job, config, progress)
     if process_rank() == 0 or job.kind == "eval":  # evaluations are dealt out to the processes of a launch
         (job.folder / "done").touch()
         (job.folder / "error.txt").unlink(missing_ok=True)
@@ -150,87 +164,14 @@ def _root(job: Job) -> int:
     return job.unit.seed
 
 
+def _annotate(job: Job, config: RunConfig, progress: Progress) -> None:
+    """Reflections by a language model, on the demonstrations of all units."""
+    annotate_run(config, questions_of(config), progress)
+
+
 def _data(job: Job, config: RunConfig, progress: Progress) -> None:
     """Demonstrations, the model both players start from, and the supervised data sets in its labels."""
-    unit = job.unit
-    excluded = _excluded(config)
-    failed: list[dict[str, Any]] = []
-    shown = partial(
-        demonstrations,
-        config.data,
-        config.environment,
-        unit.budget,
-        _root(job),
-        shuffle_labels=config.prompt.shuffle_labels,
-        excluded=excluded,
-        limits=config.limits,
-        on_failure=lambda request, error: failed.append(failure_row(request, error)),
-    )
-    episodes = shown()
-    pools = dict.fromkeys(DATASETS, episodes)
-    if is_lexical(config):
-        pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=LexicalReflector()))
-    module = catalog.find("environments", config.environment.name)
-    count = int(module.Environment(config.environment).action_space.n)
-    labels = [str(number) for number in range(count)]
-    own = config.model.path == EMBEDDED
-    if not own:
-        model = load_model(config.model, trainable=False)
-        labels = list(find_labels(model, count).texts)
-    tables = {}
-    for name, kinds in pools.items():
-        pool = kinds["positive"] + ([] if name.endswith("_positive") else kinds["negative"])
-        table = rows(name, pool, labels, excluded, config.prompt.scoring)
-        tables[name] = shuffled(table, stream(_root(job), "rows", name))
-        progress(len(tables), len(pools) + 1, name)
-    if own:
-        texts = [row.prompt + row.completion for table in tables.values() for row in table]
-        if len(texts) > VOCABULARY_TEXTS:
-            chosen = stream(_root(job), "vocabulary").permutation(len(texts))[:VOCABULARY_TEXTS]
-            texts = [texts[index] for index in chosen]
-        model = build_embedded(texts, config.model.embedded, seed_for(_root(job), "embedded model"), labels)
-        if list(find_labels(model, count).texts) != labels:
-            raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {count - 1}.")
-        _replace(model, unit.model("untrained"))
-        tables[BASE] = plain_text(tables["policy_plain"])
-        if config.data.reading == "exercises":
-            rng = stream(_root(job), "exercises")
-            pool = [episode for kind in episodes.values() for episode in kind]
-            tables[BASE] = shuffled(exercises(pool, labels, excluded, rng), rng)
-    for name, table in tables.items():
-        write_jsonl(unit.dataset(name), map(asdict, table))
-    write_jsonl(job.folder / "episodes.jsonl", (to_json(e) for pool in episodes.values() for e in pool))
-    negatives = {name: sum(row.kind == "negative" for row in table) for name, table in tables.items()}
-    card = {
-        "recipe": config.data.recipe,
-        "starts": unit.budget,
-        "episodes": {kind: len(pool) for kind, pool in episodes.items()},
-        "failed_episodes": failed,
-        "rows": {name: len(table) for name, table in tables.items()},
-        "rows_after_a_perturbation": negatives,
-        "excluded_states": len(excluded),
-    }
-    write_json(job.folder / "card.json", card)
-
-
-VOCABULARY_TEXTS = 60_000
-"""Rows that the embedded tokenizer is learned from; more would take minutes and change little."""
-
-
-def is_lexical(config: RunConfig) -> bool:
-    """Whether the states of the game can be compared word by word."""
-    return bool(getattr(catalog.find("environments", config.environment.name), "LEXICAL", False))
-
-
-def _replace(model: LanguageModel, folder: Path) -> None:
-    """Save a model whole or not at all; of several processes that trained it, the main one does."""
-    if process_rank() != 0:
-        return
-    fresh = folder.with_name(folder.name + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    model.save(fresh)
-    shutil.rmtree(folder, ignore_errors=True)
-    fresh.rename(folder)
+    demonstrate(job.unit, job.folder, config, progress)
 
 
 def _base(config: RunConfig, unit: Unit) -> Path | None:
@@ -255,7 +196,7 @@ def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
         progress=progress,
         metrics=_metrics(job, config),
     )
-    _replace(model, job.unit.model(job.name))
+    save_whole(model, job.unit.model(job.name))
     if process_rank() == 0:
         sft_checkpoints(job.folder, settings).clear()
 
@@ -319,11 +260,13 @@ def _labels(config: RunConfig, model: LanguageModel) -> Labels:
 
 
 def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
-    dataset = METHODS[method].reflector
+    dataset = config.method(method).reflector
     if dataset is None:
         return NoReflector()
+    if dataset == CHAT:
+        return chat_reflector(config)
     if METHODS[method].is_lexical:
-        return LexicalReflector()
+        return LexicalReflector(config.environment.name)
     settings = config.reflector
     if settings.server.base_url:
         served = ServedReflector(settings.server.of(unit.model(dataset)), settings.max_new_tokens, settings.memo_size)
@@ -331,11 +274,6 @@ def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
         return served
     model = _load(config, unit.model(dataset), unit.sft(dataset), trainable=False)
     return FrozenReflector(model, settings.max_new_tokens, settings.memo_size)
-
-
-def _origin(reflector: Reflector) -> dict[str, str]:
-    """What is noted of a reflection player that is not in this process."""
-    return reflector.origin if isinstance(reflector, ServedReflector) else {}
 
 
 def _policy_folder(config: RunConfig, unit: Unit, method: MethodName) -> Path | None:
@@ -355,7 +293,7 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
     folder, made_by = _policy_folder(config, job.unit, method), _policy_job(job.unit, method)
     model = _load(config, folder, made_by, trainable=True)
     reflector = _reflector(config, job.unit, method)
-    if process_rank() == 0 and (origin := _origin(reflector)):
+    if process_rank() == 0 and (origin := origin_of(reflector)):
         write_json(job.folder / "reflection_server.json", origin)
     needs_reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0
     trainer = OnlineTrainer(
@@ -369,25 +307,13 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
         reference=_load(config, folder, made_by, trainable=False) if needs_reference else None,
         rule=config.prompt.scoring,
         shuffle_labels=config.prompt.shuffle_labels,
-        excluded=_excluded(config),
+        excluded=excluded_states(config),
         modes=evaluated_modes(config),
         limits=config.limits,
         metrics=_metrics(job, config),
     )
     trainer.train(progress)
-    _replace(model, job.folder / "model")
-
-
-def _excluded(config: RunConfig) -> frozenset[str]:
-    """States that are never learnt from, in supervised training or online: the starts of evaluated held-out tasks."""
-    modes = evaluated_modes(config) if config.data.exclude_held_out_states else ()
-    return held_out_states(config.environment, modes, config.limits)
-
-
-def evaluated_modes(config: RunConfig) -> tuple[str, ...]:
-    """The modes that methods are evaluated in."""
-    module = catalog.find("environments", config.environment.name)
-    return config.evaluation.modes or getattr(config.environment, "modes", module.MODES)
+    save_whole(model, job.folder / "model")
 
 
 def load_players(
@@ -398,6 +324,8 @@ def load_players(
     Raises:
         RunFolderError: the method is not trained yet.
     """
+    if METHODS[method].is_chat:
+        return _reflector(config, unit, method), chat_policy(config, decoding, method)
     if not METHODS[method].model:
         scripted: Policy = catalog.find("players.policies", method).build()
         return _reflector(config, unit, method), scripted
@@ -412,6 +340,8 @@ def load_players(
 
 
 def _decodings(config: RunConfig, method: MethodName) -> Sequence[Literal["sampled", "greedy"]]:
+    if METHODS[method].is_chat:
+        return chat_decodings(config)
     if METHODS[method].model:
         return config.evaluation.decodings
     return ("sampled",) if method == "random" else ("greedy",)
@@ -419,16 +349,21 @@ def _decodings(config: RunConfig, method: MethodName) -> Sequence[Literal["sampl
 
 def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
     method: Any = job.name
+    with in_turn(config, method):
+        (_eval_index if METHODS[method].index else _eval_players)(job, config, progress)
+
+
+def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
+    method: Any = job.name
     results: list[dict[str, Any]] = []
     records: list[dict[str, Any]] = []
     modes, decodings = evaluated_modes(config), _decodings(config, method)
-    mark = fingerprint(config)
-    if METHODS[method].index:
-        _eval_index(job, config)
-        return
+    mark = result_mark(config, learned=METHODS[method].model)
     for decoding in decodings:
         reflector, policy = load_players(config, job.unit, method, decoding)
         for mode in modes:
+            new_bills(reflector, policy)
+            done, total = len(results) // len(config.evaluation.horizons), len(modes) * len(decodings)
             episodes, speed = evaluate(
                 config.environment,
                 config.evaluation,
@@ -438,16 +373,15 @@ def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
                 policy,
                 shuffle_labels=config.prompt.shuffle_labels,
                 limits=config.limits,
+                on_episode=telling(partial(progress, done, total), mode, reflector, policy),
             )
-            head = _head(job, config, mode, decoding) | _origin(reflector)
-            results += [
-                head | result_row(episodes, horizon, speed, config.environment) | {"fingerprint": mark}
-                for horizon in config.evaluation.horizons
-            ]
+            head = _head(job, config, mode, decoding) | origin_of(reflector, policy)
+            for horizon in config.evaluation.horizons:
+                row = result_row(episodes, horizon, speed, config.environment)
+                results.append(head | with_costs(row, episodes, reflector, policy) | {"fingerprint": mark})
             records += [to_json(episode) | {"mode": mode, "decoding": decoding} for episode in episodes]
             rate = sum(episode.success for episode in episodes) / len(episodes)
-            done = len(results) // len(config.evaluation.horizons)
-            progress(done, len(modes) * len(decodings), f"{mode} {decoding} {rate:.2f}")
+            progress(done + 1, total, f"{mode} {decoding} {rate:.2f}")
     write_jsonl(job.folder / "episodes.jsonl", records)
     write_json(job.folder / "rows.json", results)
 
@@ -455,13 +389,14 @@ def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
 def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, Any]:
     """What tells a row of results from the others."""
     method: Any = job.name
+    local = config.model.path if METHODS[method].model else "none"
     return {
         "benchmark": config.environment.name,
         "recipe": config.data.recipe,
         "mode": mode,
         "split": config.evaluation.split,
         "method": method,
-        "model": config.model.path if METHODS[method].model else "none",
+        "model": config.endpoint.model if METHODS[method].is_chat else local,
         "algorithm": config.rlft.algorithm.name if METHODS[method].online else "none",
         "seed": job.unit.seed,
         "demonstration_starts": job.unit.budget,
@@ -469,9 +404,9 @@ def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, An
     }
 
 
-def _eval_index(job: Job, config: RunConfig) -> None:
+def _eval_index(job: Job, config: RunConfig, progress: Progress) -> None:
     """What an index of the same trees finds: no player, no turns."""
-    mark, method = fingerprint(config), cast(Any, job.name)
+    mark, method = result_mark(config, learned=False), cast(Any, job.name)
     results = [
         _head(job, config, mode, "greedy") | row | {"fingerprint": mark}
         for mode in evaluated_modes(config)

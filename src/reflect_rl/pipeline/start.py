@@ -20,7 +20,7 @@ from reflect_rl.core.store import read_json, write_json
 from reflect_rl.models.load import EMBEDDED
 from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import RunConfig
-from reflect_rl.pipeline.folder import alone, differences, fingerprint, open_run, read_card
+from reflect_rl.pipeline.folder import alone, bound, differences, fingerprint, open_run, read_card
 from reflect_rl.pipeline.jobs import Job, evaluated_modes, missing_needs, plan
 
 __all__ = ["begin"]
@@ -46,7 +46,7 @@ def begin(config: RunConfig, command: str) -> list[str]:
             of them is not readable; nothing was written then.
     """
     check(config)
-    jobs = [job for job in plan(config) if job.kind in ("data", "sft") and not job.done]
+    jobs = [job for job in plan(config) if job.kind in ("annotate", "data", "sft") and not job.done]
     if config.start_from is None or not jobs:
         open_run(config, command)
         return []
@@ -99,7 +99,8 @@ def _changes(before: RunConfig, after: RunConfig) -> Iterator[str]:
 
 def _settings(config: RunConfig) -> dict[str, Any]:
     """As JSON; a unit depends on its own number of starts only, so a run may take some of them."""
-    settings: dict[str, Any] = json.loads(config.model_dump_json(include={*SETTINGS}))
+    resolved = json.loads(config.model_dump_json(include={*SETTINGS}))
+    settings: dict[str, Any] = {key: bound(resolved[key], key) for key in SETTINGS}
     del settings["data"]["demonstration_starts"]
     return settings
 
@@ -109,7 +110,7 @@ def _take(job: Job, config: RunConfig, source: Path) -> bool:
     there = replace(job, unit=replace(job.unit, run=source))
     name = "untrained" if job.kind == "data" else job.name
     model = there.unit.model(name)
-    has_model = job.kind == "sft" or config.model.path == EMBEDDED
+    has_model = job.kind == "sft" or (job.kind == "data" and config.model.path == EMBEDDED)
     if not there.done or (has_model and not model.is_dir()):
         return False
     scratch = job.unit.folder / ".copy"

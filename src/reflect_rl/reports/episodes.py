@@ -273,12 +273,15 @@ def _compact(verdict: Verdict, key: str, texts: dict[Any, int]) -> dict[str, Any
 
 
 def _compact_turn(turn: Mapping[str, Any], texts: dict[Any, int]) -> list[Any]:
-    """(state, reflection, actions, order, probabilities, choice, reward); the first three point into `texts`."""
+    """(state, reflection, actions, order, probabilities, choice, reward); the first three point into `texts`.
+
+    Where the player speaks, its answer follows, which points there too; choice -1 is an answer that names no action.
+    """
     observation, decision = turn["observation"], turn["decision"]
     actions = tuple(str(action) for action in observation["actions"])
     order = [int(index) for index in turn["order"]] or list(range(len(actions)))
     log_probs = decision["log_probs"]
-    reward = float(turn["reward"])
+    reward, answer = float(turn["reward"]), decision.get("answer")
     return [
         _index(texts, str(observation["text"])),
         None if turn["reflection"] is None else _index(texts, str(turn["reflection"])),
@@ -287,6 +290,7 @@ def _compact_turn(turn: Mapping[str, Any], texts: dict[Any, int]) -> list[Any]:
         None if log_probs is None else [_probability(value) for value in log_probs],
         int(decision["index"]),
         round(reward, 6) if math.isfinite(reward) else None,
+        *([] if answer is None else [_index(texts, str(answer))]),
     ]
 
 

@@ -1,7 +1,7 @@
 """The methods that are compared: their order, their names for readers, and one look for each in every figure.
 
-Colours are from Okabe & Ito's palette (2008), those of floors and of lexical reflection from Tol's muted one (2018),
-which colour-blind readers can tell apart. A method trained without negative examples has the colour of its full
+Colours are from Okabe & Ito's palette (2008), those of floors, chat models and lexical reflection from Tol's muted one
+(2018), which colour-blind readers can tell apart. A method trained without negative examples has the colour of its full
 version, dashed or hatched. Where a method was trained with several RL algorithms, each of them is a line of its own,
 in the colour of the algorithm.
 """
@@ -66,6 +66,8 @@ METHODS = (
     Method("advice", "Lexical advice, followed", "#44AA99"),
     Method("bm25_names", "BM25, names", "#88AACC"),
     Method("bm25_contents", "BM25, full contents", "#446688"),
+    Method("chat", "Chat model", "#332288"),
+    Method("chat_reflect", "Chat model, reflection", "#117733"),
     Method("base", "Untuned", "#000000"),
     Method("sft", "SFT", "#56B4E9"),
     Method("rlft", "RLFT", "#E69F00", start="base"),

@@ -95,13 +95,16 @@
     byId("verdict").textContent = turn >= count - 1 ? verdict(episode) : "";
     byId("verdict").className = episode.success ? "won" : "lost";
     if (count === 0) return;
-    const [text, reflection, actions, order, probabilities, choice, reward] = episode.turns[turn];
+    const [text, reflection, actions, order, probabilities, choice, reward, answer] = episode.turns[turn];
     byId("state").textContent = texts[text];
     byId("reflection").textContent = reflection === null ? "none" : texts[reflection];
     byId("actions-label").textContent = probabilities ? "Actions, with the policy's probabilities" : "Actions";
     const rows = order.map((index, number) =>
       actionRow(number, texts[actions][index], probabilities ? probabilities[index] ?? 0 : null, index === choice));
     byId("actions").replaceChildren(...rows);
+    for (const id of ["answer", "answer-label"]) byId(id).hidden = answer === undefined;
+    byId("answer").textContent = answer === undefined ? "" : texts[answer];
+    byId("answer-label").textContent = choice < 0 ? "Answer, which names no action: the turn passes" : "Answer";
     const running = total(episode.turns.slice(0, turn + 1));
     const now = reward === null ? "not a number" : minus(reward, 2);
     byId("reward").textContent = `Reward ${now}, return so far ${minus(running, 2)}`;

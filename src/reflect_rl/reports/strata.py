@@ -33,8 +33,21 @@ MEASURES = {
     "files_read": ("files read", 1.0),
     "characters_read": ("characters read", 1.0),
     "seconds_per_episode": ("ms", 1000.0),
+    "invalid_answers": ("invalid answers", 1.0),
+    "answers": ("answers", 1.0),
+    "prompt_tokens": ("prompt tokens", 1.0),
+    "completion_tokens": ("answer tokens", 1.0),
+    "cost": ("price of 1,000", 1000.0),
+    "seconds_per_answer": ("ms per answer", 1000.0),
+    "seconds_per_answer_p95": ("ms per answer, p95", 1000.0),
 }
 """Name of a measure for readers, and the factor of its unit; others are shown under their own names, after these."""
+NOTES = {
+    "": "Means over episodes, lost ones included.",
+    "spl": "SPL: success x shortest / played turns.",
+    "answers": "Chat models: to the largest horizon, as if every answer were asked anew; price of 1,000 episodes.",
+}
+"""What is said below a table that has the measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,7 @@ def cost_tables(runs: Iterable[Run]) -> list[PlainTable]:
             (label, (_mean(_weighted(pool, "mean_turns")), *(_measure(pool, name) for name in names)))
             for label, pool in lines.items()
         ]
-        note = "Means over episodes, lost ones included. SPL: success x shortest / played turns."
+        note = " ".join(text for key, text in NOTES.items() if not key or key in found)
         tables.append(PlainTable(f"Costs, {title}", note, header, tuple(rows)))
     return tables
 

@@ -4,7 +4,8 @@ Many games are played at once; a finished one is replaced at once by the next in
 padding. Each episode draws from its own random streams, so the number of slots changes nothing but rounding.
 
 An environment that fails or hangs, a reward that is no finite number, and a player that answers what cannot be played
-stop the play with an error that names them, before anything is learnt from.
+stop the play with an error that names them, before anything is learnt from. A player that speaks (`Decision.answer`)
+may name no action: its turn passes without one, at the price of an ordinary step, and counts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, SupportsFloat, TypeVar
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from reflect_rl.core.config import EnvironmentConfig
 from reflect_rl.core.errors import FaultyEnvironmentError, FaultyPlayerError, PlayerTimeoutError
 from reflect_rl.core.protocols import Policy, Reflector
 from reflect_rl.core.seeding import stream
-from reflect_rl.core.types import Decision, Episode, Observation, Task, Turn, View
+from reflect_rl.core.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View
 from reflect_rl.core.watchdog import DEFAULT_LIMITS, Limits, on_duty, watch
 from reflect_rl.environments._base import TextEnvironment, make
 from reflect_rl.environments._guard import guarded
@@ -71,6 +72,7 @@ class _Table:
     def _sit(self, request: Request) -> None:
         self.request = request
         self.turns: list[Turn] = []
+        self.has_idled = False
         self.name = f"{self.hall.identity}, task {request.task.key} (seed {request.seed})"
 
     def _reset(self) -> None:
@@ -100,15 +102,15 @@ class _Table:
 
     def step(self, reflection: str | None, decision: Decision) -> Episode | None:
         """Play one turn; the episode when it ends the game."""
-        action = self.observation.actions[decision.index]
-        return self._guarded(f"action {action!r}", lambda: self._step(reflection, decision))
+        turn = Turn(self.observation, self.order, reflection, decision, 0.0)
+        return self._guarded(f"action {turn.action!r}", lambda: self._step(turn))
 
-    def _step(self, reflection: str | None, decision: Decision) -> Episode | None:
-        observation, reward, terminated, truncated, info = self.environment.step(np.int64(decision.index))
+    def _step(self, turn: Turn) -> Episode | None:
+        observation, reward, terminated, truncated, info = self._advance(turn.decision.index)
         reward = float(reward)
         if not math.isfinite(reward):
             raise ValueError(f"the reward is {reward}")
-        turn = Turn(self.observation, self.order, reflection, decision, reward)
+        turn = replace(turn, reward=reward)
         if terminated or truncated:
             task, seed = self.request.task, self.request.seed
             turns, success = (*self.turns, turn), bool(info["success"])
@@ -117,6 +119,16 @@ class _Table:
         self._show(observation)
         self.turns.append(turn)
         return None
+
+    def _advance(self, index: int) -> tuple[Observation, SupportsFloat, bool, bool, dict[str, Any]]:
+        """The game's answer to an action, or to none."""
+        idles = index == NO_ACTION
+        self.has_idled = self.has_idled or idles
+        answer = self.game.let_pass() if idles else self.environment.step(np.int64(index))
+        observation, reward, terminated, truncated, info = answer
+        # The limit around the environment has not seen the turns that passed without an action.
+        late = self.has_idled and not terminated and len(self.turns) + 1 >= self.hall.horizon
+        return observation, reward, terminated, truncated or late, info
 
     def _guarded(self, doing: str, act: Callable[[], Result]) -> Result:
         what = f"{self.name}, turn {len(self.turns) + 1}, {doing}"
@@ -154,6 +166,7 @@ class _Hall:
         self.identity = f"{module.NAME}-v{module.VERSION}"
         self.config, self.line, self.limits, self.observers = config, enumerate(requests), limits, observers
         self.horizon_turns, self.shuffle_labels, self.sees_oracle = horizon_turns, shuffle_labels, sees_oracle
+        self.horizon = horizon_turns or config.horizon_turns
         self.finished: dict[int, Episode] = {}
         self.failures: list[FaultyEnvironmentError] = []
 
@@ -286,7 +299,8 @@ def _answers(
 
 def _check(policy: Policy, view: View, decision: Decision) -> None:
     count, log_probs = len(view.observation.actions), decision.log_probs
-    if not 0 <= decision.index < count:
+    says_nothing = decision.index == NO_ACTION and decision.answer is not None
+    if not (0 <= decision.index < count or says_nothing):
         raise FaultyPlayerError(
             f"the policy {policy.name!r} chose action {decision.index} in the state {view.observation.state!r}, which "
             f"lists actions 0 to {count - 1}."

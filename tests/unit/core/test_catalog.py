@@ -29,7 +29,7 @@ def test_names_that_are_close_and_names_that_are_not():
     with pytest.raises(UnknownNameError, match=r"no algorithm named 'reinforc'\. Did you mean 'reinforce'\?"):
         catalog.find("algorithms", "reinforc")
     with pytest.raises(
-        UnknownNameError, match=r"no reflector named 'xyz'\. Known: frozen, lexical, none, oracle, served\."
+        UnknownNameError, match=r"no reflector named 'xyz'\. Known: chat, frozen, lexical, none, oracle, served\."
     ):
         catalog.find("players.reflectors", "xyz")
     with pytest.raises(UnknownNameError):

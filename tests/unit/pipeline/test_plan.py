@@ -108,8 +108,25 @@ def test_an_advised_player_is_made_without_any_model():
 
 
 def test_games_say_whether_their_states_can_be_compared():
-    games = ("autoexplore", "autoexplore_paper", "dangerous_taxi", "corridor")
-    assert [name for name in games if is_lexical(config("random", environment={"name": name}))] == ["autoexplore"]
+    games = ("alfworld", "autoexplore", "autoexplore_paper", "dangerous_taxi", "corridor")
+    lexical = [name for name in games if is_lexical(config("random", environment={"name": name}))]
+    assert lexical == ["alfworld", "autoexplore"]
+
+
+def test_games_without_files_are_refused_to_players_that_read_files_and_offered_to_the_advised():
+    game = {"environment": {"name": "alfworld"}, "data": {"demonstration_starts": [2]}}
+    check(config("advice", "reflect_rl_lexical", **game))
+    with pytest.raises(ConfigError, match="methods: 'reader' compares the words of files, and alfworld has no files"):
+        check(config("reader", **game))
+
+
+def test_labels_are_shuffled_only_where_states_give_no_numbers():
+    game = {"environment": {"name": "alfworld"}, "data": {"demonstration_starts": [2]}}
+    shuffled = {"prompt": {"shuffle_labels": True}}
+    with pytest.raises(ConfigError, match=r"prompt\.shuffle_labels: the states of alfworld give the number"):
+        check(config("sft", **game, **shuffled))
+    game["environment"]["numbers"] = False
+    check(config("sft", **game, **shuffled))
 
 
 # ------------------------------------------------------------------------------------------------------- check

@@ -15,11 +15,11 @@ from reflect_rl.core.config import parse
 from reflect_rl.core.errors import ConfigError, FaultyPlayerError, ModelError, PlayerTimeoutError
 from reflect_rl.core.types import View
 from reflect_rl.core.watchdog import Limits
+from reflect_rl.endpoints.address import ADDRESS
 from reflect_rl.environments.corridor import Environment
 from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.players.policies.random import RandomPolicy
-from reflect_rl.players.reflectors import served
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.served import ServedReflector, ServerConfig
 from reflect_rl.prompts.render import reflection_prompt
@@ -396,5 +396,5 @@ def test_a_missing_package_is_named_with_its_remedy(monkeypatch):
 
 
 def test_the_address_pattern_leaves_no_room_for_surprises():
-    assert not served.ADDRESS.fullmatch("http://127.0.0.1:8000/v1\n")
-    assert not served.ADDRESS.fullmatch("http://127.0.0.1:8000/v1 ")
+    assert not ADDRESS.fullmatch("http://127.0.0.1:8000/v1\n")
+    assert not ADDRESS.fullmatch("http://127.0.0.1:8000/v1 ")

@@ -18,7 +18,7 @@ import pytest
 from pydantic import ValidationError
 
 from reflect_rl.core.errors import ConfigError, RunFolderError
-from reflect_rl.questions._server import EndpointError, RefusedError, Server
+from reflect_rl.questions._server import EndpointError, Server
 from reflect_rl.questions.build import build
 from reflect_rl.questions.config import TasksConfig
 from reflect_rl.questions.sources import endpoint
@@ -115,8 +115,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture(autouse=True)
 def _no_key_and_no_pauses(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
-    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.001)
+    monkeypatch.setattr("reflect_rl.endpoints.patience.FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture
@@ -400,7 +399,7 @@ def test_a_prompt_that_is_refused_is_counted_and_tried_by_the_next_run(cache):
 def test_when_all_prompts_are_refused_the_fault_is_elsewhere(cache):
     with (
         Endpoint(fault=lambda number, handler, body: handler.send(400, {"error": "no such parameter"})) as service,
-        pytest.raises(RefusedError, match=r"no such parameter.*endpoint\.reasoning"),
+        pytest.raises(EndpointError, match=r"no such parameter.*endpoint\.reasoning"),
     ):
         asked(service.config(parallel_requests=1), cache, many(20))
     assert len(service.prompts) <= 4

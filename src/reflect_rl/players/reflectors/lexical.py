@@ -1,34 +1,41 @@
-"""A reflection player without a language model: it compares words, and says what it finds.
+"""A reflection player without a language model: it reads the state text by rules, and says what it finds.
 
-It reads the state of an AutoExplore game like any other reflection player, and knows nothing else: which words of the
-question the files read so far hold, and which unread names share words with it. Deterministic, and a few microseconds
-a reflection.
+The rules are the game's own (`advise` of an environment). They see the state like any other reflection player, and
+nothing else: in AutoExplore they compare words, in ALFWorld they search the likeliest places. Deterministic, and well
+below a millisecond a reflection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from reflect_rl.core import catalog
 from reflect_rl.core.types import View
-from reflect_rl.environments._exploring import advised, read_scene, reflection_text
 
 __all__ = ["LexicalReflector"]
 
 
 class LexicalReflector:
-    """Facts about words, and what they recommend."""
+    """Facts of the state text, and what they recommend.
+
+    Args:
+        environment: name of a game that offers `advise`.
+
+    Raises:
+        UnknownNameError: no such environment.
+        AttributeError: it offers no `advise`.
+    """
 
     name = "lexical"
     sees_oracle = False
+
+    def __init__(self, environment: str = "autoexplore") -> None:
+        self._advise: Callable[[str], str] = catalog.find("environments", environment).advise
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
         """One reflection per view.
 
         Raises:
-            ValueError: a state is none of AutoExplore.
+            ValueError: a state is none of the game.
         """
-        return [self._reflect(view.observation.text) for view in views]
-
-    def _reflect(self, state: str) -> str:
-        scene = read_scene(state)
-        return reflection_text(scene, advised(scene))
+        return [self._advise(view.observation.text) for view in views]

@@ -42,9 +42,6 @@ KIND = {suffix: kind for kind, suffixes in KINDS.items() for suffix in suffixes.
 SHORTEST = 200
 """Characters; about a shorter file there is little to ask."""
 
-REFUSALS = 3
-"""When so many prompts are refused before any is answered, the fault is not in the files."""
-
 FOCUS = {
     "code": (
         "The text is source code. Ask what a programmer asks who has a task and does not know where the code for it "
@@ -207,8 +204,6 @@ def _asked(prompts: Mapping[str, str], config: EndpointConfig, cache: Path, coun
         counts.requests += 1
         if isinstance(answer, RefusedError):
             counts.refused += 1
-            if counts.refused >= REFUSALS and not answers:
-                raise answer
         elif isinstance(answer, EndpointError):
             failure = failure or answer
         else:
