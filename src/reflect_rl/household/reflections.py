@@ -25,8 +25,8 @@ def reflect(state: str) -> str:
 def reflection_text(scene: Scene, advice: str) -> str:
     """A reflection from facts that code can check, the advice last.
 
-    It says whether the last command was a mistake and why, what is in hand, what is missing and how far the search is,
-    and what to do next; with the number of the command where the state gives it.
+    It says whether the last command was a mistake and why, what is in hand, what is missing, and what to do
+    next; with the number of the command where the state gives it.
 
     >>> scene = Scene("cool some apple and put it in shelf.", ("desk 1",), "apple 1", unseen=("fridge 1", "shelf 1"))
     >>> reflection_text(scene, "go to fridge 1")
@@ -64,10 +64,9 @@ def _subgoal(scene: Scene) -> str:
 
 
 def _search(scene: Scene) -> str:
-    searched, every = len(scene.known), len(scene.receptacles)
     placed = [entry for entry in scene.found if kind_of(entry.thing) == goal_of(scene).object_kind]
     another = "another " if placed and goal_of(scene).task_type == "pick_two_obj_and_place" else ""
-    return f"I look for {another}{sought(scene)[0]}, searched {searched} of {every} places."
+    return f"I look for {another}{sought(scene)[0]}."
 
 
 def _condition(scene: Scene) -> str:
