@@ -35,7 +35,7 @@ from reflect_rl.core.watchdog import DEFAULT_LIMITS, Limits, on_duty
 from reflect_rl.data.annotate import AnnotationConfig, Note, Notes, as_played
 from reflect_rl.environments._guard import guarded
 from reflect_rl.models.score import Rule
-from reflect_rl.players.policies.advice import AdvicePolicy, is_urged
+from reflect_rl.players.policies.advice import AdvicePolicy
 from reflect_rl.players.policies.oracle import Annotator, Recipe
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.prompts.render import action_text_prompt, exercise_prompt, policy_prompt, reflection_prompt
@@ -64,7 +64,7 @@ DATASETS = tuple(
 LEXICAL_DATASETS = ("policy_lexical", "policy_lexical_positive")
 """Of games whose states can be compared word by word: as `policy_reflect`, the reflections by the lexical player.
 
-Rows are left out in which that player urges another action than the label. The other teacher never contradicts the
+Rows are left out in which that player recommends another action than the label. The other teacher never contradicts the
 label, and a policy that is taught by contradictions learns to read past what it is told (docs/log.md).
 """
 
@@ -283,9 +283,7 @@ def _is_complete(part: str, note: Note) -> bool:
 
 
 def _recommended(turn: Turn) -> bool:
-    """Whether the turn's reflection ends in advice to do what the label says, or leaves the choice to the policy."""
-    if not is_urged(turn.reflection or ""):
-        return True
+    """Whether the turn's reflection ends in advice to do what the label says."""
     view = View(turn.observation, turn.order, turn.reflection)
     return AdvicePolicy().decide([view], [])[0].index == turn.decision.target
 

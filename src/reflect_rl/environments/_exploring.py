@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import NamedTuple
 
 from reflect_rl.repositories.passages import plain
 from reflect_rl.repositories.words import words
@@ -24,8 +23,6 @@ __all__ = [
     "Scene",
     "advised",
     "asked_words",
-    "explored",
-    "lexical_text",
     "read_scene",
     "reflection_text",
     "shown",
@@ -231,51 +228,35 @@ ENOUGH = 0.8
 """Share of a question's words in one passage at which a file counts as found."""
 
 
-class Advice(NamedTuple):
-    """What comparing words alone recommends."""
-
-    action: str
-    founded: bool = True
-    """Whether words speak for it, or nothing else can sensibly be done; else it is one of several, and the first."""
-
-
-def advised(scene: Scene) -> Advice:
-    """To answer, to read the file or enter the folder of the best name, or to move on."""
+def advised(scene: Scene) -> str:
+    """What comparing words alone recommends: answer, read the file or enter the folder of the best name, or move on."""
     asked = asked_words(scene.question)
     best = max(scene.read, key=_count, default=None)
     if best and (_count(best) >= ENOUGH * len(asked) or scene.turn >= scene.horizon):
-        return Advice(f"id {best[0]}")
-    return explored(scene)
+        return f"id {best[0]}"
+    if scene.hits:
+        return f"cat /{scene.hits[0][0]}"
+    return _next_place(scene, asked)
 
 
-def explored(scene: Scene) -> Advice:
+def explored(scene: Scene) -> str:
     """What comparing words recommends to someone who knows that no file read so far is the answer."""
-    return Advice(f"cat /{scene.hits[0][0]}") if scene.hits else _next_place(scene, asked_words(scene.question))
+    return f"cat /{scene.hits[0][0]}" if scene.hits else _next_place(scene, asked_words(scene.question))
 
 
-def _next_place(scene: Scene, asked: Sequence[str]) -> Advice:
+def _next_place(scene: Scene, asked: Sequence[str]) -> str:
     """The file or folder of the best name; else, at the root the fullest folder first, elsewhere the files first."""
     file, in_file = best_name(scene.files, asked)
     unread = [name for name, left in scene.folders if left]
     folder, in_folder = best_name(unread, asked)
     if len(in_folder) > len(in_file):
-        return Advice(f"cd {folder}")
-    if file:
-        return Advice(f"cat {file}")
-    alone = len(unread) + len(scene.files) == 1
+        return f"cd {folder}"
     fullest = max(scene.folders, key=lambda entry: entry[1], default=("", 0))
-    if fullest[1] and (not scene.folder or not scene.files):
-        return Advice(f"cd {fullest[0]}", alone)
-    if scene.files:
-        return Advice(f"cat {scene.files[0]}", alone)
-    return Advice("more" if scene.page < scene.pages else "cd ..")
-
-
-def lexical_text(scene: Scene) -> str:
-    """The reflection of someone who compares words; it ends in `Perhaps: ...` where no word speaks for the advice."""
-    advice = advised(scene)
-    text = reflection_text(scene, advice.action)
-    return text if advice.founded else "Perhaps: ".join(text.rsplit("Next: ", 1))
+    if not file and fullest[1] and (not scene.folder or not scene.files):
+        return f"cd {fullest[0]}"
+    if file or scene.files:
+        return f"cat {file or scene.files[0]}"
+    return "more" if scene.page < scene.pages else "cd .."
 
 
 def reflection_text(scene: Scene, advice: str, *, numbered: bool = True) -> str:

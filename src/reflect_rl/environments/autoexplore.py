@@ -26,10 +26,10 @@ from reflect_rl.environments._base import TextEnvironment, require_known
 from reflect_rl.environments._exploring import (
     Note,
     Scene,
+    advised,
     asked_words,
     best_name,
     explored,
-    lexical_text,
     read_scene,
     reflection_text,
     shown,
@@ -365,7 +365,7 @@ class Environment(TextEnvironment):
         kind, subject = self._actions[best]
         if kind != "page" and not (kind == "cd" and len(subject) < len(self._folder)):
             return best
-        advice = explored(self._scene).action
+        advice = explored(self._scene)
         actions = self.running().actions
         leaves_a_page = kind == "page" and advice == "cd .."  # and the target may be on the next one
         return actions.index(advice) if advice in actions and not leaves_a_page else best
@@ -453,7 +453,8 @@ def advise(state: str) -> str:
     Raises:
         ValueError: the text is no state of AutoExplore.
     """
-    return lexical_text(read_scene(state))
+    scene = read_scene(state)
+    return reflection_text(scene, advised(scene))
 
 
 def numbered(config: Config) -> bool:

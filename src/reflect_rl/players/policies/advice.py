@@ -10,11 +10,11 @@ import numpy as np
 from reflect_rl.core.types import Decision, View
 from reflect_rl.players.policies._wishes import first_listed
 
-__all__ = ["AdvicePolicy", "build", "is_urged"]
+__all__ = ["AdvicePolicy", "build"]
 
 NUMBER = re.compile(r" =\d+$")
-BEGINNING = re.compile(r"\b(?:Next|Perhaps): ")
-"""The last sentence of a reflection begins with it; `Perhaps` where there is no reason for it but some must be."""
+NEXT = "Next: "
+"""The last sentence of a reflection begins with it (`environments._exploring.reflection_text`)."""
 
 
 class AdvicePolicy:
@@ -40,11 +40,5 @@ def build() -> AdvicePolicy:
 def _advice(view: View) -> list[str]:
     if view.reflection is None:
         raise ValueError("the policy 'advice' follows a reflection, and the reflection player wrote none")
-    found = [*BEGINNING.finditer(view.reflection)]
-    return [NUMBER.sub("", view.reflection[found[-1].end() :].strip().removesuffix("."))] if found else []
-
-
-def is_urged(reflection: str) -> bool:
-    """Whether a reflection stands by its advice (`Next: ...`), and does not only mention it (`Perhaps: ...`)."""
-    found = [*BEGINNING.finditer(reflection)]
-    return bool(found) and found[-1][0] == "Next: "
+    _, found, advised = view.reflection.rpartition(NEXT)
+    return [NUMBER.sub("", advised.strip().removesuffix("."))] if found else []
