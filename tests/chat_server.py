@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fault_server import FaultServer
 
 __all__ = ["ChatServer", "listed", "walker"]
 
@@ -15,7 +14,7 @@ Speaker = Callable[[dict[str, Any]], str]
 """Body of a request -> text of the answer."""
 
 
-class ChatServer:
+class ChatServer(FaultServer):
     """Serves one scripted model, from the beginning to the end of a `with` block.
 
     Args:
@@ -24,54 +23,23 @@ class ChatServer:
     """
 
     def __init__(self, speak: Speaker, top: Callable[[dict[str, Any]], list[tuple[str, float]]] | None = None) -> None:
+        super().__init__()
+        self.model = "scripted"
         self.speak, self.top = speak, top
-        self.requests: list[dict[str, Any]] = []
-        self.lock = threading.Lock()
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self.http.daemon_threads = True
-        self.http.service = self  # type: ignore[attr-defined]
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.http.shutdown()
-        self.http.server_close()
 
     @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.http.server_port}/v1"
+    def requests(self) -> list[dict[str, Any]]:
+        return self.bodies
 
+    def written(self, body: Mapping[str, Any]) -> str:
+        return self.speak(dict(body))
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+    def likeliest(self, body: Mapping[str, Any]) -> list[tuple[str, float]]:
+        return self.top(dict(body)) if self.top is not None else []
 
-    def do_POST(self) -> None:
-        service: ChatServer = self.server.service  # type: ignore[attr-defined]
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with service.lock:
-            service.requests.append(body)
-        text = service.speak(body)
-        choice: dict[str, Any] = {
-            "index": 0,
-            "message": {"role": "assistant", "content": text},
-            "finish_reason": "stop",
-        }
-        if body.get("logprobs") and service.top is not None:
-            top = [{"token": token, "logprob": value, "bytes": None} for token, value in service.top(body)]
-            choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
-        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-        answer = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [choice]}
-        sent = json.dumps(answer | {"usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(sent)))
-        self.end_headers()
-        self.wfile.write(sent)
-
-    def log_message(self, *words: object) -> None:
-        """Quiet."""
+    def used(self, body: Mapping[str, Any], text: str) -> tuple[int, int]:
+        """So that sums are easy."""
+        return 100, 10
 
 
 def listed(body: dict[str, Any]) -> dict[str, int]:

@@ -89,6 +89,18 @@ class FaultServer:
             self.counts[prompt_of(body)] += 1
             return self.faults.pop(0) if self.faults else self.fault
 
+    def written(self, body: Mapping[str, Any]) -> str:
+        """The text of an answer."""
+        return self.write(prompt_of(body))
+
+    def likeliest(self, body: Mapping[str, Any]) -> list[tuple[str, float]]:
+        """First tokens and their log-probabilities; none where they are not offered."""
+        return [(str(k), -1.0 - k) for k in range(body["top_logprobs"])]
+
+    def used(self, body: Mapping[str, Any], text: str) -> tuple[int, int]:
+        """Tokens of the prompt and of the answer."""
+        return len(prompt_of(body).split()), len(text.split())
+
 
 def prompt_of(body: Mapping[str, Any]) -> str:
     return body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
@@ -148,16 +160,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def complete(self, body: Mapping[str, Any], text: str | None = None, ending: str = "stop") -> None:
         """An answer as it should be."""
-        text = self.service.write(prompt_of(body)) if text is None else text
+        text = self.service.written(body) if text is None else text
         choice: dict[str, Any] = {"index": 0, "finish_reason": ending}
         if "prompt" in body:
             choice["text"] = text
         else:
             choice["message"] = {"role": "assistant", "content": text}
-        if body.get("top_logprobs"):
-            tops = [{"token": str(k), "logprob": -1.0 - k} for k in range(body["top_logprobs"])]
-            choice["logprobs"] = {"content": [{"token": "0", "logprob": -1.0, "top_logprobs": tops}]}
-        self.answer(self.reply([choice], len(prompt_of(body).split()), len(text.split())))
+        if body.get("top_logprobs") and (likeliest := self.service.likeliest(body)):
+            tops = [{"token": token, "logprob": value} for token, value in likeliest]
+            choice["logprobs"] = {"content": [{**tops[0], "top_logprobs": tops}]}
+        self.answer(self.reply([choice], *self.service.used(body, text)))
 
     def reply(self, choices: list[Any] | None, prompt_tokens: int = 1, completion_tokens: int = 1) -> dict[str, Any]:
         usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from reflect_rl.benchmark import bench as benchmark
+from reflect_rl.benchmark import household
 from reflect_rl.cli.arguments import parse_arguments
 
 FIGURES = {
@@ -72,6 +73,23 @@ def test_trees_are_measured_instead_of_training(call, tmp_path):
     assert "the reference's way" in answer.output
 
 
+def test_household_games_are_measured_instead_of_training(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(household, "find_spec", lambda name: None)  # TextWorld has a test of its own
+    file = tmp_path / "bench.json"
+    answer = call("bench", "--json", file, "--quick", "--household")
+    assert answer.code == 0, answer
+    document = json.loads(file.read_text())
+    (result,) = document["results"]
+    assert document["options"]["household"] == result["games"] == "generated"
+    assert result["engine"]["steps_per_second"] > 0
+    assert "generated, 10 games" in answer.output
+
+
+def test_a_folder_without_household_games_is_a_mistake(call, tmp_path):
+    message = call("bench", "--json", tmp_path / "a.json", "--household", "no/such/folder").mistake
+    assert "there is no folder no/such/folder with ALFWorld's games." in message
+
+
 def test_a_tree_that_does_not_exist_is_a_mistake(call, tmp_path):
     message = call("bench", "--json", tmp_path / "a.json", "--exploring", "no/such/tree").mistake
     assert "no folder or archive 'no/such/tree'" in message
@@ -82,6 +100,11 @@ def test_flags():
     assert str(parsed.file) == "a.json"
     assert (parsed.shapes, parsed.threads, parsed.quick) == (("gpt2-small", "embedded"), (1, 4), True)
     assert options("--quick", "False").quick is False
+    assert [options(*words).household for words in ((), ("--household",), ("--household", "a/b"))] == [
+        None,
+        "generated",
+        "a/b",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +117,7 @@ def test_flags():
         (("--jsn", "a.json"), "unknown flag --jsn (value 'a.json'). Did you mean '--json'?"),
         (("--shapes", "gpt5"), "shapes"),
         (("--threads", "0"), "threads"),
+        (("--json", "a.json", "--household", "--exploring", "stdlib"), "are two benchmarks: name one of them."),
         (("smoke.toml",), "bench takes no configuration file, got smoke.toml."),
     ],
 )

@@ -104,9 +104,10 @@ def test_chat_players_are_measured_beside_the_others_and_nothing_is_asked_twice(
             assert found["cost"] == pytest.approx(0.002 * players * turns)
             assert 0 < found["seconds_per_answer"] <= 10
             assert 0 < found["seconds_per_answer_p95"] <= 10
+            assert row["turns_per_second"] is None
             assert (row["model"], row["algorithm"]) == ("scripted", "none")
             assert row["endpoint"].startswith("127.0.0.1:")
-            assert (row["answers"], row["chat_template"]) == ("text", 1)
+            assert (row["answers"], row["chat_template"]) == ("text", 2)
     assert all(row["success_rate"] == 1 for row in rows(folder, "chat_reflect") if row["horizon"] == 8)
     assert not any("measures" in row for row in rows(folder, "random"))
 

@@ -67,6 +67,7 @@ def test_a_mistake_in_the_file(call, toml, tmp_path, name):
 
 FLAGS = {
     "--rlft.learning-rte 1": "unknown flag --rlft.learning-rte (value '1'). Did you mean '--rlft.learning-rate'?",
+    "--endpoint.api-key sk-1": "unknown flag --endpoint.api-key. A key belongs into an environment variable only",
     "--help-me": "unknown flag --help-me. --help lists all flags.",
     "--rlft.learning-rate -1": "rlft.learning_rate: Input should be greater than 0, got '-1'.",
     "--workers x": "workers: Input should be a valid integer",

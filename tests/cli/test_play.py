@@ -3,6 +3,7 @@
 import io
 import math
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 from reflect_rl.cli.play import _Screen
 from reflect_rl.core.types import Decision, Observation, Turn
 from reflect_rl.environments import corridor
+from reflect_rl.household import game_file
 
 CORRIDOR = ("--environment.name", "corridor")
 
@@ -35,6 +37,28 @@ def test_the_oracle_needs_as_many_turns_as_an_optimal_solution(call):
     )
     assert answer.output.count(" turn ") >= turns
     assert f"corridor, task {task} (train), player oracle" in answer.output
+
+
+@pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra `alfworld` is not installed")
+def test_a_household_game_is_played_in_textworld_as_in_the_native_engine(call):
+    game = ("--environment.name", "alfworld", "--environment.generated-games", 2, "--mode", "pick")
+    answers = [call("play", *game, "--environment.backend", backend) for backend in ("native", "textworld")]
+    assert answers[0].code == 0
+    assert "success in " in answers[0].output
+    assert answers[0] == answers[1]
+
+
+def test_textworld_that_is_not_installed_is_a_mistake(call, monkeypatch):
+    monkeypatch.setattr(game_file, "find_spec", lambda name: None)
+    game_file.logic.cache_clear()
+    message = call("play", "--environment.name", "alfworld", "--environment.backend", "textworld").mistake
+    assert "alfworld, which is not installed. Install it with `pip install 'reflect-rl[alfworld]'`" in message
+
+
+def test_a_mode_without_test_tasks_is_a_mistake(call, monkeypatch):
+    monkeypatch.setattr(corridor, "tasks", lambda *_: ())
+    message = call("play", *CORRIDOR, "--mode", "near").mistake
+    assert "corridor has no test task of mode 'near' here. Name another --mode." in message
 
 
 def test_the_random_player_has_equal_bars(call):

@@ -62,6 +62,17 @@ def test_the_module_names_itself_like_its_file(game: ModuleType):
     assert set(settings(game).modes) <= set(game.MODES)
 
 
+def test_what_an_evaluation_may_change_are_settings(game: ModuleType):
+    assert set(getattr(game, "EVALUATION_ONLY", ())) <= set(game.Config.model_fields) - {"name"}
+
+
+def test_a_result_can_name_the_games_it_is_about(game: ModuleType):
+    if hasattr(game, "games_tested"):
+        facts = [game.games_tested(settings(game), game.MODES[0], split) for split in ("test", "test", "validation")]
+        assert facts[0] == facts[1] != facts[2]
+        assert json.loads(json.dumps(facts)) == facts
+
+
 def test_gymnasium_makes_it_by_its_versioned_id_and_its_checker_has_no_complaint(game: ModuleType):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

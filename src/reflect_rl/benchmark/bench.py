@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from reflect_rl.benchmark.exploring import measure_exploring, table_of_trees
+from reflect_rl.benchmark.household import measure_household, table_of_games
 from reflect_rl.benchmark.machine import check_device, machine, versions
 from reflect_rl.benchmark.options import BenchOptions, Shape
 from reflect_rl.benchmark.table import in_words, table_of
@@ -36,11 +37,13 @@ def bench(options: BenchOptions, console: Console) -> dict[str, Any]:
     """Measure, print a table, and write the JSON file after each measurement; what it holds at the end.
 
     Raises:
-        UserError: no file was named, or it cannot be written; the device is absent.
+        UserError: no file was named, or it cannot be written; two benchmarks were; the device is absent.
         ReflectRLError: a measurement failed or was killed; the earlier ones are in the file.
     """
     if options.file is None:
         raise UserError("name the file for the figures: reflect-rl bench --json FILE.")
+    if options.exploring and options.household is not None:
+        raise UserError("--exploring and --household are two benchmarks: name one of them.")
     _check_file(options.file)
     check_device(options.device)
     document: dict[str, Any] = {
@@ -51,6 +54,8 @@ def bench(options: BenchOptions, console: Console) -> dict[str, Any]:
         "options": options.model_dump(mode="json"),
         "results": [],
     }
+    if options.household is not None:
+        return _household(options.household, options, options.file, document, console)
     if options.exploring:
         return _exploring(options, options.file, document, console)
     profiles: list[str] = []
@@ -85,6 +90,20 @@ def _exploring(options: BenchOptions, file: Path, document: dict[str, Any], cons
             progress.advance(task)
             console.print(f"done  {spec}")
     console.print(table_of_trees(document["results"]))
+    console.print(f"figures: {file}")
+    return document
+
+
+def _household(
+    games: str, options: BenchOptions, file: Path, document: dict[str, Any], console: Console
+) -> dict[str, Any]:
+    """Engine and environment of household games, measured in this process."""
+    with _progress(console) as progress:
+        task = progress.add_task("ALFWorld", total=1, note="starting")
+        report = partial(_note, progress, task)
+        document["results"].append(measure_household(games, quick=options.quick, report=report))
+    write_json(file, document)
+    console.print(table_of_games(document["results"]))
     console.print(f"figures: {file}")
     return document
 

@@ -11,9 +11,12 @@ from pydantic import Field
 
 from reflect_rl.core.config import Frozen
 
-__all__ = ["BenchOptions", "Effort", "Shape", "effort_of"]
+__all__ = ["GENERATED", "BenchOptions", "Effort", "Shape", "effort_of"]
 
 Shape = Literal["embedded", "gpt2-small", "gpt2-xl", "qwen3-0.6b"]
+
+GENERATED = "generated"
+"""In place of a folder with household games: games that are made for the measurement."""
 
 
 class BenchOptions(Frozen):
@@ -31,6 +34,9 @@ class BenchOptions(Frozen):
     exploring: tuple[str, ...] = ()
     """Trees on which the environment AutoExplore is measured, instead of training: `stdlib`, `installed:rich`, a folder
     or an archive."""
+    household: str | None = None
+    """Measure the household games of ALFWorld instead of training: those of a folder, or generated ones where none is
+    named. Where the extra `alfworld` is installed, TextWorld plays a few of them as well."""
     run: Path | None = None
     """Run folder whose trained players play in the shape `embedded` (default: random weights)."""
     actions: Literal["auto", "policy", "solver"] = "auto"

@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, Field, create_model
 from pydantic.fields import FieldInfo
 
-from reflect_rl.benchmark.options import BenchOptions
-from reflect_rl.core.config import FOLDERS, Frozen, config_of, narrow, parse, read_toml
+from reflect_rl.benchmark.options import GENERATED, BenchOptions
+from reflect_rl.core.config import FOLDERS, Frozen, config_of, may_hold_secret, narrow, parse, read_toml
 from reflect_rl.core.errors import ConfigError, suggestion
 from reflect_rl.core.store import read_json
 from reflect_rl.pipeline.config import RunConfig
@@ -49,7 +49,8 @@ DESCRIPTIONS = {
     "data": "Generate demonstrations and the supervised data sets. With --dry-run: see `annotate`.",
     "sft": "Supervised training of the reflection player and the policies.",
     "rlft": "Online RL fine-tuning. With --dry-run: see `run`.",
-    "eval": "Evaluate every method and write results.json. With --dry-run: see `run`.",
+    "eval": "Evaluate every method and write results.json. With a run folder and another --output-dir: its players "
+    "under other settings of the evaluation, or on other games. With --dry-run: see `run`.",
     "report": "Write results.json and report.html; with several run folders, one page for all of them.",
     "play": "Show one episode turn by turn, or play one yourself.",
     "bench": "Measure the speed of training: ratios to loops in the style of the public reference code.",
@@ -136,14 +137,18 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
 
 
 def _bench_options(words: Sequence[str], *, wants_help: bool) -> BenchOptions:
-    """What to measure. A benchmark has no configuration file; `--json FILE` is its `file`, `--quick` needs no value."""
+    """What to measure. A benchmark has no configuration file; `--json FILE` is its `file`.
+
+    `--quick` and `--household` need no value.
+    """
     paths, flags = split_words("bench", words)
     if paths:
         raise ConfigError(f"bench takes no configuration file, got {paths[0]}. --run FOLDER names a run's players.")
     if "json" in flags:
         flags["file"] = flags.pop("json")
-    if flags.get("quick") == []:
-        flags["quick"] = ["true"]
+    for name, value in (("quick", "true"), ("household", GENERATED)):
+        if flags.get(name) == []:
+            flags[name] = [value]
     names: Any = {"json": BenchOptions.model_fields["file"]}
     options = parse(BenchOptions, overridden(BenchOptions, {}, flags, names))
     if wants_help:
@@ -253,6 +258,8 @@ def _unknown_flag(name: str, words: Sequence[str], group: Sequence[str], known: 
 
     if group:
         return f"{flag(name)} is a group of settings, such as {flag(group[0])}; --help lists them all."
+    if may_hold_secret(name.rpartition(".")[2]):
+        return f"unknown flag {flag(name)}. A key belongs into an environment variable only, never into a command."
     value = f" (value {' '.join(words)!r})" if words else ""
     nearest = suggestion(flag(name), map(flag, known))
     if not nearest.startswith("Did"):
@@ -286,7 +293,11 @@ def _values(verb: str, paths: Sequence[Path], flags: Flags, *, optional: bool) -
         raise ConfigError(_no_place(verb, flags))
     if place is None:
         return {}
-    return _of_run(place) if place.is_dir() else read_toml(place)
+    if not place.is_dir():
+        return read_toml(place)
+    # An evaluation of a run into another folder plays the players of that run.
+    is_source = verb == "eval" and "output_dir" in flags and named.resolve() != place.resolve()
+    return _of_run(place) | ({"start_from": str(place)} if is_source else {})
 
 
 def _no_place(verb: str, flags: Flags) -> str:

@@ -49,8 +49,8 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   adapt     train the player on a repository of your own
   serve     answer editors and coding agents: an MCP server
 
-`reflect-rl VERB --help` explains every field; `run`, `annotate`, `data`, `rlft` and `eval` with --dry-run show what
-would be sent to a language model behind an endpoint, and send nothing. First contact:
+`reflect-rl VERB --help` explains every field; `run`, `annotate`, `data`, `rlft`, `eval` and `tasks` with --dry-run show
+what would be sent to a language model behind an endpoint, and send nothing. First contact:
 
   reflect-rl play --player human
   reflect-rl run configs/taxi/smoke.toml
@@ -166,7 +166,7 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
         # The main process opens the folder, shows progress and reports.
         run_jobs_together(config, kinds, Bars(console, 0))
         return
-    for title in begin(config, command):
+    for title in begin(config, command, evaluates=verb == "eval"):
         console.print(f"taken {title}  (from {config.start_from})")
     jobs = sum(job.kind in kinds and not job.done for job in plan(config))
     with alone(config.output_dir), Bars(console, jobs) as bars:

@@ -44,6 +44,7 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
         ModelError: a model folder cannot be used.
         RunFolderError: the method is not trained yet.
         UnknownNameError: no such player, unit, mode or task.
+        UserError: the mode has no test task.
     """
     task = _task(config.environment, options)
     screen = _Screen(console)
@@ -78,7 +79,10 @@ def _task(environment: EnvironmentConfig, options: PlayOptions) -> Task:
     if options.mode:
         require_known(f"mode of {environment.name}", options.mode, module.MODES)
     if not options.task:
-        tasks = module.tasks(environment, options.mode or module.MODES[-1], "test")
+        mode = options.mode or module.MODES[-1]
+        tasks = module.tasks(environment, mode, "test")
+        if not tasks:
+            raise UserError(f"{environment.name} has no test task of mode {mode!r} here. Name another --mode.")
         return tasks[int(stream(options.episode_seed, "play").integers(len(tasks)))]
     modes = [options.mode] if options.mode else module.MODES
     known = {task.key: task for mode in modes for split in SPLITS for task in module.tasks(environment, mode, split)}

@@ -12,13 +12,15 @@ from reflect_rl.cli.arguments import overridden, show_help, split_words
 from reflect_rl.core.config import parse, read_toml
 from reflect_rl.core.errors import ConfigError
 from reflect_rl.questions.benchmark import check
-from reflect_rl.questions.build import build_task_set
+from reflect_rl.questions.build import build_task_set, preview
 from reflect_rl.questions.card import card_tables
 from reflect_rl.questions.config import TasksConfig
 
 __all__ = ["TasksOptions", "parse_tasks", "run"]
 
 VERB = "tasks"
+SWITCHES = ("check_benchmark", "dry_run")
+"""What is done instead of building a task set."""
 
 
 class TasksOptions(TasksConfig):
@@ -27,6 +29,9 @@ class TasksOptions(TasksConfig):
     check_benchmark: bool = False
     """Build the benchmark from the standard library of the running Python, write nothing, and say whether it is the
     known one of this Python version."""
+    dry_run: bool = False
+    """Read the corpora, and show what would be sent to the endpoint, how much, and the first request in full; send and
+    write nothing."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -44,7 +49,10 @@ def run(arguments: Sequence[str], console: Console) -> None:
     if options.check_benchmark:
         console.print(check())
         return
-    config = parse(TasksConfig, options.model_dump(exclude={"check_benchmark"}))
+    config = parse(TasksConfig, options.model_dump(exclude=set(SWITCHES)))
+    if options.dry_run:
+        console.print(preview(config))
+        return
     tasks = build_task_set(config, console.print)
     console.print(card_tables(tasks.card))
     console.print(f"task set: {tasks.folder}  (identity {tasks.identity[:12]}; the whole card is in card.json)")
@@ -59,8 +67,7 @@ def parse_tasks(arguments: Sequence[str]) -> TasksOptions:
     """
     words = [word for word in arguments if word not in ("-h", "--help")]
     paths, flags = split_words(VERB, words)
-    if flags.get("check_benchmark") == []:
-        flags["check_benchmark"] = ["true"]
+    flags |= {name: ["true"] for name in SWITCHES if flags.get(name) == []}
     options = parse(TasksOptions, overridden(TasksOptions, _values(paths), flags, {}))
     if len(words) < len(arguments):
         show_help(VERB, TasksOptions, options)

@@ -23,6 +23,7 @@ __all__ = [
     "EnvironmentConfig",
     "Frozen",
     "config_of",
+    "may_hold_secret",
     "narrow",
     "parse",
     "read_toml",
@@ -148,6 +149,16 @@ def explain(model: type[Frozen], error: ValidationError) -> str:
 SECRET = re.compile(r"(^|(api|auth|access|secret|private)[_-]?)(key|token|secret|password)$", re.IGNORECASE)
 """Names under which users may write a key of theirs."""
 
+
+def may_hold_secret(name: str) -> bool:
+    """Whether the value of a setting that does not exist may be a key; messages end up in logs, so they leave it out.
+
+    >>> may_hold_secret("api_key"), may_hold_secret("key_variable")
+    (True, False)
+    """
+    return SECRET.search(name) is not None
+
+
 QUOTED = r"'([^']+)'"
 """A name in the list of known ones that pydantic gives."""
 
@@ -156,7 +167,7 @@ def _line(model: type[Frozen], item: dict[str, Any]) -> str:
     path = [str(part) for part in item["loc"]]
     key, value = ".".join(path), item["input"]
     if item["type"] == "extra_forbidden":
-        if SECRET.search(path[-1]):  # the value may be a key, and messages end up in logs
+        if may_hold_secret(path[-1]):
             return f"unknown key {key!r}. A key belongs into an environment variable only, never into a configuration."
         return f"unknown key {key!r} (value {value!r}). {suggestion(path[-1], _part(model, path[:-1]).model_fields)}"
     if item["type"] == "value_error":  # a rule about several keys; its message names them

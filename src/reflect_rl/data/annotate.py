@@ -26,7 +26,7 @@ from reflect_rl.data._verdict import Verdict, dropped, judged
 from reflect_rl.endpoints.client import ChatRequest, Endpoint, EndpointError, Progress, RefusedError
 from reflect_rl.endpoints.config import EndpointConfig
 from reflect_rl.prompts.annotation import VERSION, Told, annotation_messages
-from reflect_rl.prompts.chat import ANY_GAME
+from reflect_rl.prompts.chat import rules_of
 
 __all__ = [
     "AnnotationConfig",
@@ -42,9 +42,6 @@ __all__ = [
     "nothing_kept",
     "verdict_from_json",
 ]
-
-REFUSALS = 3
-"""When so many requests are refused before any is answered, the fault is not in the states."""
 
 Kind = Literal["first", "positive", "negative"]
 """What came before: nothing, a good action, or a mistake."""
@@ -108,7 +105,7 @@ class Annotator:
     def __init__(self, config: AnnotationConfig, environment: EnvironmentConfig) -> None:
         self.config, self.environment = config, environment
         module = catalog.find("environments", environment.name)
-        self._rules: str = getattr(module, "RULES", ANY_GAME)
+        self._rules = rules_of(module)
         self._numbered = hasattr(module, "numbered") and bool(module.numbered(environment))
         self._find_names: Callable[[Any, Any], Sequence[str]] = getattr(module, "unseen_names", lambda *_: ())
         self._names: dict[str, tuple[str, ...]] = {}
@@ -182,20 +179,16 @@ def annotate(
     """
     distinct = list({question.key: question for question in questions}.values())
     verdicts: dict[str, Verdict] = {}
-    refused: list[RefusedError] = []
     failure: EndpointError | None = None
     for number, answer in endpoint.ask([question.request for question in distinct], progress):
         question = distinct[number]
         if isinstance(answer, RefusedError):
-            refused.append(answer)
             verdicts[question.key] = dropped("refused", str(answer))
         elif isinstance(answer, EndpointError):
             failure = failure or answer
         else:
             names = question.unseen_names
             verdicts[question.key] = judged(answer.text, answer.ending, question.told, names, max_words)
-        if len(refused) >= REFUSALS and len(refused) == len(verdicts):
-            raise refused[0]
     if failure is not None:
         raise failure
     return verdicts

@@ -82,6 +82,7 @@ class Endpoint:
         purpose: what it is asked for, for the list of requests.
         section: table of the configuration, for messages.
         clock: the time.
+        keeps_answers: whether answers outlive this object; False where the caller keeps them in a file of its own.
 
     Raises:
         ConfigError: there is no address.
@@ -95,6 +96,8 @@ class Endpoint:
         purpose: str = "chat",
         section: str = "endpoint",
         clock: Clock | None = None,
+        *,
+        keeps_answers: bool = True,
     ) -> None:
         if not config.base_url:
             raise ConfigError(f"{section}.base_url is empty. Name a server, for example http://127.0.0.1:8000/v1.")
@@ -102,7 +105,7 @@ class Endpoint:
         name = f"the endpoint {config.host} (model {config.model!r})"
         self.wording = Wording(name, section, config.key_variable)
         self.ledger = Ledger(config, folder, purpose, section)
-        self._cache = Cache(folder)
+        self._cache = Cache(folder if keeps_answers else None)
         self._offers = Offers(folder, f"{config.base_url.rstrip('/')} {config.model}")
         self._patience = Patience(config.retries, config.longest_pause_seconds, clock or Clock())
         self._lock = threading.Lock()
@@ -137,7 +140,7 @@ class Endpoint:
             for done, (number, result) in enumerate(results, start=1):
                 if isinstance(result, BaseException) and not isinstance(result, EndpointError):
                     raise result
-                if progress is not None:
+                if progress is not None and (isinstance(result, ChatAnswer) or _concerns_one(result)):
                     progress(done, len(requests), self._spent)
                 yield number, result
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,9 @@ VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 
 class EndpointConfig(Frozen):
     """A language model behind a server of the OpenAI kind."""
+
+    sent: ClassVar[str] = "the prompts"
+    """What another machine is sent, for messages."""
 
     base_url: str = ""
     """Its address, such as `http://127.0.0.1:8000/v1` (empty: nobody is asked)."""
@@ -58,7 +61,7 @@ class EndpointConfig(Frozen):
         # The message does not repeat the value, in case that it is a key.
         if not VARIABLE.fullmatch(self.key_variable):
             raise ValueError(f"key_variable is no name of an environment variable such as {KEY}. A key belongs into it")
-        check_address(self.base_url, self.allow_remote, "the prompts", self.key_variable)
+        check_address(self.base_url, self.allow_remote, self.sent, self.key_variable)
         if self.base_url and not self.model:
             raise ValueError("model is empty. Name the model that the endpoint serves")
         if self.max_cost is not None and not (self.price_input or self.price_output):

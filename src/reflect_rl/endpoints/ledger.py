@@ -21,7 +21,7 @@ from reflect_rl.endpoints.errors import BudgetError
 from reflect_rl.endpoints.exchange import most_new_tokens, most_prompt_tokens
 from reflect_rl.endpoints.journal import Journal
 
-__all__ = ["REQUESTS", "Amount", "Ledger", "most_of"]
+__all__ = ["REQUESTS", "Amount", "Ledger", "most_of", "now"]
 
 REQUESTS = "requests.jsonl"
 REMEDY = "It counts what was spent; move it away to count from nothing."
@@ -97,7 +97,7 @@ class Ledger:
         row = {
             "event": "sent",
             "id": name,
-            "time": _now(),
+            "time": now(),
             "host": self.config.host,
             "local": self.config.is_local,
             "model": self.config.model,
@@ -129,7 +129,7 @@ class Ledger:
         row = {
             "event": "ended",
             "id": name,
-            "time": _now(),
+            "time": now(),
             "status": status,
             "prompt_tokens": prompt_tokens,
             "completion_tokens": completion_tokens,
@@ -209,5 +209,6 @@ class Ledger:
         )
 
 
-def _now() -> str:
+def now() -> str:
+    """The time in UTC, as lists of requests have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reflect_rl.endpoints.config import EndpointConfig
@@ -45,13 +45,20 @@ def preview(
         *_amounts(config, ledger, missing),
     ]
     for number, body in enumerate(missing[:shown], start=1):
-        text = json.dumps(body, indent=2, ensure_ascii=False)
-        lines += [
-            f"Request {number} of {len(missing)}:",
-            without_key(text, key_in(config.key_variable), config.key_variable),
-        ]
+        lines.append(f"Request {number} of {len(missing)}:")
+        lines += (without_key(line, key_in(config.key_variable), config.key_variable) for line in _readable(body))
     lines.append("Nothing was sent.")
     return "\n".join(lines)
+
+
+def _readable(body: Mapping[str, Any]) -> Iterator[str]:
+    """A request line by line: settings, then each message as it is, without what could steer a terminal."""
+    yield json.dumps({name: value for name, value in body.items() if name != "messages"})
+    for message in body["messages"]:
+        yield f"--- {message['role']}:"
+        for line in message["content"].split("\n"):
+            yield "".join(letter if letter.isprintable() or letter == "\t" else "?" for letter in line)
+    yield "---"
 
 
 def _amounts(config: EndpointConfig, ledger: Ledger, missing: Sequence[Mapping[str, Any]]) -> list[str]:

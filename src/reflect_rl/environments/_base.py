@@ -14,6 +14,10 @@ that are told what they play. A game that shows or counts its turns overrides `i
 
 It may hold:
 
+- `EVALUATION_ONLY: tuple[str, ...]`: settings of `Config` that may differ between training and an evaluation of its
+  players, such as which games are the test;
+- `games_tested(config, mode, split) -> dict[str, str]`: what a result must name beside the split, to be told from one
+  on other games;
 - `advise(state) -> str`: the reflection of someone who knows no more than a state text; without it there is no lexical
   reflection player (`players.reflectors.lexical`);
 - `numbered(config) -> bool`: whether states give the numbers of actions, so that labels cannot be shuffled;

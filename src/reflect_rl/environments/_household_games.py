@@ -22,7 +22,7 @@ from reflect_rl.household.generate import GameSplit, Mix, game_seed, numbered_ga
 from reflect_rl.household.record import GameRecord, TaskType, Wording
 from reflect_rl.household.sources import data_folder, load_games
 
-__all__ = ["MODES", "HouseholdConfig", "game_of", "household_tasks", "mode_of", "record_of"]
+__all__ = ["MODES", "HouseholdConfig", "content_of", "game_of", "household_tasks", "mode_of", "record_of"]
 
 TYPES: Final[dict[str, TaskType]] = {
     "pick": "pick_and_place_simple",
@@ -162,6 +162,18 @@ def record_of(config: HouseholdConfig, data: dict[str, Any]) -> GameRecord:
         return _numbered(int(seed), int(number), mode, float(size))
     except (KeyError, ValueError):
         raise UserError(f"{key!r} from {origin!r} names no generated game. Take tasks from tasks().") from None
+
+
+@lru_cache(64)
+def content_of(config: HouseholdConfig, mode: str, split: str) -> tuple[str, str]:
+    """What the games of a split are, and a digest of all their texts.
+
+    Raises:
+        HouseholdError: they cannot be read.
+    """
+    chosen = household_tasks(config, mode, split)
+    origins = dict.fromkeys(str(task.data["from"]).partition(" ")[0] for task in chosen)
+    return "+".join(origins), GameSet(record_of(config, dict(task.data)) for task in chosen).fingerprint[:16]
 
 
 @lru_cache(512)

@@ -19,6 +19,7 @@ from reflect_rl.environments._base import TextEnvironment, require_known
 from reflect_rl.environments._household_games import (
     MODES,
     HouseholdConfig,
+    content_of,
     game_of,
     household_tasks,
     mode_of,
@@ -35,6 +36,7 @@ from reflect_rl.household.scene import read_scene, scene_of, write_scene
 from reflect_rl.household.trail import Trail
 
 __all__ = [
+    "EVALUATION_ONLY",
     "MODES",
     "NAME",
     "RULES",
@@ -42,6 +44,7 @@ __all__ = [
     "Config",
     "Environment",
     "advise",
+    "games_tested",
     "measures",
     "numbered",
     "strata",
@@ -52,6 +55,9 @@ __all__ = [
 
 NAME = "alfworld"
 VERSION = 1
+
+EVALUATION_ONLY = ("backend", "games", "generated_games", "room_size", "split_seed", "subset", "test_games")
+"""Players can be tested on games of all kinds, whichever they were trained on, and in the other engine, too."""
 
 RULES = """\
 You are in a room of a house and do what the task says: put a thing into or onto a kind of receptacle, perhaps clean,
@@ -272,9 +278,19 @@ def measures(config: Config, episode: Episode) -> dict[str, float]:
     Raises:
         UserError: its task is none of this game.
     """
-    game = Environment(config)
+    game = Environment(config.model_copy(update={"backend": "native"}))  # the solver's engine anyway
     game.reset(options={"task": episode.task})
     return household_measures(episode, game.oracle().turns_left)
+
+
+def games_tested(config: Config, mode: str, split: str) -> dict[str, str]:
+    """Which games a result is about, in which wording and engine.
+
+    Raises:
+        HouseholdError: they cannot be read.
+    """
+    games, digest = content_of(config, mode, split)
+    return {"wording": config.wording, "backend": config.backend, "games": games, "games_digest": digest}
 
 
 def strata(config: Config, task: Task) -> dict[str, str]:

@@ -25,7 +25,17 @@ from reflect_rl.core.errors import ModelError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network, Read
 
-__all__ = ["Rule", "Scores", "check_scoring", "completion_losses", "micro_batches", "read", "room", "score"]
+__all__ = [
+    "Rule",
+    "Scores",
+    "check_context",
+    "check_scoring",
+    "completion_losses",
+    "micro_batches",
+    "read",
+    "room",
+    "score",
+]
 
 Rule = Literal["choice_token", "sum", "token_mean"]
 Ids = Sequence[int]
@@ -71,6 +81,24 @@ def room(model: LanguageModel) -> int:
     return 16_384 if model.device.type != "cpu" else max(512, 2048 * 768 // width)
 
 
+def check_context(model: LanguageModel, tokens: int) -> None:
+    """Refuse a text that the model cannot read at once.
+
+    Args:
+        model: the language model.
+        tokens: length of the text.
+
+    Raises:
+        ModelError: it is longer than the model's context.
+    """
+    limit = getattr(model.model.config, "max_position_embeddings", None)
+    if limit is not None and tokens > limit:
+        raise ModelError(
+            f"a prompt has {tokens} tokens, the model's context holds {limit}. "
+            "Use a model with a longer context (for the embedded one: model.embedded.context_tokens)."
+        )
+
+
 def read(
     model: LanguageModel,
     sequences: Sequence[Ids],
@@ -91,12 +119,7 @@ def read(
         ModelError: a sequence is longer than the model's context, or empty.
     """
     lengths = [len(sequence) for sequence in sequences]
-    limit = getattr(model.model.config, "max_position_embeddings", None)
-    if limit is not None and max(lengths) > limit:
-        raise ModelError(
-            f"a prompt has {max(lengths)} tokens, the model's context holds {limit}. "
-            "Use a model with a longer context (for the embedded one: model.embedded.context_tokens)."
-        )
+    check_context(model, max(lengths))
     if not min(lengths):
         raise ModelError("an empty prompt cannot be scored: the tokenizer gave no tokens for it.")
     ids = torch.full((len(sequences), max(lengths)), model.pad_id, dtype=torch.long)

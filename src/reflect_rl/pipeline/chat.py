@@ -20,7 +20,7 @@ from reflect_rl.pipeline.config import CHAT, MethodName, RunConfig
 from reflect_rl.players._chat import Asker
 from reflect_rl.players.policies.chat import ChatPolicy
 from reflect_rl.players.reflectors.chat import ChatReflector
-from reflect_rl.prompts.chat import ANY_GAME, CHAT_TEMPLATE_VERSION
+from reflect_rl.prompts.chat import CHAT_TEMPLATE_VERSION, rules_of
 
 __all__ = [
     "FOLDER",
@@ -72,8 +72,8 @@ def endpoint_of(config: RunConfig, purpose: str) -> Endpoint:
 
 
 def _rules(config: RunConfig) -> str:
-    """The game in words; a game need not have them."""
-    return str(getattr(catalog.find("environments", config.environment.name), "RULES", ANY_GAME))
+    """The game in words."""
+    return rules_of(catalog.find("environments", config.environment.name))
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def telling(tell: Callable[[str], None], mode: str, *players: Reflector | Policy
     def on_episode(episode: Episode) -> None:
         ended.append(episode.success)
         sent, cost = sum(one.spent.requests for one in endpoints), sum(one.spent.cost for one in endpoints)
-        tell(f"{mode} {sum(ended)} of {len(ended)} won, {sent} requests" + (f", price {cost:.2f}" if cost else ""))
+        tell(f"{mode} {sum(ended)} of {len(ended)} won, {sent} requests" + (f", cost {cost:.4g}" if cost else ""))
 
     return on_episode if endpoints else None
 
@@ -139,7 +139,8 @@ def with_costs(row: Mapping[str, Any], episodes: Sequence[Episode], *players: Re
 
     Answers, tokens and money are means over episodes, of all answers that the episodes were played with to the largest
     horizon: one that several of them share was paid once, and counts for each. `seconds_per_answer` is the mean over
-    answers, `seconds_per_answer_p95` their 95th percentile; `invalid_answers` is the mean up to the row's horizon.
+    answers, `seconds_per_answer_p95` their 95th percentile; `invalid_answers` is the mean up to the row's horizon. The
+    time of play says nothing where answers were here already, so the row has no speed.
 
     Args:
         row: of some horizon.
@@ -162,4 +163,5 @@ def with_costs(row: Mapping[str, Any], episodes: Sequence[Episode], *players: Re
         "seconds_per_answer": sum(seconds) / len(seconds),
         "seconds_per_answer_p95": float(np.percentile(seconds, 95)),
     }
-    return {**row, "measures": row.get("measures", {}) | taken}
+    own = {name: value for name, value in row.get("measures", {}).items() if name != "seconds_per_episode"}
+    return {**row, "turns_per_second": None, "measures": own | taken}

@@ -20,8 +20,12 @@ from reflect_rl.training.metrics import missing_trackers
 __all__ = ["check"]
 
 
-def check(config: RunConfig) -> None:
+def check(config: RunConfig, *, evaluates: bool = False) -> None:
     """Refuse a configuration that cannot be carried out.
+
+    Args:
+        config: of the run.
+        evaluates: whether the players of another run (`start_from`) are evaluated, so that nothing is demonstrated.
 
     Raises:
         ConfigError: one line per mistake, each with the key, the value and the remedy.
@@ -37,7 +41,8 @@ def check(config: RunConfig) -> None:
         *_annotator(config),
     ]
     if not mistakes:
-        mistakes = [*_tasks(config, module), *_curriculum(config, module)]
+        starts = [] if evaluates and config.start_from is not None else [*_starts(config, module)]
+        mistakes = [*starts, *_tasks(config, module), *_curriculum(config, module)]
     if mistakes:
         raise ConfigError("\n".join(mistakes))
 
@@ -159,8 +164,8 @@ def _repeated(key: str, values: Sequence[Any]) -> Iterator[str]:
         yield f"{key}: an entry is repeated in {', '.join(map(str, values))}. Name each once."
 
 
-def _tasks(config: RunConfig, module: ModuleType) -> Iterator[str]:
-    """Enough tasks in every split that is used."""
+def _starts(config: RunConfig, module: ModuleType) -> Iterator[str]:
+    """Enough tasks to demonstrate."""
     modes = config.data.modes or module.MODES[-1:]
     count = min(len(module.tasks(config.environment, mode, "train")) for mode in modes)
     most = max(config.data.demonstration_starts)
@@ -169,6 +174,10 @@ def _tasks(config: RunConfig, module: ModuleType) -> Iterator[str]:
             f"data.demonstration_starts: {most} starts are asked for, the training split of {config.environment.name} "
             f"has {count}. Lower it to {count} or less."
         )
+
+
+def _tasks(config: RunConfig, module: ModuleType) -> Iterator[str]:
+    """Tasks of every mode to evaluate."""
     for mode in config.evaluation.modes or getattr(config.environment, "modes", module.MODES):
         if not module.tasks(config.environment, mode, config.evaluation.split):
             yield f"evaluation.split: there is no {config.evaluation.split!r} task of mode {mode!r}. Choose another."

@@ -189,7 +189,8 @@ class RunConfig(Frozen):
     threads: int = Field(1, ge=1, le=256)
     """Threads of each job."""
     start_from: Path | None = None
-    """A run folder whose data and supervised models are used instead of making them again (unset: make them)."""
+    """A run folder whose data and supervised models are used instead of making them again (unset: make them); `eval`
+    uses what was trained online there, too."""
     trackers: tuple[TrackerName, ...] = ()
     """Where curves are shown besides `metrics.jsonl`: `tensorboard`, `wandb` (sends them away), `trackio`."""
     environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -136,19 +136,23 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
     for name, table in tables.items():
         write_jsonl(unit.dataset(name), map(asdict, table))
     write_jsonl(folder / "episodes.jsonl", (to_json(_noted(episode, annotations)) for episode in everything))
-    negatives = {name: sum(row.kind == "negative" for row in table) for name, table in tables.items()}
     card = {
         "recipe": config.data.recipe,
         "starts": unit.budget,
         "episodes": {kind: len(pool) for kind, pool in episodes.items()},
         "failed_episodes": failed,
-        "rows": {name: len(table) for name, table in tables.items()},
-        "rows_after_a_perturbation": negatives,
+        **_counts(tables),
         "excluded_states": len(excluded),
     }
     if annotations is not None:
         card["annotation"] = annotations.annotator.facts(config.annotator_endpoint) | annotations.counts
     write_json(folder / "card.json", card)
+
+
+def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:
+    """Rows of each data set, and how many of them follow a perturbation."""
+    negatives = {name: sum(row.kind == "negative" for row in table) for name, table in tables.items()}
+    return {"rows": {name: len(table) for name, table in tables.items()}, "rows_after_a_perturbation": negatives}
 
 
 def _labels(config: RunConfig) -> tuple[list[str], int]:

@@ -97,14 +97,19 @@ def units(config: RunConfig) -> Iterator[Unit]:
             yield Unit(config.output_dir, budget, seed)
 
 
-def open_run(config: RunConfig, command: str) -> None:
+def open_run(config: RunConfig, command: str, *, evaluates: bool = False) -> None:
     """Make the run folder, or check that the one at hand is of the same configuration.
+
+    Args:
+        config: of the run.
+        command: for the run card.
+        evaluates: see `check`.
 
     Raises:
         ConfigError: the configuration asks for something that does not exist.
         RunFolderError: the folder belongs to another configuration, or cannot be written.
     """
-    check(config)
+    check(config, evaluates=evaluates)
     folder, resolved = config.output_dir, json.loads(config.model_dump_json())
     _refuse_other_run(folder, resolved)
     try:

@@ -269,7 +269,8 @@ def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
         return LexicalReflector(config.environment.name)
     settings = config.reflector
     if settings.server.base_url:
-        served = ServedReflector(settings.server.of(unit.model(dataset)), settings.max_new_tokens, settings.memo_size)
+        server, listing = settings.server.of(unit.model(dataset)), config.output_dir / "reflector"
+        served = ServedReflector(server, settings.max_new_tokens, settings.memo_size, listing)
         served.check()
         return served
     model = _load(config, unit.model(dataset), unit.sft(dataset), trainable=False)
@@ -392,6 +393,7 @@ def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, An
     local = config.model.path if METHODS[method].model else "none"
     return {
         "benchmark": config.environment.name,
+        "tested": _tested(config, mode),
         "recipe": config.data.recipe,
         "mode": mode,
         "split": config.evaluation.split,
@@ -402,6 +404,15 @@ def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, An
         "demonstration_starts": job.unit.budget,
         "decoding": decoding,
     }
+
+
+def _tested(config: RunConfig, mode: str) -> dict[str, Any]:
+    """The rules, and the games where a split alone does not tell which they are."""
+    module = catalog.find("environments", config.environment.name)
+    facts: dict[str, Any] = {"version": module.VERSION}
+    if hasattr(module, "games_tested"):
+        facts |= module.games_tested(config.environment, mode, config.evaluation.split)
+    return facts
 
 
 def _eval_index(job: Job, config: RunConfig, progress: Progress) -> None:

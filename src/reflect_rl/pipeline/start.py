@@ -1,5 +1,6 @@
 """How a run begins: from scratch, or with the data and supervised models of another run (`start_from`).
 
+An evaluation takes what was trained online, too: it plays the other run's players on other games (`reflect-rl eval`).
 Nothing is written into the other run. A job is taken whole or not at all: its files are copied to a hidden folder of
 the unit, which is then renamed, the folder with the mark `done` last.
 """
@@ -9,17 +10,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from reflect_rl.core import catalog
 from reflect_rl.core.config import parse
-from reflect_rl.core.errors import ConfigError, RunFolderError, UnknownNameError
+from reflect_rl.core.errors import ConfigError, RunFolderError, UnknownNameError, UserError
 from reflect_rl.core.store import read_json, write_json
 from reflect_rl.models.load import EMBEDDED
 from reflect_rl.pipeline.check import check
-from reflect_rl.pipeline.config import RunConfig
+from reflect_rl.pipeline.config import METHODS, RunConfig
 from reflect_rl.pipeline.folder import alone, bound, differences, fingerprint, open_run, read_card
 from reflect_rl.pipeline.jobs import Job, evaluated_modes, missing_needs, plan
 
@@ -28,14 +31,23 @@ __all__ = ["begin"]
 SETTINGS = ("environment", "prompt", "model", "data", "sft")
 """Parts of the configuration that data and supervised models follow from."""
 
+ONLINE = ("reflector", "rlft")
+"""Parts that online training follows from besides."""
+
 LEFT = shutil.ignore_patterns("checkpoint*", "*.new", "error.txt", "tensorboard", "tracking.json")
 """What stays in the other run: files that only its own training has a use for."""
 
 
-def begin(config: RunConfig, command: str) -> list[str]:
+def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[str]:
     """Open the run folder, and take finished jobs from the run `start_from`.
 
     Jobs that are not finished there are left to this run, and so are all that need them.
+
+    Args:
+        config: of the run.
+        command: for the run card.
+        evaluates: whether the run only evaluates. Then online training is taken as well, and the environment may
+            differ in what its file leaves free (`EVALUATION_ONLY`).
 
     Returns:
         titles of the jobs that were taken.
@@ -45,18 +57,19 @@ def begin(config: RunConfig, command: str) -> list[str]:
         RunFolderError: the folder belongs to another configuration, the other run was made with other settings, or one
             of them is not readable; nothing was written then.
     """
-    check(config)
-    jobs = [job for job in plan(config) if job.kind in ("annotate", "data", "sft") and not job.done]
+    check(config, evaluates=evaluates)
+    kinds = ("annotate", "data", "sft", "rlft") if evaluates else ("annotate", "data", "sft")
+    jobs = [job for job in plan(config) if job.kind in kinds and not job.done]
     if config.start_from is None or not jobs:
-        open_run(config, command)
+        open_run(config, command, evaluates=evaluates)
         return []
-    _refuse_other_settings(config, config.start_from)
-    open_run(config, command)
+    _refuse_other_settings(config, config.start_from, evaluates=evaluates)
+    open_run(config, command, evaluates=evaluates)
     with alone(config.output_dir):
         return [job.title for job in jobs if not missing_needs(job) and _take(job, config, config.start_from)]
 
 
-def _refuse_other_settings(config: RunConfig, source: Path) -> None:
+def _refuse_other_settings(config: RunConfig, source: Path, *, evaluates: bool) -> None:
     remedy = "Name the folder of another run that `reflect-rl sft` or `reflect-rl run` has finished."
     if source.resolve() == config.output_dir.resolve():
         raise RunFolderError(f"start_from: {source} is the folder of this run itself. {remedy}")
@@ -66,22 +79,39 @@ def _refuse_other_settings(config: RunConfig, source: Path) -> None:
         before = parse(RunConfig, values)
     except (AttributeError, ConfigError, UnknownNameError) as error:
         raise RunFolderError(f"start_from: {source / 'config.json'} is of no use here ({error}). {remedy}") from None
-    changed = [*_changes(before, config)]
-    mark = fingerprint(config)
-    if not changed and card.get("fingerprint") != mark:
-        changed = [
-            f"the fingerprint of rules, texts, tasks and prompts is {card.get('fingerprint')} there and {mark} here"
-        ]
+    changed = [*_changes(before, config, evaluates=evaluates)]
+    if not changed:
+        changed = [*_other_game(before, config, card.get("fingerprint"))]
     if changed:
+        made = "models" if evaluates else "data and supervised models"
         raise RunFolderError(
-            f"start_from: the data and supervised models of {source} were made with other settings: "
+            f"start_from: the {made} of {source} were made with other settings: "
             f"{'; '.join(changed[:5])}. Set them equal, or leave start_from unset."
         )
 
 
-def _changes(before: RunConfig, after: RunConfig) -> Iterator[str]:
-    there, here = (_settings(config) for config in (before, after))
-    yield from sorted(line for key in SETTINGS for line in differences(there[key], here[key], key))
+def _other_game(before: RunConfig, after: RunConfig, known: str | None) -> Iterator[str]:
+    """Whether the game has changed since the other run, whose fingerprint was noted.
+
+    Where an evaluation plays other games, those of the other run decide; they may be missing here.
+    """
+    if before.environment.model_dump() == after.environment.model_dump():
+        marks = [fingerprint(after)]
+    else:
+        marks = []
+        with suppress(UserError):
+            marks = [fingerprint(before)]
+    for mark in marks:
+        if mark != known:
+            yield f"the fingerprint of rules, texts, tasks and prompts is {known} there and {mark} here"
+
+
+def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterator[str]:
+    keys = (*SETTINGS, *(ONLINE if evaluates and any(METHODS[name].online for name in after.methods) else ()))
+    module = catalog.find("environments", after.environment.name)
+    free = getattr(module, "EVALUATION_ONLY", ()) if evaluates else ()
+    there, here = (_settings(config, keys, free) for config in (before, after))
+    yield from sorted(line for key in keys for line in differences(there[key], here[key], key))
     units: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
         "seeds": (before.seeds, after.seeds),
         "data.demonstration_starts": (before.data.demonstration_starts, after.data.demonstration_starts),
@@ -97,11 +127,15 @@ def _changes(before: RunConfig, after: RunConfig) -> Iterator[str]:
         )
 
 
-def _settings(config: RunConfig) -> dict[str, Any]:
-    """As JSON; a unit depends on its own number of starts only, so a run may take some of them."""
-    resolved = json.loads(config.model_dump_json(include={*SETTINGS}))
-    settings: dict[str, Any] = {key: bound(resolved[key], key) for key in SETTINGS}
+def _settings(config: RunConfig, keys: Collection[str], free: Collection[str]) -> dict[str, Any]:
+    """As JSON, without the `free` ones of the environment.
+
+    A unit depends on its own number of starts only, so a run may take some of them.
+    """
+    resolved = json.loads(config.model_dump_json(include={*keys}))
+    settings: dict[str, Any] = {key: bound(resolved[key], key) for key in keys}
     del settings["data"]["demonstration_starts"]
+    settings["environment"] = {key: value for key, value in settings["environment"].items() if key not in free}
     return settings
 
 
@@ -111,12 +145,13 @@ def _take(job: Job, config: RunConfig, source: Path) -> bool:
     name = "untrained" if job.kind == "data" else job.name
     model = there.unit.model(name)
     has_model = job.kind == "sft" or (job.kind == "data" and config.model.path == EMBEDDED)
-    if not there.done or (has_model and not model.is_dir()):
+    online = there.folder / "model"
+    if not there.done or (has_model and not model.is_dir()) or (job.kind == "rlft" and not online.is_dir()):
         return False
     scratch = job.unit.folder / ".copy"
     if has_model:
         _copy(model, job.unit.model(name), scratch, _link)
-    _copy(there.folder, job.folder, scratch, _copy_file)
+    _copy(there.folder, job.folder, scratch, _link_models)
     _note(config.output_dir, source, job.title)
     return True
 
@@ -136,6 +171,11 @@ def _link(source: str, target: str) -> None:
         os.link(source, target)
     except OSError:
         _copy_file(source, target)
+
+
+def _link_models(source: str, target: str) -> None:
+    """Files of a job's folder: metrics grow, the model that online training leaves there does not."""
+    (_link if Path(source).parent.name == "model" else _copy_file)(source, target)
 
 
 def _copy_file(source: str, target: str) -> None:

@@ -29,9 +29,10 @@ __all__ = [
     "parse_choice",
     "policy_messages",
     "reflector_messages",
+    "rules_of",
 ]
 
-CHAT_TEMPLATE_VERSION = 1
+CHAT_TEMPLATE_VERSION = 2
 """Raised with every change of the prompts or of the reading of answers; a part of each result row of a chat model."""
 
 Messages = tuple[tuple[str, str], ...]
@@ -41,6 +42,12 @@ ANY_GAME = """\
 A game of several turns. Each turn changes the state, and the state tells what the goal is. Reach the goal in few \
 turns."""
 """Stands in for the rules of a game that does not tell any."""
+
+
+def rules_of(game: object) -> str:
+    """The game in words, of the module of an environment; a game need not have them."""
+    return str(getattr(game, "RULES", ANY_GAME))
+
 
 PLAYER = """\
 You play a game, one turn at a time. You are shown the state of the game and a numbered list of the actions that are \
@@ -87,8 +94,9 @@ In one paragraph of one to three short sentences: what the last action did and w
 the state matter now, and at the end what to do next and why. Say only what follows from the state and the rules. The \
 player reads your text beside the state: write no heading, no list and no greeting."""
 
-THOUGHTS = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
-"""What some reasoning models put before their answer; without an end there is no answer."""
+THOUGHTS = re.compile(r"\s*(?:<think>)?(?:(?!<think>).)*</think>|\s*<think>.*", re.DOTALL)
+"""What some reasoning models put before their answer. Where the template has begun the thoughts, the answer shows only
+their end; without an end there is no answer."""
 FENCE = re.compile(r"```[a-z]*\n(.*?)\n?```", re.DOTALL)
 ACTION = re.compile(r"[*_`]*action[*_`]*\s*:[*_`\s]*(.*?)[*_`.\s]*", re.IGNORECASE)
 """A line that names an action; models like to emphasise it."""
@@ -173,7 +181,8 @@ def parse_choice(text: str, count: int) -> int | None:
 
 def _spoken(text: str) -> str:
     """The answer without the thoughts that some models put before it."""
-    return THOUGHTS.sub("", text, count=1).strip() if THOUGHTS.match(text) else text.strip()
+    thoughts = THOUGHTS.match(text)
+    return text[thoughts.end() if thoughts else 0 :].strip()
 
 
 def _of_lines(lines: Sequence[str]) -> int | None:

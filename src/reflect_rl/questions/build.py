@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from reflect_rl.core.errors import ConfigError
 from reflect_rl.core.seeding import seed_for
+from reflect_rl.endpoints.client import Spent
+from reflect_rl.endpoints.ledger import REQUESTS
 from reflect_rl.questions._candidate import Candidate
 from reflect_rl.questions._commits import HistoryError, commit_time
 from reflect_rl.questions.card import Reading, card_of
-from reflect_rl.questions.config import SPLITS, Split, TasksConfig
+from reflect_rl.questions.config import SPLITS, TasksConfig
 from reflect_rl.questions.filters import is_excluded, questions_of
 from reflect_rl.questions.sources import docstrings, documents, endpoint, history, tables
 from reflect_rl.questions.splits import by_files, by_lists, by_projects, by_time, without_held_out
@@ -23,7 +25,7 @@ from reflect_rl.repositories.ingest import split_revision
 from reflect_rl.repositories.questions import Question, TaskSet
 from reflect_rl.repositories.snapshot import Snapshot, SnapshotError
 
-__all__ = ["Built", "build", "build_task_set"]
+__all__ = ["Built", "build", "build_task_set", "preview"]
 
 FEWEST_TESTED = 10
 """Test questions that make a division by time worth while."""
@@ -65,7 +67,7 @@ def build_task_set(config: TasksConfig, tell: Tell = print) -> TaskSet:
     """
     folder = config.output_dir
     listing = folder / "questions.jsonl"
-    if folder.exists() and not listing.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not listing.exists() and not (folder.is_dir() and _is_free(folder)):
         raise ConfigError(f"{folder} holds something else than a task set. Choose another --output-dir.")
     built = build(config, tell)
     listing.unlink(missing_ok=True)  # until the new set is whole there is none
@@ -76,6 +78,11 @@ def build_task_set(config: TasksConfig, tell: Tell = print) -> TaskSet:
     return TaskSet.save(folder, built.questions, built.snapshots, built.card)
 
 
+def _is_free(folder: Path) -> bool:
+    """Whether there is nothing in a folder, or only what an interrupted call has asked an endpoint."""
+    return all(path.name == REQUESTS for path in folder.iterdir())
+
+
 def build(config: TasksConfig, tell: Tell = print) -> Built:
     """The questions about all corpora, with their splits, and what to note about them.
 
@@ -83,17 +90,13 @@ def build(config: TasksConfig, tell: Tell = print) -> Built:
         ConfigError: no corpus, two corpora of one project in two lists, or one corpus twice.
         UserError: a corpus cannot be read.
     """
-    lists: dict[Split, Sequence[str]] = {split: getattr(config, split) for split in SPLITS}
-    specs = [*config.corpora, *(spec for split in SPLITS for spec in lists[split])]
-    if not specs:
-        raise ConfigError("no corpus is named. Name a folder, an archive, or stdlib: reflect-rl tasks PATH.")
-    projects = {spec: project_name(spec) for spec in specs}
-    splits = by_lists(lists, projects)
-    alone = bool(config.corpora) and len(set(projects.values())) == 1
+    projects = _projects(config)
+    splits = by_lists({split: getattr(config, split) for split in SPLITS}, projects)
+    alone = _is_alone(config, projects)
     names: Counter[str] = Counter()
     corpora = []
-    for spec in specs:
-        corpora.append(entry := _read(spec, projects[spec], config, names, alone=alone))
+    for spec, project in projects.items():
+        corpora.append(entry := _read(spec, project, config, names, tell, alone=alone))
         tell(f"{entry.snapshot.name}: {len(entry.snapshot.files)} files, {len(entry.questions)} questions")
         for note in entry.reading.notes:
             tell(f"  {note}")
@@ -113,19 +116,55 @@ def build(config: TasksConfig, tell: Tell = print) -> Built:
     return Built(kept, [entry.snapshot for entry in corpora], card)
 
 
-def _read(spec: str, project: str, config: TasksConfig, names: Counter[str], *, alone: bool) -> _Corpus:
+def preview(config: TasksConfig) -> str:
+    """What `build` would send to the endpoint, and what it would take; nothing is sent, and no task set is written.
+
+    Raises:
+        ConfigError: no corpus.
+        UserError: a corpus cannot be read.
+    """
+    projects = _projects(config)
+    if not config.endpoint.base_url:
+        return "endpoint.base_url is empty: no language model is asked, and nothing would be sent."
+    alone, missing = _is_alone(config, projects), dict[str, str]()
+    for spec in projects:
+        snapshot, _ = _tree(spec, config, [], alone=alone)
+        missing |= endpoint.prompts(snapshot, config.endpoint, _answers(config), _asked_about(snapshot, config))
+    return endpoint.preview(missing, config.endpoint, config.output_dir)
+
+
+def _projects(config: TasksConfig) -> dict[str, str]:
+    """The project of each corpus that is named."""
+    specs = [*config.corpora, *(spec for split in SPLITS for spec in getattr(config, split))]
+    if not specs:
+        raise ConfigError("no corpus is named. Name a folder, an archive, or stdlib: reflect-rl tasks PATH.")
+    return {spec: project_name(spec) for spec in specs}
+
+
+def _is_alone(config: TasksConfig, projects: Mapping[str, str]) -> bool:
+    """Whether there is one project, to be divided inside."""
+    return bool(config.corpora) and len(set(projects.values())) == 1
+
+
+def _read(spec: str, project: str, config: TasksConfig, names: Counter[str], tell: Tell, *, alone: bool) -> _Corpus:
     """One corpus with its questions."""
     notes: list[str] = []
-    past = _with_history(spec, config, notes, alone=alone) if history.NAME in config.sources else None
-    snapshot = _named(past.snapshot if past else corpus(spec, config.ingest, config.cache.expanduser()), names)
+    tree, past = _tree(spec, config, notes, alone=alone)
+    snapshot = _named(tree, names)
     skipped: list[str] = []
     with _collector_off():
         candidates = [*_candidates(snapshot, config, skipped), *(past.commits if past else ())]
     if config.endpoint.base_url:
-        candidates += _of_endpoint(snapshot, config, notes)
+        candidates += _of_endpoint(snapshot, config, notes, tell)
     filtered = questions_of(snapshot, project, candidates, config.filters, config.seed)
     reading = Reading(spec, project, snapshot, filtered, tuple(skipped), tuple(notes))
     return _Corpus(project, snapshot, reading, filtered.questions, past.now if past else None)
+
+
+def _tree(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> tuple[Snapshot, _Past | None]:
+    """The files of a corpus, and its history where it is asked about."""
+    past = _with_history(spec, config, notes, alone=alone) if history.NAME in config.sources else None
+    return past.snapshot if past else corpus(spec, config.ingest, config.cache.expanduser()), past
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,14 +253,34 @@ def _git_place(spec: str) -> tuple[Path, str] | None:
     return (top, revision or "HEAD") if is_git else None
 
 
-def _of_endpoint(snapshot: Snapshot, config: TasksConfig, notes: list[str]) -> list[Candidate]:
+def _of_endpoint(snapshot: Snapshot, config: TasksConfig, notes: list[str], tell: Tell) -> list[Candidate]:
     """What a language model asks about the files that can be targets."""
-    counts = endpoint.Counts()
-    answers = config.cache.expanduser() / "answers.jsonl"
-    paths = [path for path in snapshot.files if not is_excluded(path, config.filters)]
-    found = list(endpoint.candidates(snapshot, config.endpoint, answers, paths, counts))
+    counts, paths = endpoint.Counts(), _asked_about(snapshot, config)
+
+    def progress(done: int, total: int, spent: Spent) -> None:
+        if done * TOLD // total > (done - 1) * TOLD // total:
+            price = f", cost {spent.cost:.4g}" if spent.cost else ""
+            tokens = spent.prompt_tokens + spent.completion_tokens
+            tell(f"  endpoint: {done} of {total} answers, {tokens:,} tokens{price}")
+
+    found = endpoint.candidates(snapshot, config.endpoint, _answers(config), paths, counts, config.output_dir, progress)
+    candidates = list(found)
     notes.append("endpoint: " + ", ".join(f"{name} {count}" for name, count in asdict(counts).items()))
-    return found
+    return candidates
+
+
+TOLD = 10
+"""Times that is told how far an endpoint is, for each corpus."""
+
+
+def _answers(config: TasksConfig) -> Path:
+    """All answers of endpoints so far, about any corpus."""
+    return config.cache.expanduser() / "answers.jsonl"
+
+
+def _asked_about(snapshot: Snapshot, config: TasksConfig) -> list[str]:
+    """The files that can be targets."""
+    return [path for path in snapshot.files if not is_excluded(path, config.filters)]
 
 
 def _limit(corpora: Sequence[_Corpus], config: TasksConfig) -> None:

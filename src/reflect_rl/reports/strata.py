@@ -162,6 +162,8 @@ def _mean(value: float | None, factor: float = 1.0) -> Cell:
     if value is None:
         return Cell("-")
     scaled = value * factor
+    if 0 < abs(scaled) < SMALL:
+        return Cell(f"{scaled:.1g}")
     return Cell(f"{scaled:,.0f}" if abs(scaled) >= 1000 else f"{scaled:.1f}")
 
 
@@ -175,12 +177,25 @@ def _rate(rows: Sequence[Row], key: str, value: str) -> Cell:
     return Cell(f"{100 * successes / episodes:.1f}", f"[{100 * lo:.0f}, {100 * hi:.0f}] of {episodes}")
 
 
+SMALL = 0.05
+"""Below it one decimal would be none."""
+
+WIDE = 6
+"""Columns beyond which a table for a terminal is turned, if that makes it narrower."""
+
+
 def terminal_part(part: PlainTable) -> Table:
-    """A table for a `rich` console."""
+    """A table for a `rich` console; one with many columns and few lines is turned, so that no name is cut."""
     table = Table(title=Text(f"{part.title}\n{part.note}"), title_justify="left", box=SIMPLE_HEAD)
-    table.add_column("method")
-    for name in part.header:
-        table.add_column(Text(name.replace(": ", "\n")), justify="right")
-    for label, cells in part.rows:
-        table.add_row(Text(label), *(Text(f"{cell.figure}\n{cell.below}".rstrip()) for cell in cells))
+    texts = [[f"{cell.figure}\n{cell.below}".rstrip() for cell in cells] for _, cells in part.rows]
+    header, lines = list(part.header), [(label, *cells) for (label, _), cells in zip(part.rows, texts, strict=True)]
+    is_turned = len(header) > max(WIDE, len(lines))
+    if is_turned:
+        lines = [(name, *cells) for name, *cells in zip(header, *texts, strict=True)]
+        header = [label for label, _ in part.rows]
+    table.add_column("measure" if is_turned else "method", no_wrap=is_turned)
+    for name in header:
+        table.add_column(Text(name.replace(", " if is_turned else ": ", "\n")), justify="right")
+    for line in lines:
+        table.add_row(*map(Text, line))
     return table

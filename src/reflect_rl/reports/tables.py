@@ -139,6 +139,7 @@ def summarise(rows: Iterable[Mapping[str, Any]]) -> list[SummaryRow]:
     for row in rows:
         modes.setdefault(row["mode"], len(modes))
         seeds = pools.setdefault(_condition(row), {})
+        _refuse_other_games(next(iter(seeds.values()), row), row)
         known = seeds.setdefault(row["seed"], row)
         if (known["successes"], known["episodes"]) != (row["successes"], row["episodes"]):
             raise RunFolderError(
@@ -151,6 +152,16 @@ def summarise(rows: Iterable[Mapping[str, Any]]) -> list[SummaryRow]:
     summaries = [_pool(list(seeds.values())) for seeds in pools.values()]
     ranks = {line: rank for rank, line in enumerate(_lines(summaries))}
     return sorted(summaries, key=lambda s: (*_table(s), modes[s.mode], ranks[_line(s)], _column_order(s)))
+
+
+def _refuse_other_games(first: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+    """A rate over two sets of games, or two versions of one, would be none of either."""
+    before, now = first.get("tested"), row.get("tested")
+    if before and now and before != now:
+        raise RunFolderError(
+            f"results on different games: {row['benchmark']}, {row['split']} split, was played as {before} and as "
+            f"{now}. Report the run folders one by one."
+        )
 
 
 def _condition(row: Mapping[str, Any]) -> tuple[Any, ...]:

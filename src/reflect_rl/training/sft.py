@@ -26,6 +26,7 @@ from reflect_rl.core.errors import ConfigError, TrainingError
 from reflect_rl.core.seeding import stream
 from reflect_rl.core.store import write_jsonl
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.score import check_context
 from reflect_rl.training.checkpoint import Checkpoints
 from reflect_rl.training.engine import make_whole, process_count, process_rank
 from reflect_rl.training.metrics import MetricsLog
@@ -94,6 +95,7 @@ def train_sft(
 
     Raises:
         ConfigError: the batch cannot be shared equally by the processes.
+        ModelError: a row is longer than the model's context.
         TrainingError: the loss or the gradient is not finite or too large; the batch is in `offending_batch.jsonl`.
         RunFolderError: there are checkpoints, and all are corrupt.
     """
@@ -151,6 +153,7 @@ def _rows(model: LanguageModel, examples: Sequence[tuple[str, str]], *, ends: bo
         head, body = model.encode(prompt), [*model.encode_after(prompt, completion), *tail]
         row = {"prompt": prompt, "completion": completion, "input_ids": [*head, *body]}
         rows.append(row | {"completion_mask": [0] * len(head) + [1] * len(body)})
+    check_context(model, max(len(row["input_ids"]) for row in rows))
     return rows
 
 

@@ -195,9 +195,14 @@ def test_a_state_that_the_server_refuses_is_dropped(episodes):
     assert list(annotations.counts["dropped"]) == ["refused"]
 
 
-def test_when_all_are_refused_at_first_the_fault_is_not_in_the_states(episodes):
-    with pytest.raises(RefusedError, match="bad settings"):
-        written(lambda text: RefusedError("bad settings"), episodes=episodes)
+def test_when_all_are_refused_at_first_the_fault_is_not_in_the_states(episodes, tmp_path):
+    asked = list(Annotator(AnnotationConfig(), CORRIDOR).questions(episodes, EXCLUDED))
+    with (
+        FaultServer(fault=refuse(400, "bad settings")) as server,
+        pytest.raises(EndpointError, match=r"bad settings.*So were all requests so far"),
+    ):
+        annotate(asked, Endpoint(server.config(), tmp_path), 60)
+    assert sum(server.counts.values()) < len({question.key for question in asked})
 
 
 def test_a_failure_of_the_server_is_told(episodes):

@@ -190,11 +190,13 @@ def test_without_a_folder_answers_are_kept_in_memory():
 
 
 def test_requests_under_way_are_bounded(tmp_path):
-    def slow(handler, body):
-        time.sleep(0.02)
+    three = threading.Barrier(3)
+
+    def in_threes(handler, body):
+        three.wait(timeout=20)
         handler.complete(body)
 
-    with FaultServer(fault=slow) as server:
+    with FaultServer(fault=in_threes) as server:
         Endpoint(server.config(parallel_requests=3), tmp_path).answer(many(12))
     assert server.most_at_once == 3
 
@@ -336,10 +338,13 @@ def test_a_dry_run_sends_nothing_and_says_what_it_would(tmp_path):
     assert "Cost: about 50, at most 104." in text
     assert "Spent so far: 4," in text
     assert "Budget: cost 500." in text
-    assert '"content": "new"' in text
+    assert "\n--- user:\nnew\n---\nNothing was sent." in text
+    assert '{"model": "tiny", "stream": false, "max_tokens": 16, "temperature": 0.0}' in text
     assert "newer" not in text
     elsewhere = EndpointConfig(base_url="https://api.example.org/v1", model="m", allow_remote=True)
-    assert "ANOTHER MACHINE" in Endpoint(elsewhere, None).preview([question("q")])
+    shown = Endpoint(elsewhere, None).preview([question("one\n\x1b[31mtwo")])
+    assert "ANOTHER MACHINE" in shown
+    assert "\none\n?[31mtwo\n" in shown
 
 
 def test_without_an_address_there_is_no_endpoint():

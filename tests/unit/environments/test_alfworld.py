@@ -87,6 +87,36 @@ def test_real_games_are_counted_as_in_alfworld():
     assert len(tasks(seen, "all", "test")) == 199
 
 
+def test_results_name_the_games_they_are_about():
+    config = Config(generated_games=4, most_validation_games=2)
+    known = alfworld.games_tested(config, "pick", "test")
+    assert known.items() >= {"wording": "2.1.1", "backend": "native", "games": "generated"}.items()
+    others = [
+        alfworld.games_tested(config.model_copy(update=changes), mode, split)
+        for changes, mode, split in [
+            ({}, "look", "test"),
+            ({}, "pick", "validation"),
+            ({"split_seed": 1}, "pick", "test"),
+            ({"room_size": 1.5}, "pick", "test"),
+        ]
+    ]
+    assert len({known["games_digest"], *(other["games_digest"] for other in others)}) == 5
+    # Neither the engine nor the wording changes which games there are.
+    again = alfworld.games_tested(
+        config.model_copy(update={"wording": "2.1.2", "backend": "textworld"}), "pick", "test"
+    )
+    assert again["games_digest"] == known["games_digest"]
+
+
+@needs_data
+def test_real_games_are_named_by_their_split():
+    names = [
+        alfworld.games_tested(Config(games=FOLDER, **changes), "all", "test")["games"]
+        for changes in ({}, {"subset": "paper"})
+    ]
+    assert names == ["valid_seen", "valid_seen+valid_unseen+valid_train"]
+
+
 @needs_data
 def test_the_papers_subset_has_seven_games_to_train_and_four_to_test():
     config = Config(games=FOLDER, subset="paper")

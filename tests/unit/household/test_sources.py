@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from alfworld_layout import game_text, parameters, write_official
 from reflect_rl.household.generate import generate_games
 from reflect_rl.household.record import GameRecord, HouseholdError
 from reflect_rl.household.sources import data_folder, load_actions, load_games
 
 DATA = os.environ.get("REFLECT_RL_ALFWORLD", "")
 needs_data = pytest.mark.skipif(not DATA, reason="REFLECT_RL_ALFWORLD names no folder with ALFWorld's games")
-
-GRAMMAR = '{"task": [{"rhs": "Your task is to: UNKNOWN GOAL."}]}'
 
 
 @pytest.fixture(scope="module")
@@ -25,40 +24,6 @@ def generated() -> tuple[GameRecord, ...]:
         replace(game, key=f"{game.task_type}-{game.subject}-{number}/trial_{number}", annotations=("Do it.", "Now."))
         for number, game in enumerate(games)
     )
-
-
-def parameters(record: GameRecord) -> dict:
-    thing, movable, place = record.subject.split("-")
-    lamp = record.task_type == "look_at_obj_in_light"
-    return {
-        "mrecep_target": "" if movable == "None" else movable,
-        "object_sliced": False,
-        "object_target": thing,
-        "parent_target": "" if lamp else place,
-        "toggle_target": place if lamp else "",
-    }
-
-
-def game_text(record: GameRecord, domain: str = "(domain)", grammar: str = GRAMMAR) -> str:
-    spoken = grammar.replace("UNKNOWN GOAL.", record.goal)
-    game = {"pddl_domain": domain, "grammar": spoken, "pddl_problem": record.problem, "solvable": True}
-    return json.dumps(game)
-
-
-def write_official(split: Path, record: GameRecord, game: str | None = None) -> Path:
-    """One trial as `alfworld-download` leaves it."""
-    trial = split / record.key
-    trial.mkdir(parents=True)
-    (trial / "game.tw-pddl").write_text(game_text(record) if game is None else game)
-    (trial / "initial_state.pddl").write_text(record.problem)
-    story = {
-        "task_type": record.task_type,
-        "pddl_params": parameters(record),
-        "scene": {"floor_plan": record.scene, "object_poses": []},
-        "turk_annotations": {"anns": [{"task_desc": each, "high_descs": ["Go."]} for each in record.annotations]},
-    }
-    (trial / "traj_data.json").write_text(json.dumps(story))
-    return trial
 
 
 def row(record: GameRecord, **changes: object) -> dict:

@@ -191,7 +191,7 @@ def test_a_policy_trains_beside_a_served_chat_reflection_player(tmp_path):
         f"The goal is to the {way}. Next: {way}." for way in ("left", "right")
     }
     host = server.url.removeprefix("http://").removesuffix("/v1")
-    origin = {"reflection_server": host, "reflection_model": "scripted", "chat_template": 1}
+    origin = {"reflection_server": host, "reflection_model": "scripted", "chat_template": 2}
     assert read_json(unit / "rlft/reflect_rl/reflection_server.json", "") == origin
     for row in rows:
         assert {key: row[key] for key in origin} == origin

@@ -9,6 +9,8 @@ import pytest
 
 from reflect_rl.core.config import parse
 from reflect_rl.core.errors import RunFolderError
+from reflect_rl.environments import corridor
+from reflect_rl.household.record import HouseholdError
 from reflect_rl.pipeline import start
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.pipeline.folder import open_run
@@ -107,6 +109,88 @@ def test_models_are_copied_where_files_cannot_be_shared(source, tmp_path, monkey
     path = f"{UNIT}/models/base/model.safetensors"
     assert (tmp_path / "run" / path).read_text() == "weights of base"
     assert (source / path).stat().st_nlink == 1
+
+
+@pytest.fixture
+def trained(source):
+    """The same run after online training."""
+    (job,) = (job for job in plan(config(source)) if job.kind == "rlft")
+    (job.folder / "model").mkdir(parents=True)
+    (job.folder / "model" / "model.safetensors").write_text("weights of the policy")
+    (job.folder / "metrics.jsonl").write_text("{}\n")
+    (job.folder / "done").touch()
+    return source
+
+
+def test_only_an_evaluation_takes_what_was_trained_online(trained, tmp_path):
+    run = here(trained, tmp_path)
+    begin(run, "")
+    assert done(run) == set(JOBS)
+    begin(run, "", evaluates=True)
+    assert done(run) == {*JOBS, "rlft reflect_rl"}
+    path = f"{UNIT}/rlft/reflect_rl"
+    assert (tmp_path / "run" / path / "model" / "model.safetensors").read_text() == "weights of the policy"
+    shared = [name for name in ("model/model.safetensors", "metrics.jsonl") if is_shared(trained, tmp_path, path, name)]
+    assert shared == ["model/model.safetensors"]
+
+
+def is_shared(source, tmp_path, path, name):
+    return (source / path / name).stat().st_ino == (tmp_path / "run" / path / name).stat().st_ino
+
+
+def test_online_training_without_its_model_is_not_taken(trained, tmp_path):
+    shutil.rmtree(trained / UNIT / "rlft" / "reflect_rl" / "model")
+    run = here(trained, tmp_path)
+    begin(run, "", evaluates=True)
+    assert done(run) == set(JOBS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rlft": {"total_turns": 7}}, "rlft.total_turns is"),
+        ({"reflector": {"max_new_tokens": 7}}, "reflector.max_new_tokens is 96 there and 7 here"),
+        ({"environment": {"name": "corridor", "horizon_turns": 7}}, "environment.horizon_turns is 20 there and 7 here"),
+    ],
+)
+def test_an_evaluation_changes_nothing_that_players_were_trained_by(trained, tmp_path, changes, message):
+    with pytest.raises(RunFolderError, match=f"the models of .* were made with other settings: {message}"):
+        begin(here(trained, tmp_path, **changes), "", evaluates=True)
+    assert not (tmp_path / "run").exists()
+
+
+def other_games(trained, tmp_path, monkeypatch) -> RunConfig:
+    """An evaluation that changes a setting which its game leaves free."""
+    monkeypatch.setattr(corridor, "EVALUATION_ONLY", ("horizon_turns",), raising=False)
+    return here(trained, tmp_path, environment={"name": "corridor", "horizon_turns": 7})
+
+
+def test_an_evaluation_may_play_other_games(trained, tmp_path, monkeypatch):
+    run = other_games(trained, tmp_path, monkeypatch)
+    with pytest.raises(RunFolderError, match=r"environment\.horizon_turns is 20 there and 7 here"):
+        begin(run, "")
+    begin(run, "", evaluates=True)
+    assert "rlft reflect_rl" in done(run)
+
+
+def test_an_evaluation_on_other_games_needs_the_rules_of_the_training(trained, tmp_path, monkeypatch):
+    card = json.loads((trained / "run.json").read_text())
+    (trained / "run.json").write_text(json.dumps(card | {"fingerprint": "0123"}))
+    with pytest.raises(RunFolderError, match="the fingerprint of rules, texts, tasks and prompts is 0123 there"):
+        begin(other_games(trained, tmp_path, monkeypatch), "", evaluates=True)
+
+
+def test_the_games_of_the_training_need_not_be_at_hand(trained, tmp_path, monkeypatch):
+    run, known = other_games(trained, tmp_path, monkeypatch), start.fingerprint
+
+    def missing(of):
+        if of.environment.horizon_turns == 20:
+            raise HouseholdError("there is no folder")
+        return known(of)
+
+    monkeypatch.setattr(start, "fingerprint", missing)
+    begin(run, "", evaluates=True)
+    assert "rlft reflect_rl" in done(run)
 
 
 def test_what_is_not_finished_there_is_left_to_this_run(source, tmp_path):

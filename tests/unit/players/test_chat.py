@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from chat_server import ChatServer, listed, walker
+from reflect_rl.core import catalog
 from reflect_rl.core.types import NO_ACTION, Observation, View
 from reflect_rl.endpoints.client import ChatAnswer, ChatRequest, Endpoint, EndpointError
 from reflect_rl.endpoints.config import EndpointConfig
+from reflect_rl.environments import alfworld, autoexplore, autoexplore_paper, dangerous_taxi
 from reflect_rl.environments.corridor import RULES
 from reflect_rl.players.policies.chat import ChatPolicy
 from reflect_rl.players.reflectors.chat import ChatReflector
 from reflect_rl.rollout.play import Request, play
+from small_task_set import save_small_task_set
 from toy import SMALL, training_tasks
 
 REQUESTS = [Request(task, k) for k, task in enumerate(training_tasks())]
@@ -59,6 +62,17 @@ def test_an_invalid_answer_is_no_action_and_is_not_asked_for_again(answer: str):
     decision = decided(ChatPolicy(endpoint, RULES))
     assert (decision.index, decision.answer) == (NO_ACTION, answer)
     assert len(endpoint.asked) == 1
+
+
+def test_an_answer_that_was_cut_names_no_action_as_its_number_may_go_on():
+    class Cut(Scripted):
+        def answer(self, requests, progress=None) -> list[ChatAnswer]:
+            return [replace(answer, ending="length") for answer in super().answer(requests)]
+
+    said = "So.\nAction: 1"
+    assert decided(ChatPolicy(Scripted(lambda request: said), RULES)).index == 0
+    decision = decided(ChatPolicy(Cut(lambda request: said), RULES))
+    assert (decision.index, decision.answer) == (NO_ACTION, said)
 
 
 def test_what_is_asked_for_in_each_form():
@@ -126,6 +140,30 @@ def test_the_bill_counts_every_answer_and_can_begin_anew():
     assert (bill.prompt_tokens, bill.completion_tokens, bill.seconds) == (300, 30, [0.5] * 3)
     policy.asker.new_bill()
     assert policy.asker.bill.seconds == []
+
+
+def test_all_games_can_be_played_and_an_invalid_answer_costs_a_turn_in_each(tmp_path):
+    tasks = save_small_task_set(tmp_path, "train")
+    exploring = {"tasks": tasks, "modes": ("d1raw",), "leaks": ("none", "name")}
+    games = (
+        (dangerous_taxi.Config(), "full"),
+        (alfworld.Config(), "pick"),
+        (autoexplore.Config(**exploring), "d1raw"),
+        (autoexplore_paper.Config(**exploring), "d1raw"),
+    )
+    for config, mode in games:
+        module = catalog.find("environments", config.name)
+        asked = Request(module.tasks(config, mode, "train")[0], 0)
+        for said, invalid in (("I wonder.", True), ("So.\nAction: 0", False)):
+            endpoint = Scripted(lambda request, said=said: said if "# Actions" in request.messages[1][1] else "Go on.")
+            players = ChatReflector(endpoint, module.RULES), ChatPolicy(endpoint, module.RULES)
+            (episode,) = play(config, [asked], *players)
+            assert len(endpoint.asked) == 2 * len(episode.turns)
+            assert all(module.RULES in request.messages[0][1] for request in endpoint.asked)
+            assert {turn.decision.index == NO_ACTION for turn in episode.turns} == {invalid}
+            assert {turn.reflection for turn in episode.turns} == {"Go on."}
+            if invalid:
+                assert (len(episode.turns), episode.success) == (config.horizon_turns, False)
 
 
 def test_both_players_win_whole_games_through_a_server_and_the_second_time_nothing_is_sent(tmp_path):

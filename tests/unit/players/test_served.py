@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import socket
 import threading
 import time
@@ -12,7 +14,7 @@ import torch
 from pydantic import ValidationError
 
 from reflect_rl.core.config import parse
-from reflect_rl.core.errors import ConfigError, FaultyPlayerError, ModelError, PlayerTimeoutError
+from reflect_rl.core.errors import ConfigError, FaultyPlayerError, ModelError, PlayerTimeoutError, RunFolderError
 from reflect_rl.core.types import View
 from reflect_rl.core.watchdog import Limits
 from reflect_rl.endpoints.address import ADDRESS
@@ -114,6 +116,27 @@ def test_an_empty_text_that_the_server_finished_is_an_answer(model):
         assert player.reflect(views(1)) == [""]
         assert player.reflect(views(1)) == [""]
         assert len(server.requests) == 1
+
+
+def test_what_leaves_this_machine_is_listed_before_it_is_sent(model, tmp_path, monkeypatch):
+    with ReflectionServer(model) as server:
+        ServedReflector(server.config(), 8, folder=tmp_path / "list").reflect(views())
+        assert not (tmp_path / "list").exists()
+        monkeypatch.setattr(ServerConfig, "is_local", property(lambda self: False))
+        player = ServedReflector(server.config(), 8, folder=tmp_path / "list")
+        player.check()
+        player.reflect(views())
+        rows = [json.loads(line) for line in (tmp_path / "list/requests.jsonl").read_text().splitlines()]
+        sent = {hashlib.sha256(body["prompt"].encode()).hexdigest() for body in server.requests}
+        assert {row["sha256"] for row in rows} == sent
+        assert len(rows) == len(sent)
+        expected = ("sent", player.server.host, False, "tiny", "reflections")
+        assert {tuple(row[k] for k in ("event", "host", "local", "model", "purpose")) for row in rows} == {expected}
+        (tmp_path / "file").touch()
+        before = len(server.requests)
+        with pytest.raises(RunFolderError, match="cannot be written"):
+            ServedReflector(server.config(), 8, folder=tmp_path / "file").reflect(views())
+        assert len(server.requests) == before
 
 
 def free_port():

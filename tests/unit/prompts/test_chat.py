@@ -40,6 +40,8 @@ SEEN = View(Observation("You are at 3.", ("left", "right", "wait")), (2, 0, 1), 
         '```json\n{"thought": "left", "action": 2}\n```',
         "```\nAction: 2\n```",
         "<think>\nAction: 1\n</think>\n\nAction: 2",
+        "It is left. Action: 1\n</think>\n\nAction: 2",  # the template had begun the thoughts
+        'Hm.\n</think>\n{"action": 2}',
         "I could also take 0 or 1.\nAction: 2",
     ],
 )
@@ -140,10 +142,26 @@ def test_the_reflection_player_is_never_told_the_actions():
 
 
 def test_every_game_of_the_catalog_tells_its_rules_and_names_its_actions():
-    for name in ("corridor", "dangerous_taxi", "autoexplore", "autoexplore_paper"):
+    exploring = ("cd FOLDER", "cat FILE", "id FILE")
+    household = (
+        "go to",
+        "open",
+        "close",
+        "take",
+        "put",
+        "clean",
+        "heat",
+        "cool",
+        "use",
+        "examine",
+        "look",
+        "inventory",
+    )
+    spoken = {"autoexplore": exploring, "autoexplore_paper": exploring, "alfworld": household}
+    for name in ("corridor", "dangerous_taxi", *spoken):
         module = catalog.find("environments", name)
         assert 200 < len(module.RULES) < 2000
-        for action in getattr(module, "ACTIONS", ("cd FOLDER", "cat FILE", "id FILE")):
+        for action in spoken.get(name) or module.ACTIONS:
             assert f"`{action}`" in module.RULES
 
 
@@ -199,3 +217,4 @@ def test_a_reflection_is_one_line_without_thoughts():
         "The last step was good. Next: left."
     )
     assert advice_text("<think>never ends") == ""
+    assert advice_text("I wonder.\n</think>\n\nNext: left.") == "Next: left."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -17,9 +18,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from pydantic import ValidationError
 
+from reflect_rl.cli.main import main
 from reflect_rl.core.errors import ConfigError, RunFolderError
 from reflect_rl.questions._server import EndpointError, Server
-from reflect_rl.questions.build import build
+from reflect_rl.questions.build import build, build_task_set
 from reflect_rl.questions.config import TasksConfig
 from reflect_rl.questions.sources import endpoint
 from reflect_rl.questions.sources.endpoint import Counts, EndpointConfig, candidates
@@ -585,16 +587,62 @@ def test_no_file_can_close_the_quotation(cache):
     assert prompt.index("Ignore the task") < prompt.rindex(mark)
 
 
-def test_answers_come_without_threads_left_behind():
+def test_answers_come_without_threads_left_behind(tmp_path):
     with Endpoint() as service:
         before = threading.active_count()
-        server = Server(service.config(parallel_requests=4))
+        server = Server(service.config(parallel_requests=4), tmp_path)
         for _, answer in server.ask({str(number): f"\n{'a' * 16}\nprompt {number}" for number in range(9)}):
             assert not isinstance(answer, EndpointError)
     deadline = time.monotonic() + 5
     while [t for t in threading.enumerate() if t.name == "endpoint request"] and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not [t for t in threading.enumerate() if t.name == "endpoint request"], before
+
+
+def listed(path):
+    return [json.loads(line) for line in (path / "requests.jsonl").read_text().splitlines()]
+
+
+def test_every_request_is_listed_beside_the_answers_or_in_the_folder_that_is_named(cache, tmp_path):
+    with Endpoint(fault=lambda number, handler, body: number == 0 and handler.send(503, {"error": "busy"})) as service:
+        asked(service.config(parallel_requests=1), cache, {"a.py": CODE})
+        asked(service.config(), cache, folder=tmp_path / "set")
+    first, rest = listed(cache.parent), listed(tmp_path / "set")
+    assert [row["event"] for row in first] == ["sent", "ended"] * 2
+    assert [row["status"] for row in first if row["event"] == "ended"] == ["503", "200"]
+    assert {(row["purpose"], row["local"]) for row in first if row["event"] == "sent"} == {("questions", True)}
+    assert sum(row["event"] == "sent" for row in rest) == 2  # the third text is that of a.py
+    assert "discount" not in (cache.parent / "requests.jsonl").read_text()
+
+
+def test_the_budget_is_a_hard_stop_and_the_same_call_goes_on_with_a_higher_one(cache):
+    # A token costs 1, and a request reserves its bytes (about 2,000) and 512 for the answer.
+    prices = {"price_input": 1e6, "price_output": 1e6, "parallel_requests": 1}
+    with Endpoint() as service:
+        with pytest.raises(EndpointError, match=r"budget for .* is used up: .*endpoint\.max_cost = 6000"):
+            asked(service.config(max_cost=6000, **prices), cache, many(6))
+        sent = len(service.prompts)
+        assert 1 <= sent < 6
+        assert sum(row["cost"] for row in listed(cache.parent) if row["event"] == "ended") <= 6000
+        with pytest.raises(EndpointError, match="budget"):
+            asked(service.config(max_cost=6000, **prices), cache, many(6))
+        assert len(service.prompts) == sent
+        assert len(asked(service.config(max_cost=60_000, **prices), cache, many(6))) == 6
+    assert len(service.prompts) == len(set(service.prompts)) == 6
+
+
+def test_answers_of_earlier_versions_are_found_and_other_draws_are_asked_anew(cache):
+    config = EndpointConfig(base_url="http://127.0.0.1:9/v1", model="writer")
+    (prompt,) = endpoint.prompts(Snapshot("mine", {"a.py": CODE}), config, cache).values()
+    assert not cache.parent.exists()  # nothing is written
+    # As it was written before there were settings of how answers are drawn.
+    key = hashlib.sha256(json.dumps(["writer", 512, False, prompt]).encode()).hexdigest()
+    cache.parent.mkdir()
+    cache.write_text(json.dumps({"key": key, "model": "writer", "text": GOOD, "ending": "stop"}) + "\n")
+    assert len(asked(config, cache, {"a.py": CODE})) == 1
+    for change in ({"temperature": 1}, {"top_p": 0.5}, {"seed": 3}, {"reasoning_effort": "low"}):
+        other = config.model_copy(update=change)
+        assert len(endpoint.prompts(Snapshot("mine", {"a.py": CODE}), other, cache)) == 1
 
 
 def test_the_import_is_light():
@@ -623,7 +671,12 @@ def test_a_task_set_has_the_endpoints_questions_and_asks_nothing_twice(tmp_path)
         (project / name).write_text(text)
     told = []
     with Endpoint(knowing) as service:
-        values = {"corpora": (str(project),), "cache": tmp_path / "cache", "divide": "files"}
+        values = {
+            "corpora": (str(project),),
+            "cache": tmp_path / "cache",
+            "divide": "files",
+            "output_dir": tmp_path / "set",
+        }
         silent, asking = TasksConfig(**values), TasksConfig(**values, endpoint=service.config(questions_per_file=1))
         before = build(silent, told.append)
         assert service.bodies == []
@@ -643,5 +696,48 @@ def test_a_task_set_has_the_endpoints_questions_and_asks_nothing_twice(tmp_path)
     assert not any(question.supported for question in written.values())
     assert built.questions == again.questions
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["answers.jsonl"]
+    assert [path.name for path in (tmp_path / "set").iterdir()] == ["requests.jsonl"]
+    assert "  endpoint: 3 of 3 answers, " in "\n".join(told)
     (notes,) = (corpus["notes"] for corpus in built.card["corpora"])
     assert any(note.startswith("endpoint: files 3, requests 3, refused 0, kept 3") for note in notes)
+
+
+def test_a_dry_run_of_tasks_shows_the_rest_and_sends_and_writes_nothing(tmp_path, capsys):
+    for name, text in FILES.items():
+        (tmp_path / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mine" / name).write_text(text)
+    words = ["tasks", str(tmp_path / "mine"), "--divide", "files", "--cache", str(tmp_path / "cache")]
+    words += ["--output-dir", str(tmp_path / "set")]
+    with Endpoint(knowing) as service:
+        address = service.config().base_url
+        place = ["--endpoint.base-url", address, "--endpoint.model", "writer", "--endpoint.price-output", "1000"]
+        assert main([*words, *place, "--dry-run"]) == 0
+        shown = capsys.readouterr().out
+        assert f"Would ask {address} (model 'writer', this machine) for: questions." in shown
+        assert "3 requests, 3 different; 0 answered already, 3 to send" in shown
+        assert "Cost: about 1.536, at most 1.536." in shown  # 3 answers of 512 tokens
+        assert "You write questions for a test" in shown
+        assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+        assert service.bodies == []
+        assert main([*words, *place]) == 0
+        assert "endpoint: 3 of 3 answers" in capsys.readouterr().out
+        assert main([*words, *place, "--dry-run"]) == 0
+        assert "0 requests, 0 different" in capsys.readouterr().out
+    assert main([*words, "--dry-run"]) == 0
+    assert "nothing would be sent" in capsys.readouterr().out
+    place[1] = "https://api.example.org/v1"
+    assert main([*words, *place, "--dry-run"]) == 2
+    assert "would be sent parts of your files" in capsys.readouterr().err
+
+
+def test_what_was_asked_before_an_error_does_not_bar_the_folder(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "code.py").write_text(CODE)
+    with Endpoint(fault=lambda number, handler, body: handler.send(401, {"error": "no"})) as service:
+        values = {"corpora": (str(tmp_path / "mine"),), "cache": tmp_path / "cache", "output_dir": tmp_path / "set"}
+        config = TasksConfig(**values, endpoint=service.config())
+        with pytest.raises(EndpointError):
+            build_task_set(config, print)
+        service.fault = None
+        build_task_set(config, print)
+    assert sum(row["event"] == "sent" for row in listed(tmp_path / "set")) == 2

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from reflect_rl.reports.page import write_report
 from reflect_rl.reports.runs import read_runs
-from reflect_rl.reports.strata import Cell, cost_tables, strata_tables
+from reflect_rl.reports.strata import Cell, cost_tables, strata_tables, terminal_part
 from reflect_rl.reports.tables import terminal_table
 
 from .conftest import result_row
@@ -58,6 +58,18 @@ def test_success_by_each_property_that_varies(write):
     assert label == "Reflect-RL, sampled"
     assert [cell.figure for cell in cells] == ["75.0", "83.3", "50.0", "87.5"]
     assert cells[0].below == "[30, 95] of 4"  # Wilson: 3 of 4
+
+
+def test_a_table_of_many_columns_and_few_lines_is_turned_for_a_terminal(write):
+    took = {"invalid_answers": 7.8, "answers": 12.0, "prompt_tokens": 341.0, "completion_tokens": 48.0}
+    took |= {"cost": 0.00004, "seconds_per_answer": 0.065, "seconds_per_answer_p95": 0.0677}
+    rows = [explored(method=name, model="m", decoding="greedy", measures=took) for name in ("chat", "chat_reflect")]
+    (part,) = cost_tables(read_runs([write(*rows)]))
+    shown = io.StringIO()
+    Console(file=shown, width=60).print(terminal_part(part))
+    lines = [line.split() for line in shown.getvalue().splitlines()]
+    for words in ("invalid answers 7.8 7.8", "price of 1,000 0.04 0.04", "ms per answer, p95 67.7 67.7"):
+        assert words.split() in lines
 
 
 def test_methods_decodings_and_what_was_not_measured(write):

@@ -49,6 +49,16 @@ def test_a_repeated_row_counts_once() -> None:
     assert (summary.episodes, summary.seeds) == (10, 1)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_results_on_different_games_are_never_pooled(seed: int) -> None:
+    one, other = {"version": 1, "games": "valid_seen"}, {"version": 1, "games": "valid_unseen"}
+    with pytest.raises(RunFolderError, match=r"results on different games: .*valid_seen.*valid_unseen.*one by one"):
+        summarise([result_row(tested=one), result_row(tested=other, seed=seed)])
+    assert len(summarise([result_row(tested=one), result_row(tested=one, seed=seed)])) == 1
+    # Rows from before it was noted say nothing.
+    assert len(summarise([result_row(), result_row(tested=one, seed=seed)])) == 1
+
+
 def test_contradicting_rows_of_one_seed_are_refused() -> None:
     with pytest.raises(RunFolderError, match=r"two different results for reflect_rl.*seed 0.*report them one by one"):
         summarise([result_row(successes=8), result_row(successes=7)])

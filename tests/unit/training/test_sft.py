@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from reflect_rl.core.errors import TrainingError
+from reflect_rl.core.errors import ModelError, TrainingError
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
 from reflect_rl.training import sft
 from reflect_rl.training.checkpoint import CheckpointWarning
@@ -228,6 +228,12 @@ def test_the_model_keeps_its_own_forward(tmp_path):
     train(model, EXAMPLES, tmp_path / "sft")
     assert "forward" not in vars(model.model)
     assert "forward" not in vars(inner)
+
+
+def test_a_row_that_is_longer_than_the_context_is_named(tmp_path):
+    model, _labels = tiny_player()  # whose context holds 256 tokens
+    with pytest.raises(ModelError, match=r"a prompt has \d+ tokens, the model's context holds 256"):
+        train(model, [*EXAMPLES, ("wait " * 256, "0")], tmp_path)
 
 
 def test_metrics_of_an_earlier_training_without_a_checkpoint_are_replaced(tmp_path):

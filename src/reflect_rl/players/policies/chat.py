@@ -97,7 +97,8 @@ class ChatPolicy:
             number = int(np.argmax(row)) if draw is None else _drawn(row, draw)
             by_index = tuple(row[place] for place in np.argsort(view.order))
             return Decision(view.order[number], self.name, by_index, answer=answer.text)
-        said = parse_choice(answer.text, count)
+        # Of an answer that was cut the last number may be the beginning of a longer one.
+        said = parse_choice(answer.text, count) if answer.ending != "length" else None
         return Decision(NO_ACTION if said is None else view.order[said], self.name, answer=answer.text)
 
 

@@ -9,6 +9,7 @@ Nothing that goes wrong becomes a reflection: an answer is a text that the serve
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -22,6 +23,8 @@ from reflect_rl.core.errors import FaultyPlayerError, ModelError, PlayerTimeoutE
 from reflect_rl.endpoints.address import check_address, host_of, is_loopback
 from reflect_rl.endpoints.connection import RETRIES, open_client
 from reflect_rl.endpoints.errors import Wording, explained, failure_of, told
+from reflect_rl.endpoints.journal import Journal
+from reflect_rl.endpoints.ledger import REQUESTS, now
 from reflect_rl.endpoints.together import as_they_come
 from reflect_rl.players.reflectors._memo import MemoisedReflector
 
@@ -29,6 +32,8 @@ __all__ = ["FOLDER", "NEEDS", "ServedReflector", "ServerConfig"]
 
 FOLDER = "{folder}"
 """In the name of a served model, this stands for the folder of the run's reflection model."""
+
+REMEDY = "It lists what was sent; move it away to begin anew."
 
 NEEDS = "reflector.server needs the package openai: pip install 'reflect-rl[api]'."
 
@@ -74,6 +79,7 @@ class ServedReflector(MemoisedReflector):
         server: address and name of the model (`ServerConfig.of` fills in a folder).
         max_new_tokens: longest reflection.
         memo_size: reflections kept in memory.
+        folder: of the list of requests, which only a server on another machine has (None: there is no list).
 
     Raises:
         ConfigError: the package `openai` is not installed, or OPENAI_API_KEY holds no key.
@@ -81,8 +87,11 @@ class ServedReflector(MemoisedReflector):
 
     name = "served"
 
-    def __init__(self, server: ServerConfig, max_new_tokens: int = 96, memo_size: int = 50_000) -> None:
+    def __init__(
+        self, server: ServerConfig, max_new_tokens: int = 96, memo_size: int = 50_000, folder: Path | None = None
+    ) -> None:
         super().__init__(memo_size)
+        self._journal = Journal(folder / REQUESTS, REMEDY) if folder is not None and not server.is_local else None
         self.server, self.max_new_tokens = server, max_new_tokens
         self._client = open_client(server, RETRIES, NEEDS)
 
@@ -139,6 +148,7 @@ class ServedReflector(MemoisedReflector):
 
     def _greet(self, model: str) -> None:
         """The shortest request."""
+        self._write_down("a", model)
         self._client.completions.create(model=model, prompt="a", max_tokens=1)
 
     def _write(self, prompts: Sequence[str]) -> list[str]:
@@ -154,6 +164,7 @@ class ServedReflector(MemoisedReflector):
 
     def _ask(self, prompt: str) -> str:
         """The server's continuation of one prompt."""
+        self._write_down(prompt, self.server.model)
         with self._explained():
             answer: Any = self._client.completions.create(
                 model=self.server.model,
@@ -170,6 +181,18 @@ class ServedReflector(MemoisedReflector):
         if ending not in ("stop", "length", None):
             raise FaultyPlayerError(f"{self._name} broke off: {self._told(str(ending))}. See the server's own log.")
         return text
+
+    def _write_down(self, prompt: str, model: str) -> None:
+        """What leaves this machine is listed first, without its text.
+
+        Raises:
+            RunFolderError: it cannot be written down.
+        """
+        if self._journal is None:
+            return
+        sha256 = hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()
+        row = {"event": "sent", "time": now(), "host": self.server.host, "local": False}
+        self._journal.add(row | {"model": model, "purpose": "reflections", "sha256": sha256})
 
     @property
     def _name(self) -> str:

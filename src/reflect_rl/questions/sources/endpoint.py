@@ -18,12 +18,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reflect_rl.core.errors import RunFolderError
-from reflect_rl.core.store import append_jsonl, read_jsonl
+from reflect_rl.endpoints.journal import Journal
 from reflect_rl.questions._candidate import Candidate
-from reflect_rl.questions._server import Answer, EndpointConfig, EndpointError, RefusedError, Server
+from reflect_rl.questions._server import Answer, EndpointConfig, EndpointError, Progress, RefusedError, Server
 from reflect_rl.repositories.snapshot import Snapshot
 
-__all__ = ["NAME", "Counts", "EndpointConfig", "EndpointError", "candidates"]
+__all__ = ["NAME", "Counts", "EndpointConfig", "EndpointError", "Progress", "candidates", "preview", "prompts"]
 
 NAME = "endpoint"
 
@@ -86,6 +86,10 @@ QUOTES = "\"'`"
 LONGEST_QUESTION = 400
 
 
+DRAWING = {"temperature", "top_p", "seed", "reasoning_effort"}
+"""Settings of the endpoint that an answer depends on, besides the model and the length."""
+
+
 @dataclass(slots=True)
 class Counts:
     """What became of the files and of the answers."""
@@ -118,6 +122,8 @@ def candidates(
     cache: Path,
     paths: Iterable[str] | None = None,
     counts: Counts | None = None,
+    folder: Path | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Candidate]:
     """Questions in the order of the files.
 
@@ -127,25 +133,62 @@ def candidates(
         cache: JSONL file of all answers so far; no answer in it is asked for again.
         paths: ask about these files only (None: all).
         counts: is filled in.
+        folder: of the list of requests, which the budget is counted from (None: that of the cache).
+        progress: is told after each answer.
 
     Raises:
         ConfigError: the endpoint cannot be used as configured.
-        EndpointError: it does not answer as it should; answers that came are in the cache.
-        RunFolderError: the cache cannot be read.
+        EndpointError: it does not answer as it should, or the budget is used up; answers that came are in the cache.
+        RunFolderError: the cache or the list cannot be read.
     """
     counts = counts if counts is not None else Counts()
+    requests = _chosen(snapshot, config, paths)
+    counts.files = len({request.key for request in requests.values()})
+    journal = _journal(cache)
+    answers = _known(journal)
+    missing = {entry.key: entry.prompt for entry in requests.values() if entry.key not in answers}
+    if missing:
+        server = Server(config, cache.parent if folder is None else folder)
+        answers |= _asked(missing, server, journal, counts, progress)
+    for path, request in requests.items():
+        if request.key in answers:
+            for question in _questions(answers[request.key], request.block, config.questions_per_file, counts):
+                yield Candidate(question, path, "llm")
+
+
+def prompts(
+    snapshot: Snapshot, config: EndpointConfig, cache: Path, paths: Iterable[str] | None = None
+) -> dict[str, str]:
+    """What `candidates` would send: the prompts without an answer, by their keys; nothing is sent and nothing written.
+
+    Raises:
+        RunFolderError: the cache cannot be read.
+    """
+    answers = _known(_journal(cache))
+    chosen = _chosen(snapshot, config, paths).values()
+    return {request.key: request.prompt for request in chosen if request.key not in answers}
+
+
+def preview(missing: Mapping[str, str], config: EndpointConfig, folder: Path) -> str:
+    """What sending these prompts would be and take, in words; nothing is sent.
+
+    Args:
+        missing: from `prompts`, of one snapshot or several.
+        config: of the endpoint.
+        folder: of the list of requests.
+
+    Raises:
+        RunFolderError: the list cannot be read.
+    """
+    return Server(config, folder).preview(missing)
+
+
+def _chosen(snapshot: Snapshot, config: EndpointConfig, paths: Iterable[str] | None) -> dict[str, _Request]:
+    """The request about each path, for at most `max_files` different ones."""
     wanted = snapshot.files.keys() & set(paths) if paths is not None else snapshot.files.keys()
     requests = {path: _request(text, KIND[kind], config) for path, text, kind in _suitable(snapshot, wanted)}
     chosen = set(sorted({request.key for request in requests.values()})[: config.max_files])
-    counts.files = len(chosen)
-    answers = _known(cache)
-    missing = {entry.key: entry.prompt for entry in requests.values() if entry.key in chosen - answers.keys()}
-    if missing:
-        answers |= _asked(missing, config, cache, counts)
-    for path, request in requests.items():
-        if request.key in chosen and request.key in answers:
-            for question in _questions(answers[request.key], request.block, config.questions_per_file, counts):
-                yield Candidate(question, path, "llm")
+    return {path: request for path, request in requests.items() if request.key in chosen}
 
 
 def _suitable(snapshot: Snapshot, wanted: Iterable[str]) -> Iterator[tuple[str, str, str]]:
@@ -162,7 +205,9 @@ def _request(text: str, kind: str, config: EndpointConfig) -> _Request:
     block = _block(plain, 0 if kind == "data" else int(digest, 16), config.block_characters)
     # No text contains its own hash, so none can write the closing mark.
     prompt = PROMPT.format(mark=digest[:16], focus=FOCUS[kind], count=config.questions_per_file, block=block)
-    asked = [config.model, config.max_new_tokens, config.reasoning, prompt]
+    # What is not named has its default, so that answers of versions without these settings are found.
+    drawn = config.model_dump(include=DRAWING, exclude_defaults=True)
+    asked = [config.model, config.max_new_tokens, config.reasoning, prompt, *([drawn] if drawn else [])]
     return _Request(hashlib.sha256(json.dumps(asked).encode()).hexdigest(), prompt, block)
 
 
@@ -176,31 +221,29 @@ def _block(text: str, number: int, size: int) -> str:
     return block[: block.rfind("\n") + 1] or block
 
 
-def _known(cache: Path) -> dict[str, Answer]:
-    """The answers on the disk. What a killed writer left of its last line is removed."""
-    if not cache.exists():
-        return {}
-    written = cache.read_bytes()
-    whole = written.rfind(b"\n") + 1
-    if whole < len(written):
-        with cache.open("r+b") as file:
-            file.truncate(whole)
-    remedy = "Delete it, and every file is asked about again."
-    rows: list[Any] = read_jsonl(cache, remedy)
+REMEDY = "Delete it, and every file is asked about again."
+
+
+def _journal(cache: Path) -> Journal:
+    return Journal(cache, REMEDY)
+
+
+def _known(journal: Journal) -> dict[str, Answer]:
+    """The answers on the disk."""
+    rows: list[Any] = journal.fresh()
     try:
         return {str(row["key"]): (str(row["text"]), str(row["ending"])) for row in rows}
     except (KeyError, TypeError):
-        raise RunFolderError(f"{cache} holds other rows than answers of an endpoint. {remedy}") from None
+        raise RunFolderError(f"{journal.path} holds other rows than answers of an endpoint. {REMEDY}") from None
 
 
-def _asked(prompts: Mapping[str, str], config: EndpointConfig, cache: Path, counts: Counts) -> dict[str, Answer]:
-    """Answers to these prompts, each written to the cache as it comes."""
-    server = Server(config)
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    cache.touch(mode=0o600)  # answers quote the files
+def _asked(
+    missing: Mapping[str, str], server: Server, journal: Journal, counts: Counts, progress: Progress | None
+) -> dict[str, Answer]:
+    """Answers to these prompts, each on the disk as it comes."""
     answers: dict[str, Answer] = {}
     failure: EndpointError | None = None
-    for key, answer in server.ask(prompts):
+    for key, answer in server.ask(missing, progress):
         counts.requests += 1
         if isinstance(answer, RefusedError):
             counts.refused += 1
@@ -208,7 +251,7 @@ def _asked(prompts: Mapping[str, str], config: EndpointConfig, cache: Path, coun
             failure = failure or answer
         else:
             text, ending = answers[key] = answer
-            append_jsonl(cache, [{"key": key, "model": config.model, "text": text, "ending": ending}])
+            journal.add({"key": key, "model": server.config.model, "text": text, "ending": ending})
     if failure:
         raise failure
     return answers
