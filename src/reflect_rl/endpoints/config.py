@@ -10,12 +10,29 @@ from pydantic import Field, model_validator
 from reflect_rl.core.config import Frozen
 from reflect_rl.endpoints.address import KEY, check_address, host_of, is_loopback
 
-__all__ = ["EndpointConfig"]
+__all__ = ["EndpointConfig", "ServedConfig"]
 
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 
 
-class EndpointConfig(Frozen):
+class ServedConfig(Frozen):
+    """Of anything that a server does: where it is."""
+
+    base_url: str = ""
+    """Its address."""
+
+    @property
+    def host(self) -> str:
+        """Machine and port, for example `127.0.0.1:8000`."""
+        return host_of(self.base_url)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a server on this machine, by its address."""
+        return is_loopback(self.base_url)
+
+
+class EndpointConfig(ServedConfig):
     """A language model behind a server of the OpenAI kind."""
 
     sent: ClassVar[str] = "the prompts"
@@ -67,16 +84,6 @@ class EndpointConfig(Frozen):
         if self.max_cost is not None and not (self.price_input or self.price_output):
             raise ValueError("max_cost takes prices to count by. Set price_input and price_output, per million tokens")
         return self
-
-    @property
-    def host(self) -> str:
-        """Machine and port, for example `127.0.0.1:8000`."""
-        return host_of(self.base_url)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is a server on this machine, by its address."""
-        return is_loopback(self.base_url)
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Price of so many tokens."""

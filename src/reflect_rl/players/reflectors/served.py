@@ -18,9 +18,9 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from reflect_rl.core.config import Frozen
 from reflect_rl.core.errors import FaultyPlayerError, ModelError, PlayerTimeoutError
-from reflect_rl.endpoints.address import check_address, host_of, is_loopback
+from reflect_rl.endpoints.address import check_address
+from reflect_rl.endpoints.config import ServedConfig
 from reflect_rl.endpoints.connection import RETRIES, open_client
 from reflect_rl.endpoints.errors import Wording, explained, failure_of, told
 from reflect_rl.endpoints.journal import Journal
@@ -38,7 +38,7 @@ REMEDY = "It lists what was sent; move it away to begin anew."
 NEEDS = "reflector.server needs the package openai: pip install 'reflect-rl[api]'."
 
 
-class ServerConfig(Frozen):
+class ServerConfig(ServedConfig):
     """A server of the OpenAI kind that writes the reflections, on other processors than those that train."""
 
     base_url: str = ""
@@ -56,16 +56,6 @@ class ServerConfig(Frozen):
     def _address_is_allowed(self) -> Self:
         check_address(self.base_url, self.allow_remote, "every state of the game")
         return self
-
-    @property
-    def host(self) -> str:
-        """Machine and port, for example `127.0.0.1:8000`."""
-        return host_of(self.base_url)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is a server on this machine, by its address."""
-        return is_loopback(self.base_url)
 
     def of(self, folder: Path) -> Self:
         """The same server, asked for the model of this folder."""
