@@ -404,6 +404,16 @@ def test_the_frozen_reflectors_memo_is_bounded_and_drops_the_least_recently_used
     assert sizes == [1]
 
 
+def test_numbers_are_set_right_by_the_state_alone_and_not_in_the_memory(monkeypatch):
+    reflector = FrozenReflector(lively_player()[0], 8, numbers=lambda state: {"go left": len(state)})
+    monkeypatch.setattr(frozen, "generate_greedy", lambda model, prompts, limit: ["Next: go left =99."] * len(prompts))
+    seen = views(reflector, 2)
+    right = [f"Next: go left ={len(view.observation.text)}." for view in seen]
+    assert reflector.reflect(seen) == right
+    assert reflector.reflect(seen) == right
+    assert set(reflector._memo.values()) == {"Next: go left =99."}
+
+
 def test_an_empty_reflection_is_an_answer_and_is_remembered(monkeypatch):
     reflector = FrozenReflector(lively_player()[0], 8)
     calls = []

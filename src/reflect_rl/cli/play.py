@@ -157,9 +157,11 @@ def _reflector(config: RunConfig, who: str, own: Reflector) -> Reflector:
             f"no reflections {who!r}. {suggestion(who, ['auto', 'none', 'oracle'])} Or name a model folder."
         )
 
+    from reflect_rl.pipeline.jobs import numbers_of
     from reflect_rl.players.reflectors.frozen import FrozenReflector
 
-    return FrozenReflector(_model_of_folder(config, who), config.reflector.max_new_tokens)
+    numbers = numbers_of(config)
+    return FrozenReflector(_model_of_folder(config, who), config.reflector.max_new_tokens, numbers=numbers)
 
 
 def _model_of_folder(config: RunConfig, folder: str) -> Any:

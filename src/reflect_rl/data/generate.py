@@ -250,6 +250,8 @@ def rows(
     excluded: frozenset[str],
     rule: Rule = "choice_token",
     notes: Notes | None = None,
+    *,
+    agreeing: bool = False,
 ) -> list[Row]:
     """The rows of one data set.
 
@@ -261,18 +263,20 @@ def rows(
         rule: how the policy's actions are scored: it answers with a label, or with an action's text.
         notes: reflections and labels in place of those that were noted during play (None: those); a row that lacks
             what it needs is left out.
+        agreeing: leave out rows whose reflection advises another action than the label (always of `LEXICAL_DATASETS`).
     """
     part, note = dataset.removesuffix("_positive"), notes or as_played
+    agrees = agreeing or part in LEXICAL_DATASETS
     noted = (
         (episode, index, note(episode, index))
         for episode in episodes
         for index, turn in enumerate(episode.turns)
-        if turn.observation.state not in excluded and (part not in LEXICAL_DATASETS or _recommended(turn))
+        if turn.observation.state not in excluded
     )
     return [
         _row(part, episode, index, said, labels, rule)
         for episode, index, said in noted
-        if notes is None or _is_complete(part, said)
+        if (notes is None or _is_complete(part, said)) and (not agrees or _recommended(episode.turns[index], said))
     ]
 
 
@@ -282,10 +286,10 @@ def _is_complete(part: str, note: Note) -> bool:
     return has_text and (note.target is not None or part == "reflector")
 
 
-def _recommended(turn: Turn) -> bool:
-    """Whether the turn's reflection ends in advice to do what the label says."""
-    view = View(turn.observation, turn.order, turn.reflection)
-    return AdvicePolicy().decide([view], [])[0].index == turn.decision.target
+def _recommended(turn: Turn, note: Note) -> bool:
+    """Whether the reflection ends in advice to do what the label says."""
+    view = View(turn.observation, turn.order, note.reflection)
+    return AdvicePolicy().decide([view], [])[0].index == note.target
 
 
 def plain_text(prompts: Iterable[Row]) -> list[Row]:

@@ -23,6 +23,7 @@ __all__ = [
     "Scene",
     "advised",
     "asked_words",
+    "numbers",
     "read_scene",
     "reflection_text",
     "shown",
@@ -53,6 +54,8 @@ class Scene:
     """Files that were read, in order."""
     hits: tuple[Note, ...] = ()
     """Files that a search found and that are unread, best first."""
+    searches: tuple[str, ...] = ()
+    """Words of the question that can be looked up, where a search is offered."""
     last: str = ""
     """The last command."""
     result: str = ""
@@ -82,7 +85,7 @@ def shown(name: str) -> str:
 
 
 def numbers(scene: Scene) -> dict[str, int]:
-    """Action -> its place in the action list, for all that is listed but searches, which come last.
+    """Action -> its place in the action list, for all that the state says (a search that a reflection adds comes last).
 
     >>> numbers(Scene("Parsing", 2, 15, "docs", files=("a.md",), read=(("b.py", ()),)))
     {'cd ..': 0, 'cat a.md': 1, 'id b.py': 2}
@@ -102,6 +105,7 @@ def _actions(scene: Scene) -> Iterator[str]:
         yield "more"
     yield from (f"cat /{shown(path)}" for path, _ in scene.hits)
     yield from (f"id {shown(path)}" for path, _ in scene.read)
+    yield from (f"search {query}" for query in scene.searches)
 
 
 def write_scene(scene: Scene) -> str:
@@ -123,6 +127,8 @@ def write_scene(scene: Scene) -> str:
         lines.append("Read: " + _notes(scene.read, number))
     if scene.hits:
         lines.append("Found: " + hits)
+    if scene.searches:
+        lines.append("Search: " + ", ".join(f"{query}={next(number)}" for query in scene.searches))
     if scene.last:
         lines.append(f"Last: {scene.last}")
     if scene.result:
@@ -161,6 +167,7 @@ def read_scene(text: str) -> Scene:
         pages=int(pages or 1),
         read=_read_notes(parts, "Read"),
         hits=_read_notes(parts, "Found"),
+        searches=tuple(_entries(parts, "Search")),
         last=parts.get("Last", ""),
         result=lines[-1].removeprefix("> ") if lines[-1].startswith("> ") else "",
     )
@@ -229,19 +236,26 @@ ENOUGH = 0.8
 
 
 def advised(scene: Scene) -> str:
-    """What comparing words alone recommends: answer, read the file or enter the folder of the best name, or move on."""
+    """What comparing words alone recommends: answer, read what was found, search, go to the best name, or move on."""
     asked = asked_words(scene.question)
     best = max(scene.read, key=_count, default=None)
     if best and (_count(best) >= ENOUGH * len(asked) or scene.turn >= scene.horizon):
         return f"id {best[0]}"
-    if scene.hits:
-        return f"cat /{scene.hits[0][0]}"
-    return _next_place(scene, asked)
+    return _next_look(scene)
 
 
 def explored(scene: Scene) -> str:
     """What comparing words recommends to someone who knows that no file read so far is the answer."""
-    return f"cat /{scene.hits[0][0]}" if scene.hits else _next_place(scene, asked_words(scene.question))
+    return _next_look(scene)
+
+
+def _next_look(scene: Scene) -> str:
+    """The best file that was found, else the next search; where none is offered or left, the next place."""
+    if scene.hits:
+        return f"cat /{scene.hits[0][0]}"
+    if scene.searches:
+        return f"search {scene.searches[0]}"
+    return _next_place(scene, asked_words(scene.question))
 
 
 def _next_place(scene: Scene, asked: Sequence[str]) -> str:

@@ -43,6 +43,7 @@ __all__ = [
     "VERSION",
     "Config",
     "Environment",
+    "action_numbers",
     "advise",
     "games_tested",
     "measures",
@@ -136,6 +137,15 @@ def task_at(mode: str, state: str) -> Task:
     """
     require_known("mode of alfworld", mode, MODES)
     return Task(f"{mode}@{state}", mode, "train", json.loads(state))
+
+
+def action_numbers(state: str) -> Mapping[str, int]:
+    """Numbers of the commands that a state text names.
+
+    Raises:
+        ValueError: the text is no state of a household game.
+    """
+    return read_scene(state).numbers
 
 
 def numbered(config: Config) -> bool:

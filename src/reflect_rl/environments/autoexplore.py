@@ -13,7 +13,7 @@ Everything is done on a snapshot in memory: no program is run and no file is ope
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from reflect_rl.environments._exploring import (
     asked_words,
     best_name,
     explored,
+    numbers,
     read_scene,
     reflection_text,
     shown,
@@ -60,6 +61,7 @@ __all__ = [
     "VERSION",
     "Config",
     "Environment",
+    "action_numbers",
     "advise",
     "measures",
     "numbered",
@@ -279,11 +281,14 @@ class Environment(TextEnvironment):
             pages=pages,
             read=tuple(self._read.values()),
             hits=tuple(self._hits.values()),
+            searches=tuple(self._own_queries()),
             last=self._last,
             result=self._result,
         )
         self._page_entries = entries
-        self._scene = replace(scene, folders=(), files=(), hits=(), page=1, pages=1) if scene.answers_only else scene
+        self._scene = (
+            replace(scene, folders=(), files=(), hits=(), searches=(), page=1, pages=1) if scene.answers_only else scene
+        )
         self._actions: list[tuple[Cause, str]] = []
         texts: dict[str, None] = {}
         for kind, subject, text in self._listed(pages):
@@ -324,16 +329,24 @@ class Environment(TextEnvironment):
             for query in self._queries():
                 yield "search", query, f"search {query}"
 
-    def _queries(self) -> Iterator[str]:
-        """What can be looked up: all words of the question, its rarest ones, and those that the reflection added."""
+    def _own_queries(self) -> list[str]:
+        """What can be looked up whatever the reflection says: all words of the question, and its rarest ones."""
+        if not self.config.search:
+            return []
         rarity = _index(self._tree).rarity
         known = [word for word in self._asked if rarity(word)]
         rare = sorted(known, key=lambda word: -rarity(word))[:RARE_WORDS]
-        heard = [word for word in self._heard if any(map(rarity, words(word)))]
         choices = (surface(self._question, chosen) for chosen in (known, [word for word in known if word in rare]))
-        for query in dict.fromkeys(" ".join(choice) for choice in (*choices, heard)):
-            if query and query not in self._searched:
-                yield query
+        return self._new_queries(" ".join(choice) for choice in choices)
+
+    def _new_queries(self, queries: Iterable[str]) -> list[str]:
+        return [query for query in dict.fromkeys(queries) if query and query not in self._searched]
+
+    def _queries(self) -> Iterator[str]:
+        """What can be looked up: what the state says, and the words that the reflection added."""
+        yield from self._scene.searches
+        heard = " ".join(word for word in self._heard if any(map(_index(self._tree).rarity, words(word))))
+        yield from self._new_queries([heard] if heard not in self._scene.searches else [])
 
     def oracle(self) -> Oracle:
         """The way to the target; it is read before it is named.
@@ -360,13 +373,16 @@ class Environment(TextEnvironment):
         """What an expert does who has no more to go by than the player, but knows the target on seeing its name.
 
         In the folder of the target it reads the target, above it it goes down; elsewhere it does what comparing words
-        recommends, until all is read: to leave a wrong folder at once would teach what nobody can see.
+        recommends, until all is read: to leave a wrong folder at once would teach what nobody can see. Where a search
+        is offered it searches, and reads what was found: the target, if it is among that.
         """
         kind, subject = self._actions[best]
+        advice, actions = explored(self._scene), self.running().actions
+        if self._scene.hits or self._scene.searches:
+            knows = kind == "id" or subject in self._hits
+            return best if knows or advice not in actions else actions.index(advice)
         if kind != "page" and not (kind == "cd" and len(subject) < len(self._folder)):
             return best
-        advice = explored(self._scene)
-        actions = self.running().actions
         leaves_a_page = kind == "page" and advice == "cd .."  # and the target may be on the next one
         return actions.index(advice) if advice in actions and not leaves_a_page else best
 
@@ -455,6 +471,15 @@ def advise(state: str) -> str:
     """
     scene = read_scene(state)
     return reflection_text(scene, advised(scene))
+
+
+def action_numbers(state: str) -> dict[str, int]:
+    """Numbers of the actions that a state text names.
+
+    Raises:
+        ValueError: the text is no state of AutoExplore.
+    """
+    return numbers(read_scene(state))
 
 
 def numbered(config: Config) -> bool:

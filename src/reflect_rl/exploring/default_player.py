@@ -118,7 +118,7 @@ def load_player(folder: Path | None = None, unit: str = "", method: str = METHOD
     reflector: Reflector = NoReflector() if settings.reflector == "none" else LexicalReflector()
     if place.reflector is not None:
         writer = load_model(ModelConfig(device=device), place.reflector, trainable=False)
-        reflector = FrozenReflector(writer, settings.max_new_tokens)
+        reflector = FrozenReflector(writer, settings.max_new_tokens, numbers=autoexplore.action_numbers)
     return Player(settings, model, labels, reflector)
 
 

@@ -139,6 +139,11 @@ def _endpoint(config: RunConfig) -> Iterator[str]:
             "reflector.server: it serves the run's own reflection model, and reflector.kind = 'chat' uses none. Unset "
             "reflector.server.base_url, or set reflector.kind = 'own'."
         )
+    if config.reflector.kind == "chat" and config.sft.policy_hears == "player":
+        yield (
+            "sft.policy_hears: 'player' has the run's own reflection model write, and reflector.kind = 'chat' trains "
+            "none. Set sft.policy_hears = 'teacher', or reflector.kind = 'own'."
+        )
 
 
 def _annotator(config: RunConfig) -> Iterator[str]:

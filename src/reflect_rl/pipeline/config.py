@@ -144,6 +144,9 @@ class ReflectorConfig(Frozen):
     """Longest reflection in tokens."""
     memo_size: int = Field(50_000, ge=0)
     """Reflections kept in memory; greedy decoding makes them a function of the prompt."""
+    set_numbers: bool = True
+    """In games that number their actions, set right the number behind the action that a reflection recommends: small
+    models copy names well and numbers badly, and the state says the number."""
     server: ServerConfig = Field(default_factory=ServerConfig)
     """A server that writes the reflections."""
 
@@ -173,6 +176,13 @@ class SFTStageConfig(Frozen):
     """The policy with reflection."""
     policy_lexical: SFTConfig = Field(default_factory=SFTConfig)
     """The policy with lexical reflections (games whose states can be compared word by word)."""
+    policy_hears: Literal["teacher", "player"] = "teacher"
+    """Whose reflections the policy with reflection is trained on: those that taught the reflection player, or, in the
+    same states, those that this player writes itself once it is trained. Its slips are then known to the policy."""
+
+    def hears_player(self, part: str) -> bool:
+        """Whether this data set carries reflections of the trained player."""
+        return part == "policy_reflect" and self.policy_hears == "player"
 
 
 class RunConfig(Frozen):

@@ -39,7 +39,16 @@ from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.rollout.play import Request, failure_row
 from reflect_rl.training.engine import process_rank
 
-__all__ = ["demonstrate", "evaluated_modes", "excluded_states", "is_lexical", "questions_of", "save_whole"]
+__all__ = [
+    "action_labels",
+    "demonstrate",
+    "demonstrated",
+    "evaluated_modes",
+    "excluded_states",
+    "is_lexical",
+    "questions_of",
+    "save_whole",
+]
 
 Progress = Callable[[int, int, str], None]
 
@@ -75,7 +84,7 @@ def save_whole(model: LanguageModel, folder: Path) -> None:
     fresh.rename(folder)
 
 
-def _played(
+def demonstrated(
     config: RunConfig,
     unit: Unit,
     excluded: frozenset[str],
@@ -107,7 +116,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
     """
     excluded, failed = excluded_states(config), list[dict[str, Any]]()
     shown = partial(
-        _played,
+        demonstrated,
         config,
         unit,
         excluded,
@@ -119,7 +128,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=LexicalReflector(config.environment.name)))
     everything = [episode for pool in episodes.values() for episode in pool]
     annotations = read_annotations(config, everything, excluded)
-    labels, count = _labels(config)
+    labels = action_labels(config)
     tables = {}
     for name, kinds in pools.items():
         pool = kinds["positive"] + ([] if name.endswith("_positive") else kinds["negative"])
@@ -128,7 +137,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         tables[name] = shuffled(table, stream(unit.seed, "rows", name))
         progress(len(tables), len(pools) + 1, name)
     if config.model.path == EMBEDDED:
-        _build(config, unit, tables, labels, count)
+        _build(config, unit, tables, labels)
         tables[BASE] = plain_text(tables["policy_plain"])
         if config.data.reading == "exercises":
             rng = stream(unit.seed, "exercises")
@@ -155,16 +164,16 @@ def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:
     return {"rows": {name: len(table) for name, table in tables.items()}, "rows_after_a_perturbation": negatives}
 
 
-def _labels(config: RunConfig) -> tuple[list[str], int]:
-    """The label texts of the policy's tokenizer, and the largest number of actions."""
+def action_labels(config: RunConfig) -> list[str]:
+    """The label texts of the policy's tokenizer, as many as a state can have actions."""
     module = catalog.find("environments", config.environment.name)
     count = int(module.Environment(config.environment).action_space.n)
     if config.model.path == EMBEDDED:
-        return [str(number) for number in range(count)], count
-    return list(find_labels(load_model(config.model, trainable=False), count).texts), count
+        return [str(number) for number in range(count)]
+    return list(find_labels(load_model(config.model, trainable=False), count).texts)
 
 
-def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], labels: list[str], count: int) -> None:
+def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], labels: list[str]) -> None:
     """The embedded model, with random weights and a tokenizer that knows the words of the data sets.
 
     Raises:
@@ -175,8 +184,8 @@ def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], label
         chosen = stream(unit.seed, "vocabulary").permutation(len(texts))[:VOCABULARY_TEXTS]
         texts = [texts[index] for index in chosen]
     model = build_embedded(texts, config.model.embedded, seed_for(unit.seed, "embedded model"), labels)
-    if list(find_labels(model, count).texts) != labels:
-        raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {count - 1}.")
+    if list(find_labels(model, len(labels)).texts) != labels:
+        raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {len(labels) - 1}.")
     save_whole(model, unit.model("untrained"))
 
 
@@ -192,7 +201,7 @@ def _noted(episode: Episode, annotations: Annotations | None) -> Episode:
 def questions_of(config: RunConfig) -> dict[str, list[Question]]:
     """What an annotator is asked about the demonstrations of each unit, by the unit's name."""
     excluded, annotator = excluded_states(config), annotator_of(config)
-    played = ((unit.name, _played(config, unit, excluded)) for unit in units(config))
+    played = ((unit.name, demonstrated(config, unit, excluded)) for unit in units(config))
     return {
         name: [question for pool in kinds.values() for question in annotator.questions(pool, excluded)]
         for name, kinds in played

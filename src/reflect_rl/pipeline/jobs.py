@@ -46,7 +46,9 @@ from reflect_rl.pipeline.demonstrate import (
     save_whole,
 )
 from reflect_rl.pipeline.folder import Unit, units
+from reflect_rl.pipeline.hearing import examples_heard
 from reflect_rl.players.policies.language_model import LanguageModelPolicy
+from reflect_rl.players.reflectors._memo import Numbers
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.players.reflectors.none import NoReflector
@@ -65,6 +67,7 @@ __all__ = [
     "is_lexical",
     "load_players",
     "missing_needs",
+    "numbers_of",
     "plan",
     "unmet",
 ]
@@ -118,7 +121,7 @@ def plan(config: RunConfig) -> Iterator[Job]:
             start = Job(unit, "sft", BASE, (data.folder,))
             yield start
         wanted = [d for d in (*DATASETS, *LEXICAL_DATASETS) if any(d in m.datasets for m in methods.values())]
-        trained = {name: Job(unit, "sft", name, (start.folder,)) for name in wanted}
+        trained = {name: Job(unit, "sft", name, _trained_before(config, unit, name, start)) for name in wanted}
         yield from trained.values()
         for name, method in methods.items():
             parts = [trained[part].folder for part in method.datasets]
@@ -128,6 +131,17 @@ def plan(config: RunConfig) -> Iterator[Job]:
                 yield job
                 needs = (job.folder,)
             yield Job(unit, "eval", name, needs if method.model else ())
+
+
+def _trained_before(config: RunConfig, unit: Unit, name: str, start: Job) -> tuple[Path, ...]:
+    """Folders of what supervised training on this data set begins with."""
+    hears = config.sft.hears_player(name.removesuffix("_positive"))
+    return (start.folder, *([unit.sft(_player_of(name))] if hears else []))
+
+
+def _player_of(dataset: str) -> str:
+    """The reflection player beside whom the policy of this data set plays."""
+    return "reflector" + "_positive" * dataset.endswith("_positive")
 
 
 def missing_needs(job: Job) -> list[Path]:
@@ -181,7 +195,7 @@ def _base(config: RunConfig, unit: Unit) -> Path | None:
 
 def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
     part = job.name.removesuffix("_positive")
-    examples = _examples(job.unit, job.name)
+    examples = _examples(job, config, progress)
     folder, made_by = _base(config, job.unit), job.unit.sft(BASE)
     if job.name == BASE:
         folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
@@ -213,14 +227,19 @@ def _metrics(job: Job, config: RunConfig) -> MetricsLog:
     )
 
 
-def _examples(unit: Unit, dataset: str) -> list[tuple[str, str]]:
+def _examples(job: Job, config: RunConfig, progress: Progress) -> list[tuple[str, str]]:
+    unit, dataset = job.unit, job.name
     path = unit.dataset(dataset)
     remedy = f"Delete {unit.folder / 'data' / 'done'} and run `reflect-rl data` again."
-    table = read_jsonl(path, remedy)
-    try:
-        examples = [(str(row["prompt"]), str(row["completion"])) for row in table]
-    except (KeyError, TypeError):
-        raise RunFolderError(f"{path} holds a row without prompt or completion. {remedy}") from None
+    part = dataset.removesuffix("_positive")
+    if config.sft.hears_player(part):
+        settings, player = getattr(config.sft, part), partial(_own_reflector, config, unit, _player_of(dataset))
+        examples = examples_heard(config, unit, dataset, player, settings.steps * settings.batch_size, progress)
+    else:
+        try:
+            examples = [(str(row["prompt"]), str(row["completion"])) for row in read_jsonl(path, remedy)]
+        except (KeyError, TypeError):
+            raise RunFolderError(f"{path} holds a row without prompt or completion. {remedy}") from None
     if not examples:
         raise RunFolderError(
             f"{path} has no rows to train on. Raise data.demonstration_starts, or set "
@@ -267,14 +286,25 @@ def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
         return chat_reflector(config)
     if METHODS[method].is_lexical:
         return LexicalReflector(config.environment.name)
-    settings = config.reflector
+    return _own_reflector(config, unit, dataset)
+
+
+def numbers_of(config: RunConfig) -> Numbers | None:
+    """By what the numbers in reflections are set right; None = they stay as written, or the game has none."""
+    module = catalog.find("environments", config.environment.name)
+    return getattr(module, "action_numbers", None) if config.reflector.set_numbers else None
+
+
+def _own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:
+    """The frozen reflection player that the run trained on this data set."""
+    settings, numbers = config.reflector, numbers_of(config)
     if settings.server.base_url:
         server, listing = settings.server.of(unit.model(dataset)), config.output_dir / "reflector"
-        served = ServedReflector(server, settings.max_new_tokens, settings.memo_size, listing)
+        served = ServedReflector(server, settings.max_new_tokens, settings.memo_size, listing, numbers)
         served.check()
         return served
     model = _load(config, unit.model(dataset), unit.sft(dataset), trainable=False)
-    return FrozenReflector(model, settings.max_new_tokens, settings.memo_size)
+    return FrozenReflector(model, settings.max_new_tokens, settings.memo_size, numbers)
 
 
 def _policy_folder(config: RunConfig, unit: Unit, method: MethodName) -> Path | None:

@@ -1,8 +1,9 @@
 """How a run begins: from scratch, or with the data and supervised models of another run (`start_from`).
 
-An evaluation takes what was trained online, too: it plays the other run's players on other games (`reflect-rl eval`).
-Nothing is written into the other run. A job is taken whole or not at all: its files are copied to a hidden folder of
-the unit, which is then renamed, the folder with the mark `done` last.
+A supervised model that was trained there with other settings is not taken, nor one that follows from it. An evaluation
+takes what was trained online, too: it plays the other run's players on other games (`reflect-rl eval`). Nothing is
+written into the other run. A job is taken whole or not at all: its files are copied to a hidden folder of the unit,
+which is then renamed, the folder with the mark `done` last.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from reflect_rl.core import catalog
 from reflect_rl.core.config import parse
 from reflect_rl.core.errors import ConfigError, RunFolderError, UnknownNameError, UserError
 from reflect_rl.core.store import read_json, write_json
+from reflect_rl.data.generate import BASE
 from reflect_rl.models.load import EMBEDDED
 from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import METHODS, RunConfig
@@ -28,11 +30,11 @@ from reflect_rl.pipeline.jobs import Job, evaluated_modes, missing_needs, plan
 
 __all__ = ["begin"]
 
-SETTINGS = ("environment", "prompt", "model", "data", "sft")
-"""Parts of the configuration that data and supervised models follow from."""
+SETTINGS = ("environment", "prompt", "model", "data")
+"""Parts of the configuration that the data follow from."""
 
-ONLINE = ("reflector", "rlft")
-"""Parts that online training follows from besides."""
+TRAINED = ("sft", "reflector", "rlft")
+"""Parts that supervised and online training follow from besides; an evaluation of trained players needs all equal."""
 
 LEFT = shutil.ignore_patterns("checkpoint*", "*.new", "error.txt", "tensorboard", "tracking.json")
 """What stays in the other run: files that only its own training has a use for."""
@@ -41,7 +43,7 @@ LEFT = shutil.ignore_patterns("checkpoint*", "*.new", "error.txt", "tensorboard"
 def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[str]:
     """Open the run folder, and take finished jobs from the run `start_from`.
 
-    Jobs that are not finished there are left to this run, and so are all that need them.
+    Jobs that are not finished there, or had other settings, are left to this run, and so are all that need them.
 
     Args:
         config: of the run.
@@ -63,13 +65,15 @@ def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[s
     if config.start_from is None or not jobs:
         open_run(config, command, evaluates=evaluates)
         return []
-    _refuse_other_settings(config, config.start_from, evaluates=evaluates)
+    before = _run_there(config, config.start_from, evaluates=evaluates)
     open_run(config, command, evaluates=evaluates)
+    same = [job for job in jobs if job.kind != "sft" or _trained_alike(job, before, config)]
     with alone(config.output_dir):
-        return [job.title for job in jobs if not missing_needs(job) and _take(job, config, config.start_from)]
+        return [job.title for job in same if not missing_needs(job) and _take(job, config, config.start_from)]
 
 
-def _refuse_other_settings(config: RunConfig, source: Path, *, evaluates: bool) -> None:
+def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig:
+    """The other run, whose settings must be equal where all that is taken follows from them."""
     remedy = "Name the folder of another run that `reflect-rl sft` or `reflect-rl run` has finished."
     if source.resolve() == config.output_dir.resolve():
         raise RunFolderError(f"start_from: {source} is the folder of this run itself. {remedy}")
@@ -88,6 +92,21 @@ def _refuse_other_settings(config: RunConfig, source: Path, *, evaluates: bool) 
             f"start_from: the {made} of {source} were made with other settings: "
             f"{'; '.join(changed[:5])}. Set them equal, or leave start_from unset."
         )
+    return before
+
+
+def _trained_alike(job: Job, before: RunConfig, after: RunConfig) -> bool:
+    """Whether supervised training of this model follows from the same settings in both runs."""
+    part = job.name.removesuffix("_positive")
+    hears = any(config.sft.hears_player(part) for config in (before, after))
+    names = sorted({BASE, part} | ({"reflector"} if hears else set()))
+
+    def settings(config: RunConfig) -> list[object]:
+        player = config.reflector
+        heard = (config.sft.policy_hears, player.max_new_tokens, player.set_numbers) if hears else None
+        return [heard, *(getattr(config.sft, name) for name in names)]
+
+    return settings(before) == settings(after)
 
 
 def _other_game(before: RunConfig, after: RunConfig, known: str | None) -> Iterator[str]:
@@ -107,7 +126,8 @@ def _other_game(before: RunConfig, after: RunConfig, known: str | None) -> Itera
 
 
 def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterator[str]:
-    keys = (*SETTINGS, *(ONLINE if evaluates and any(METHODS[name].online for name in after.methods) else ()))
+    trained = TRAINED if any(METHODS[name].online for name in after.methods) else TRAINED[:1]
+    keys = (*SETTINGS, *(trained if evaluates else ()))
     module = catalog.find("environments", after.environment.name)
     free = getattr(module, "EVALUATION_ONLY", ()) if evaluates else ()
     there, here = (_settings(config, keys, free) for config in (before, after))

@@ -14,7 +14,7 @@ from playing import begin, do, nothing_outside
 from reflect_rl.core.errors import UserError
 from reflect_rl.core.types import Observation, Task, View
 from reflect_rl.environments._exploring import read_scene
-from reflect_rl.environments.autoexplore import MODES, Config, Environment, task_at, tasks
+from reflect_rl.environments.autoexplore import MODES, Config, Environment, advise, task_at, tasks
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.prompts.render import policy_prompt
 from reflect_rl.repositories.snapshot import Snapshot
@@ -172,8 +172,14 @@ def test_search_offers_words_of_the_question_and_then_what_the_reflection_adds(t
     observation = begin(environment)
     searches = [action for action in observation.actions if action.startswith("search ")]
     assert searches == ["search rate limits parsed"]
-    (heard,) = set(environment.hear("Callers and pages, limits.").actions) - set(observation.actions)
+    assert f"Search: rate limits parsed={observation.actions.index(searches[0])}" in observation.text.split("\n")
+    assert advise(observation.text).endswith(f"Next: {searches[0]} ={observation.actions.index(searches[0])}.")
+    told = environment.hear("Callers and pages, limits.")
+    (heard,) = set(told.actions) - set(observation.actions)
     assert heard.startswith("search ")
+    # It moves no number, and the text that the reflection was written about stays.
+    assert told.actions[:-1] == observation.actions
+    assert told.text == observation.text
     # Both of its words stand in two files, of which one each holds only one.
     assert {path for path, _ in read_scene(do(environment, heard)[0].text).hits} == {
         "web/limits.py",
@@ -183,9 +189,20 @@ def test_search_offers_words_of_the_question_and_then_what_the_reflection_adds(t
     observation, _, _ = do(environment, "search rate limits parsed")
     assert "Found: web/limits.py (rate limits parsed)=4, readme.md (limits)=5" in observation.text
     assert "search rate limits parsed" not in observation.actions
+    assert "Next: cat /web/limits.py =4." in advise(observation.text)
     assert {"cat /web/limits.py", "cat /readme.md"} <= set(observation.actions)
     assert do(environment, "cat /web/limits.py", "id web/limits.py")[2]
     assert environment.success
+
+
+def test_where_it_can_search_the_explorer_searches_and_knows_the_target_among_what_was_found(tmp_path: Path):
+    environment = game(tmp_path, search=True)
+    observation = begin(environment)
+    assert observation.actions[environment.oracle().explorer] == "search rate limits parsed"
+    observation, _, _ = do(environment, "search rate limits parsed")
+    assert observation.actions[environment.oracle().explorer] == "cat /web/limits.py"
+    observation, _, _ = do(environment, "cat /web/limits.py")
+    assert observation.actions[environment.oracle().explorer] == "id web/limits.py"
 
 
 def test_without_search_a_reflection_changes_nothing(tmp_path: Path):
@@ -313,7 +330,7 @@ def test_no_name_and_no_text_forges_a_section_or_an_action(tmp_path: Path, searc
         assert [prompt.count(mark) for mark in ("# Analyze:", "# Action:\n", "\nActions:", "<|")] == [1, 1, 1, 0]
         assert prompt.count("# ") == 2
         sections = [line.split(":")[0] for line in observation.text.split("\n")]
-        order = ["Task", sections[1], "Folders", "Files", "Read", "Found", "Last", sections[-1]]
+        order = ["Task", sections[1], "Folders", "Files", "Read", "Found", "Search", "Last", sections[-1]]
         assert sections == [section for section in dict.fromkeys(order) if section in sections]
         assert observation.text == "".join(c for c in observation.text if c == "\n" or c.isprintable() or c == "\u0301")
 

@@ -214,6 +214,47 @@ def test_a_job_whose_model_was_deleted_is_not_taken(source, tmp_path):
     assert done(run) == {"data", "sft base", "sft policy_reflect"}
 
 
+@pytest.mark.parametrize(
+    ("changes", "taken"),
+    [
+        ({"base": {"steps": 5}}, {"data"}),
+        ({"reflector": {"steps": 5}}, {"data", "sft base", "sft policy_reflect"}),
+        ({"policy_reflect": {"steps": 5}}, {"data", "sft base", "sft reflector"}),
+        ({"policy_plain": {"steps": 5}}, set(JOBS)),
+        ({"policy_hears": "player"}, {"data", "sft base", "sft reflector"}),
+        ({"policy_hears": "player", "reflector": {"steps": 5}}, {"data", "sft base"}),
+    ],
+)
+def test_models_that_were_trained_with_other_settings_are_left_to_this_run(source, tmp_path, changes, taken):
+    run = here(source, tmp_path, sft=changes)
+    begin(run, "")
+    assert done(run) == taken
+    for job in plan(run):  # as if this run had made them meanwhile
+        job.folder.mkdir(parents=True, exist_ok=True)
+        if job.name in ("base", "reflector"):
+            (job.folder / "done").touch()
+    begin(run, "")
+    assert done(run) == taken | {"sft base", "sft reflector"}
+
+
+def test_a_policy_that_hears_the_player_follows_from_how_long_it_may_speak(source, tmp_path):
+    run = here(source, tmp_path, reflector={"max_new_tokens": 5})
+    begin(run, "")
+    assert done(run) == set(JOBS)
+    heard = parse(RunConfig, values(source, sft={"policy_hears": "player"})).model_dump(mode="json")
+    (source / "config.json").write_text(json.dumps(heard))
+    run = config(
+        tmp_path / "other", start_from=str(source), sft={"policy_hears": "player"}, reflector={"max_new_tokens": 5}
+    )
+    begin(run, "")
+    assert done(run) == {"data", "sft base", "sft reflector"}
+
+
+def test_an_evaluation_refuses_players_that_were_trained_with_other_settings(trained, tmp_path):
+    with pytest.raises(RunFolderError, match=r"sft.policy_plain.steps is 1000 there and 5 here"):
+        begin(here(trained, tmp_path, sft={"policy_plain": {"steps": 5}}), "", evaluates=True)
+
+
 def test_a_copy_that_was_interrupted_leaves_no_job_behind_and_is_made_good(source, tmp_path, monkeypatch):
     run = here(source, tmp_path)
     copied = []
@@ -254,7 +295,6 @@ def test_online_training_and_evaluation_may_differ(source, tmp_path):
     ("changes", "message"),
     [
         ({"environment": {"name": "corridor", "horizon_turns": 7}}, "environment.horizon_turns is 20 there and 7 here"),
-        ({"sft": {"base": {"steps": 5}}}, "sft.base.steps is 1000 there and 5 here"),
         ({"prompt": {"shuffle_labels": True}}, "prompt.shuffle_labels is False there and True here"),
         ({"model": {"embedded": {"layers": 1}}}, "model.embedded.layers is 3 there and 1 here"),
         ({"data": {"demonstration_starts": [2], "recipe": "paper"}}, "data.recipe is 'clean' there and 'paper' here"),

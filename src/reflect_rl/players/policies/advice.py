@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from reflect_rl.core.types import Decision, View
 from reflect_rl.players.policies._wishes import first_listed
+from reflect_rl.prompts.advice import recommended
 
 __all__ = ["AdvicePolicy", "build"]
-
-NUMBER = re.compile(r" =\d+$")
-NEXT = "Next: "
-"""The last sentence of a reflection begins with it (`environments._exploring.reflection_text`)."""
 
 
 class AdvicePolicy:
@@ -40,5 +36,5 @@ def build() -> AdvicePolicy:
 def _advice(view: View) -> list[str]:
     if view.reflection is None:
         raise ValueError("the policy 'advice' follows a reflection, and the reflection player wrote none")
-    _, found, advised = view.reflection.rpartition(NEXT)
-    return [NUMBER.sub("", advised.strip().removesuffix("."))] if found else []
+    action = recommended(view.reflection)
+    return [] if action is None else [action]

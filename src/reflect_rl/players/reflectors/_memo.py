@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from reflect_rl.core.types import View
+from reflect_rl.prompts.advice import with_right_number
 from reflect_rl.prompts.render import reflection_prompt
 
-__all__ = ["MemoisedReflector"]
+__all__ = ["MemoisedReflector", "Numbers"]
+
+Numbers = Callable[[str], Mapping[str, int]]
+"""State text -> numbers of the actions that it names."""
 
 
 class MemoisedReflector(ABC):
@@ -20,13 +24,15 @@ class MemoisedReflector(ABC):
 
     Args:
         memo_size: prompts to remember; the least recently used go first.
+        numbers: state text -> numbers of the actions that it names, to set right the one behind the action that a
+            reflection recommends (None: reflections stay as they were written).
     """
 
     name: str
     sees_oracle = False
 
-    def __init__(self, memo_size: int) -> None:
-        self.memo_size = memo_size
+    def __init__(self, memo_size: int, numbers: Numbers | None = None) -> None:
+        self.memo_size, self.numbers = memo_size, numbers
         self.hits = self.requests = 0
         self._memo: OrderedDict[str, str] = OrderedDict()
 
@@ -37,9 +43,12 @@ class MemoisedReflector(ABC):
         self.requests += len(prompts)
         self.hits += len(prompts) - len(missing)
         fresh = dict(zip(missing, self._write(missing), strict=True)) if missing else {}
-        answers: list[str | None] = [fresh.get(prompt) or self._memo.get(prompt, "") for prompt in prompts]
+        answers = [fresh.get(prompt) or self._memo.get(prompt, "") for prompt in prompts]
         self._remember(prompts, fresh)
-        return answers
+        if self.numbers is None:
+            return [*answers]
+        known = [self.numbers(view.observation.text) for view in views]
+        return [with_right_number(text, numbers) for text, numbers in zip(answers, known, strict=True)]
 
     @property
     def hit_rate(self) -> float:

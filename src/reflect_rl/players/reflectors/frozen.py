@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.players.reflectors._memo import MemoisedReflector
+from reflect_rl.players.reflectors._memo import MemoisedReflector, Numbers
 
 __all__ = ["FrozenReflector"]
 
@@ -20,8 +20,14 @@ class FrozenReflector(MemoisedReflector):
 
     name = "frozen"
 
-    def __init__(self, model: LanguageModel, max_new_tokens: int = 96, memo_size: int = 50_000) -> None:
-        super().__init__(memo_size)
+    def __init__(
+        self,
+        model: LanguageModel,
+        max_new_tokens: int = 96,
+        memo_size: int = 50_000,
+        numbers: Numbers | None = None,
+    ) -> None:
+        super().__init__(memo_size, numbers)
         model.model.eval().requires_grad_(False)
         self.model, self.max_new_tokens = model, max_new_tokens
 

@@ -26,7 +26,7 @@ from reflect_rl.endpoints.errors import Wording, explained, failure_of, told
 from reflect_rl.endpoints.journal import Journal
 from reflect_rl.endpoints.ledger import REQUESTS, now
 from reflect_rl.endpoints.together import as_they_come
-from reflect_rl.players.reflectors._memo import MemoisedReflector
+from reflect_rl.players.reflectors._memo import MemoisedReflector, Numbers
 
 __all__ = ["FOLDER", "NEEDS", "ServedReflector", "ServerConfig"]
 
@@ -70,6 +70,7 @@ class ServedReflector(MemoisedReflector):
         max_new_tokens: longest reflection.
         memo_size: reflections kept in memory.
         folder: of the list of requests, which only a server on another machine has (None: there is no list).
+        numbers: see `MemoisedReflector`.
 
     Raises:
         ConfigError: the package `openai` is not installed, or OPENAI_API_KEY holds no key.
@@ -78,9 +79,14 @@ class ServedReflector(MemoisedReflector):
     name = "served"
 
     def __init__(
-        self, server: ServerConfig, max_new_tokens: int = 96, memo_size: int = 50_000, folder: Path | None = None
+        self,
+        server: ServerConfig,
+        max_new_tokens: int = 96,
+        memo_size: int = 50_000,
+        folder: Path | None = None,
+        numbers: Numbers | None = None,
     ) -> None:
-        super().__init__(memo_size)
+        super().__init__(memo_size, numbers)
         self._journal = Journal(folder / REQUESTS, REMEDY) if folder is not None and not server.is_local else None
         self.server, self.max_new_tokens = server, max_new_tokens
         self._client = open_client(server, RETRIES, NEEDS)

@@ -1,0 +1,102 @@
+"""The policy's rows, with reflections by the trained reflection player in place of its teacher's.
+
+A small player makes slips that its teacher never made: a wrong number behind the right name, a place overlooked. A
+policy that only ever read the teacher believes both halves of such a text. Where it reads the player itself while it
+learns, labels unchanged, it learns what can be relied on (`sft.policy_hears = "player"`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from accelerate import PartialState
+
+from reflect_rl.core.protocols import Reflector
+from reflect_rl.core.seeding import stream
+from reflect_rl.core.store import append_jsonl, read_jsonl, write_jsonl
+from reflect_rl.core.types import Episode, View
+from reflect_rl.data.annotate import Note
+from reflect_rl.data.generate import rows
+from reflect_rl.pipeline.config import RunConfig
+from reflect_rl.pipeline.demonstrate import action_labels, demonstrated, excluded_states, is_lexical
+from reflect_rl.pipeline.folder import Unit
+from reflect_rl.training.engine import process_rank
+
+__all__ = ["JOURNAL", "examples_heard"]
+
+Progress = Callable[[int, int, str], None]
+
+JOURNAL = "reflections.jsonl"
+"""What the player wrote, turn by turn; an interrupted job goes on behind its last line."""
+
+CHUNK = 128
+"""Turns between two entries of the journal."""
+
+
+def examples_heard(
+    config: RunConfig, unit: Unit, dataset: str, player: Callable[[], Reflector], count: int, progress: Progress
+) -> list[tuple[str, str]]:
+    """Prompt and completion of turns drawn at random from the demonstrations.
+
+    In games whose reflections name the advised action, rows are left out in which the player advises another one than
+    the label, as with the lexical player (`data.generate.LEXICAL_DATASETS`).
+
+    Args:
+        config: the run.
+        unit: whose demonstrations.
+        dataset: the policy's data set.
+        player: loads the trained reflection player; not called where everything is in the journal.
+        count: turns to draw at most, one for each row that training will see.
+        progress: is told after each chunk.
+    """
+    excluded = excluded_states(config)
+    kinds = demonstrated(config, unit, excluded)
+    pool = kinds["positive"] + ([] if dataset.endswith("_positive") else kinds["negative"])
+    turns = [
+        (number, place)
+        for number, episode in enumerate(pool)
+        for place, turn in enumerate(episode.turns)
+        if turn.observation.state not in excluded
+    ]
+    drawn = stream(unit.seed, "heard", dataset).permutation(len(turns))[:count]
+    chosen = [turns[index] for index in drawn]
+    with PartialState().main_process_first():  # the others find everything in the journal
+        texts = _written(unit.sft(dataset) / JOURNAL, pool, chosen, player, progress)
+    said = {(id(pool[number]), place): text for (number, place), text in zip(chosen, texts, strict=True)}
+
+    def note(episode: Episode, place: int) -> Note:
+        turn = episode.turns[place]
+        return Note(said.get((id(episode), place)), turn.decision.target)
+
+    table = rows(
+        dataset, pool, action_labels(config), excluded, config.prompt.scoring, note, agreeing=is_lexical(config)
+    )
+    return [(row.prompt, row.completion) for row in table]
+
+
+def _written(
+    path: Path,
+    pool: Sequence[Episode],
+    chosen: Sequence[tuple[int, int]],
+    player: Callable[[], Reflector],
+    progress: Progress,
+) -> list[str]:
+    """The player's text on each chosen turn, from the journal as far as it goes."""
+    remedy = f"Delete {path} and run the same command again."
+    lines = read_jsonl(path, remedy) if path.exists() else []
+    texts = [str(line["reflection"]) for line in lines]
+    if len(texts) >= len(chosen):
+        return texts
+    if process_rank() == 0:
+        write_jsonl(path, lines)  # without a half-written line
+    reflector = player()
+    while len(texts) < len(chosen):
+        turns = [pool[number].turns[place] for number, place in chosen[len(texts) : len(texts) + CHUNK]]
+        fresh = [text or "" for text in reflector.reflect([View(turn.observation, turn.order) for turn in turns])]
+        written = zip(turns, fresh, strict=True)
+        if process_rank() == 0:
+            append_jsonl(path, [{"state": turn.observation.state, "reflection": text} for turn, text in written])
+        texts += fresh
+        progress(len(texts), len(chosen), "reflections by the player")
+    return texts
