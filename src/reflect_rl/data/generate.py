@@ -35,9 +35,9 @@ from reflect_rl.core.watchdog import DEFAULT_LIMITS, Limits, on_duty
 from reflect_rl.data.annotate import AnnotationConfig, Note, Notes, as_played
 from reflect_rl.environments._guard import guarded
 from reflect_rl.models.score import Rule
-from reflect_rl.players.policies.advice import AdvicePolicy
 from reflect_rl.players.policies.oracle import Annotator, Recipe
 from reflect_rl.players.reflectors.oracle import OracleReflector
+from reflect_rl.prompts.advice import recommended
 from reflect_rl.prompts.render import action_text_prompt, exercise_prompt, policy_prompt, reflection_prompt
 from reflect_rl.rollout.play import Request, play
 
@@ -263,7 +263,8 @@ def rows(
         rule: how the policy's actions are scored: it answers with a label, or with an action's text.
         notes: reflections and labels in place of those that were noted during play (None: those); a row that lacks
             what it needs is left out.
-        agreeing: leave out rows whose reflection advises another action than the label (always of `LEXICAL_DATASETS`).
+        agreeing: leave out rows whose reflection advises another listed action than the label (always of
+            `LEXICAL_DATASETS`).
     """
     part, note = dataset.removesuffix("_positive"), notes or as_played
     agrees = agreeing or part in LEXICAL_DATASETS
@@ -276,7 +277,7 @@ def rows(
     return [
         _row(part, episode, index, said, labels, rule)
         for episode, index, said in noted
-        if (notes is None or _is_complete(part, said)) and (not agrees or _recommended(episode.turns[index], said))
+        if (notes is None or _is_complete(part, said)) and not (agrees and _contradicts(episode.turns[index], said))
     ]
 
 
@@ -286,10 +287,10 @@ def _is_complete(part: str, note: Note) -> bool:
     return has_text and (note.target is not None or part == "reflector")
 
 
-def _recommended(turn: Turn, note: Note) -> bool:
-    """Whether the reflection ends in advice to do what the label says."""
-    view = View(turn.observation, turn.order, note.reflection)
-    return AdvicePolicy().decide([view], [])[0].index == note.target
+def _contradicts(turn: Turn, note: Note) -> bool:
+    """Whether the reflection ends in advice to do something else than the label, which can be done."""
+    actions, advice = turn.observation.actions, recommended(note.reflection or "")
+    return advice in actions and note.target is not None and advice != actions[note.target]
 
 
 def plain_text(prompts: Iterable[Row]) -> list[Row]:

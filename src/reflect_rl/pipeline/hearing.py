@@ -40,7 +40,8 @@ def examples_heard(
     """Prompt and completion of turns drawn at random from the demonstrations.
 
     In games whose reflections name the advised action, rows are left out in which the player advises another one than
-    the label, as with the lexical player (`data.generate.LEXICAL_DATASETS`).
+    the label, as with the lexical player (`data.generate.LEXICAL_DATASETS`). Where what it advises cannot be done, the
+    row stays: there the policy has to see for itself.
 
     Args:
         config: the run.

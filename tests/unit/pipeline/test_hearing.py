@@ -111,6 +111,9 @@ def test_where_advice_can_be_checked_rows_that_contradict_the_label_are_left_out
     wrong = config(tmp_path / "wrong", "alfworld", data={"demonstration_starts": [2], "recipe": "exploring"})
     mistaken = heard(wrong, Echo(lambda view: "Next: look."))
     assert len(mistaken) < len(everything) / 4
+    lost = config(tmp_path / "lost", "alfworld", data={"demonstration_starts": [2], "recipe": "exploring"})
+    # What cannot be done contradicts nothing: there the policy has to see for itself.
+    assert len(heard(lost, Echo(lambda view: "Next: go to fridge 77 =5."))) == len(everything)
 
 
 def test_the_jobs_train_beside_the_trained_player(tmp_path):
