@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,6 +58,9 @@ class SFTConfig(Frozen):
     """Gradient norm above which gradients are scaled down."""
     stop_grad_norm: float = Field(1e4, ge=0)
     """Gradient norm above which training stops and the batch is saved, 0 = at none that is finite."""
+    balance: float = Field(0, ge=0, le=1)
+    """How much rows with rare completions are favoured: a row is drawn with the weight n^-balance, n = rows with its
+    completion; 0 = every row once per pass. For policies whose labels are mostly the same few numbers."""
     save_steps: int = Field(500, ge=1)
     """Steps between two checkpoints; an interrupted training goes on from the last one."""
     keep_checkpoints: int = Field(2, ge=1)
@@ -104,7 +108,7 @@ def train_sft(
     from reflect_rl.training.completion_trainer import CompletionTrainer, ExplosionError
 
     folder.mkdir(parents=True, exist_ok=True)
-    chosen = _order(seed, len(examples), config.steps * config.batch_size)
+    chosen = _order(seed, [completion for _, completion in examples], config.steps * config.batch_size, config.balance)
     number = {row: place for place, row in enumerate(dict.fromkeys(chosen))}  # of the rows that are trained on
     rows = _rows(model, [examples[row] for row in number], ends=ends)
     order = [number[row] for row in chosen]
@@ -140,8 +144,13 @@ def train_sft(
         make_whole(model.model)
 
 
-def _order(seed: int, rows: int, count: int) -> list[int]:
-    """`count` row numbers: all rows in a random order, and again in another."""
+def _order(seed: int, completions: Sequence[str], count: int, balance: float) -> list[int]:
+    """`count` row numbers: all rows in a random order, and again in another; or drawn by the weights of `balance`."""
+    rows = len(completions)
+    if balance:
+        often = Counter(completions)
+        weights = np.array([often[completion] ** -balance for completion in completions])
+        return stream(seed, "balanced rows").choice(rows, count, p=weights / weights.sum()).tolist()
     passes = (stream(seed, "rows", number).permutation(rows) for number in range(math.ceil(count / rows)))
     return [int(row) for order in passes for row in order][:count]
 

@@ -222,6 +222,22 @@ def test_the_seed_decides_the_dropout_and_the_order(tmp_path):
     assert all(len(order) == 10 for order in orders)
 
 
+def test_rows_with_rare_completions_are_drawn_more_often_where_that_is_wanted():
+    completions = ["1"] * 90 + ["2"] * 9 + ["3"]
+
+    def shares(balance: float) -> list[float]:
+        order = sft._order(0, completions, 30_000, balance)
+        drawn = [completions[row] for row in order]
+        return [drawn.count(label) / len(drawn) for label in ("1", "2", "3")]
+
+    assert shares(0) == pytest.approx([0.90, 0.09, 0.01])
+    roots = np.sqrt([90, 9, 1])
+    assert shares(0.5) == pytest.approx(roots / roots.sum(), abs=0.02)
+    assert shares(1) == pytest.approx([1 / 3] * 3, abs=0.02)
+    assert sft._order(0, completions, 50, 0.5) == sft._order(0, completions, 50, 0.5)
+    assert sft._order(0, completions, 50, 0.5) != sft._order(1, completions, 50, 0.5)
+
+
 def test_the_model_keeps_its_own_forward(tmp_path):
     model = dropping(tmp_path)
     inner = model.model.get_base_model()
