@@ -103,10 +103,6 @@ def train_sft(
         TrainingError: the loss or the gradient is not finite or too large; the batch is in `offending_batch.jsonl`.
         RunFolderError: there are checkpoints, and all are corrupt.
     """
-    from datasets import Dataset
-
-    from reflect_rl.training.completion_trainer import CompletionTrainer, ExplosionError
-
     folder.mkdir(parents=True, exist_ok=True)
     chosen = _order(seed, [completion for _, completion in examples], config.steps * config.batch_size, config.balance)
     number = {row: place for place, row in enumerate(dict.fromkeys(chosen))}  # of the rows that are trained on
@@ -115,6 +111,10 @@ def train_sft(
     meter = _Meter(metrics or MetricsLog(folder, main=process_rank() == 0), config.steps, progress)
     checkpoints = sft_checkpoints(folder, config)
     with _kept_random_states(model.device), _kept_forward(model):
+        from datasets import Dataset  # here, because importing draws random numbers, too
+
+        from reflect_rl.training.completion_trainer import CompletionTrainer, ExplosionError
+
         arguments = _arguments(model, config, folder)
         with arguments.main_process_first(local=False):
             saved = checkpoints.load()

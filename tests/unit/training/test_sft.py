@@ -216,7 +216,7 @@ def test_the_seed_decides_the_dropout_and_the_order(tmp_path):
         losses.append(metrics(tmp_path / str(seed))[0]["loss"])
     # All rows are in the batch, so only dropout can make the difference.
     assert losses[0] != pytest.approx(losses[1], rel=1e-4)
-    orders = [sft._order(seed, 4, 10) for seed in (0, 1)]
+    orders = [sft._order(seed, list("abcd"), 10, 0) for seed in (0, 1)]
     assert orders[0] != orders[1]
     assert all(sorted(order[k : k + 4]) == [0, 1, 2, 3] for order in orders for k in (0, 4))
     assert all(len(order) == 10 for order in orders)
@@ -280,7 +280,7 @@ def test_a_gradient_that_explodes_stops_before_the_step_and_its_batch_is_saved(t
     assert without_time(metrics(folder)) == without_time(rows[:first])
     assert (folder / "checkpoints" / "step-00000002").exists()
     offending = [json.loads(line) for line in (folder / "offending_batch.jsonl").read_text().splitlines()]
-    assert [row["row"] for row in offending] == sft._order(0, 3, 12)[2 * first : 2 * first + 2]
+    assert [row["row"] for row in offending] == sft._order(0, list("abc"), 12, 0)[2 * first : 2 * first + 2]
     for row in offending:
         assert (row["prompt"], row["completion"]) == EXAMPLES[row["row"]]
         assert stopped.decode(row["input_ids"]) == row["prompt"] + row["completion"]
