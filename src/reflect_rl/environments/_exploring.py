@@ -241,16 +241,14 @@ def advised(scene: Scene) -> str:
     best = max(scene.read, key=_count, default=None)
     if best and (_count(best) >= ENOUGH * len(asked) or scene.turn >= scene.horizon):
         return f"id {best[0]}"
-    return _next_look(scene)
+    return explored(scene)
 
 
 def explored(scene: Scene) -> str:
-    """What comparing words recommends to someone who knows that no file read so far is the answer."""
-    return _next_look(scene)
+    """What comparing words recommends to someone who knows that no file read so far is the answer.
 
-
-def _next_look(scene: Scene) -> str:
-    """The best file that was found, else the next search; where none is offered or left, the next place."""
+    The best file that was found, else the next search; where none is offered or left, the next place.
+    """
     if scene.hits:
         return f"cat /{scene.hits[0][0]}"
     if scene.searches:
