@@ -12,12 +12,14 @@ from pathlib import Path
 
 from accelerate import PartialState
 
+from reflect_rl.core.errors import RunFolderError
 from reflect_rl.core.protocols import Reflector
 from reflect_rl.core.seeding import stream
 from reflect_rl.core.store import append_jsonl, read_jsonl, write_jsonl
 from reflect_rl.core.types import Episode, View
-from reflect_rl.data.annotate import Note
+from reflect_rl.data.annotate import Note, as_played
 from reflect_rl.data.generate import rows
+from reflect_rl.pipeline.annotation import read_annotations
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.pipeline.demonstrate import action_labels, demonstrated, excluded_states, is_lexical
 from reflect_rl.pipeline.folder import Unit
@@ -50,6 +52,9 @@ def examples_heard(
         player: loads the trained reflection player; not called where everything is in the journal.
         count: turns to draw at most, one for each row that training will see.
         progress: is told after each chunk.
+
+    Raises:
+        RunFolderError: the journal is not readable, or annotations are missing.
     """
     excluded = excluded_states(config)
     kinds = demonstrated(config, unit, excluded)
@@ -66,9 +71,11 @@ def examples_heard(
         texts = _written(unit.sft(dataset) / JOURNAL, pool, chosen, player, progress)
     said = {(id(pool[number]), place): text for (number, place), text in zip(chosen, texts, strict=True)}
 
+    annotations = read_annotations(config, kinds["positive"] + kinds["negative"], excluded)
+    taught = as_played if annotations is None else annotations.note
+
     def note(episode: Episode, place: int) -> Note:
-        turn = episode.turns[place]
-        return Note(said.get((id(episode), place)), turn.decision.target)
+        return Note(said.get((id(episode), place)), taught(episode, place).target)
 
     table = rows(
         dataset, pool, action_labels(config), excluded, config.prompt.scoring, note, agreeing=is_lexical(config)
@@ -86,7 +93,10 @@ def _written(
     """The player's text on each chosen turn, from the journal as far as it goes."""
     remedy = f"Delete {path} and run the same command again."
     lines = read_jsonl(path, remedy) if path.exists() else []
-    texts = [str(line["reflection"]) for line in lines]
+    try:
+        texts = [str(line["reflection"]) for line in lines]
+    except (KeyError, TypeError):
+        raise RunFolderError(f"{path} holds a row without reflection. {remedy}") from None
     if len(texts) >= len(chosen):
         return texts
     if process_rank() == 0:

@@ -8,6 +8,7 @@ import pytest
 
 from reflect_rl.core.config import parse
 from reflect_rl.core.errors import ConfigError
+from reflect_rl.data.annotate import Note
 from reflect_rl.pipeline import hearing, jobs
 from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import RunConfig
@@ -101,6 +102,24 @@ def test_what_was_written_is_not_written_again_and_the_rows_are_the_same(tmp_pat
     assert heard(run, again) == whole
     assert again.asked == len(whole) - 10
     assert heard(run, None) == whole  # everything is there: nobody is asked, no model is loaded
+
+
+def test_a_journal_of_something_else_is_refused_by_name(tmp_path):
+    run = config(tmp_path)
+    (unit,) = units(run)
+    unit.sft("policy_reflect").mkdir(parents=True)
+    (unit.sft("policy_reflect") / JOURNAL).write_text('{"text": "?"}\n')
+    with pytest.raises(jobs.RunFolderError, match=r"reflections.jsonl holds a row without reflection. Delete "):
+        heard(run, Echo())
+
+
+def test_labels_stay_those_that_an_annotator_chose(tmp_path, monkeypatch):
+    class Annotated:
+        def note(self, episode, place):
+            return Note("told", 0)
+
+    monkeypatch.setattr(hearing, "read_annotations", lambda *_: Annotated())
+    assert {label for _, label in heard(config(tmp_path), Echo())} == {"0"}
 
 
 def test_where_advice_can_be_checked_rows_that_contradict_the_label_are_left_out(tmp_path):
