@@ -23,6 +23,7 @@ from reflect_rl.pipeline.annotation import read_annotations
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.pipeline.demonstrate import action_labels, demonstrated, excluded_states, is_lexical
 from reflect_rl.pipeline.folder import Unit
+from reflect_rl.rollout.play import blind
 from reflect_rl.training.engine import process_rank
 
 __all__ = ["JOURNAL", "examples_heard"]
@@ -104,7 +105,9 @@ def _written(
     reflector = player()
     while len(texts) < len(chosen):
         turns = [pool[number].turns[place] for number, place in chosen[len(texts) : len(texts) + CHUNK]]
-        fresh = [text or "" for text in reflector.reflect([View(turn.observation, turn.order) for turn in turns])]
+        fresh = [
+            text or "" for text in reflector.reflect([blind(View(turn.observation, turn.order)) for turn in turns])
+        ]
         written = zip(turns, fresh, strict=True)
         if process_rank() == 0:
             append_jsonl(path, [{"state": turn.observation.state, "reflection": text} for turn, text in written])

@@ -27,7 +27,7 @@ from reflect_rl.core.watchdog import DEFAULT_LIMITS, Limits, on_duty, watch
 from reflect_rl.environments._base import TextEnvironment, make
 from reflect_rl.environments._guard import guarded
 
-__all__ = ["Request", "failure_row", "play"]
+__all__ = ["Request", "blind", "failure_row", "play"]
 
 Result = TypeVar("Result")
 
@@ -280,7 +280,7 @@ def _answers(
     """What the two players say to each table."""
     count = len(tables)
     with watch(f"the reflection player {reflector.name!r} ({count} views)", seconds, PlayerTimeoutError, SLOW_PLAYER):
-        reflections = reflector.reflect([_blind(table.view(reflector)) for table in tables])
+        reflections = reflector.reflect([blind(table.view(reflector)) for table in tables])
     if len(reflections) != count:
         raise FaultyPlayerError(
             f"the reflection player {reflector.name!r} wrote {len(reflections)} texts for {count} views."
@@ -312,7 +312,7 @@ def _check(policy: Policy, view: View, decision: Decision) -> None:
         )
 
 
-def _blind(view: View) -> View:
+def blind(view: View) -> View:
     """The view without its action list: the reflection player reads the state only (Reflect-RL, section 4)."""
     return replace(view, observation=replace(view.observation, actions=()), order=())
 
