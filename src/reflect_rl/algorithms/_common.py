@@ -47,7 +47,11 @@ __all__ = [
 
 
 class PolicyGradientConfig(AlgorithmConfig):
-    """Settings that every policy-gradient algorithm has."""
+    """Settings that every policy-gradient algorithm has.
+
+    Its loss has no gradient at a turn whose advantage is zero, but for regularisers and critic; such turns are left out
+    of the computation where there are neither.
+    """
 
     discount: float = Field(1.0, gt=0, le=1)
     """γ. The paper's objective is undiscounted."""
@@ -57,6 +61,11 @@ class PolicyGradientConfig(AlgorithmConfig):
     """Weight of the entropy added to the rewards, as in the paper's Q_t = Σ (r_k + c·H_k)."""
     kl_coef: float = Field(0.0, ge=0)
     """Weight of the exact KL(π ‖ π_SFT) penalty."""
+
+    @property
+    def regularised(self) -> bool:
+        """Whether there is an entropy bonus or a KL penalty."""
+        return self.entropy_coef > 0 or self.kl_coef > 0
 
 
 class BaselineConfig(PolicyGradientConfig):

@@ -59,5 +59,4 @@ class Algorithm:
         kept = (batch.advantages > 0).to(outputs.log_probs.dtype)
         policy = -(kept * outputs.chosen(batch)).mean()
         penalty, metrics = regularisers(self.config, batch, outputs)
-        own = {"policy/loss": float(policy.detach()), "policy/kept_share": float(kept.mean())}
-        return Loss(policy + penalty, metrics | own)
+        return Loss(policy + penalty, metrics | {"policy/loss": float(policy.detach())})

@@ -2,7 +2,7 @@
 
 Turns with the same prompt are computed once: minibatches are cut by prompt, never through the turns of one. A minibatch
 is computed in micro-batches of similar length that fit the memory; its loss is the mean over its turns, however it is
-divided among micro-batches and processes.
+divided among micro-batches and processes. Turns that cannot change a weight are not computed, but counted in that mean.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from reflect_rl.algorithms._batch import Batch, Outputs
+from reflect_rl.algorithms._common import PolicyGradientConfig
 from reflect_rl.core import catalog
 from reflect_rl.core.errors import ConfigError, TrainingError
 from reflect_rl.core.seeding import seed_for, stream
@@ -110,27 +111,45 @@ class Learner:
         views, batch = collate(self.algorithm, episodes, replayed, self.excluded, values, reference)
         if not views:
             return {}
+        moving = (batch.advantages != 0).tolist()
+        computed = moving if self._only_advantages_move() else [True] * len(views)
         batch = batch.map(lambda part: part.to(self.model.device))
         prompts = {view: tokenize(self.model, self.labels, view, self.rule) for view in dict.fromkeys(views)}
         rows: list[tuple[int, dict[str, float]]] = []
         for epoch in range(self.algorithm.epochs):
             rng = stream(self.seed, "minibatches", update, epoch)
             for turns in minibatches(views, self.config.minibatch_turns, rng):
-                rows.append((1, self._step(views, prompts, batch, turns, update)))
+                learnt = [turn for turn in turns if computed[turn]]
+                if learnt:
+                    share = len(learnt) / len(turns)
+                    rows.append((1, self._step(views, prompts, batch, learnt, share, update)))
         self.engine.refresh(self.own, self.trained)
-        return weighted_means(rows) | {"policy/unique_prompts": len(prompts) / len(views)}
+        own = {"policy/unique_prompts": len(prompts) / len(views), "policy/moving_share": sum(moving) / len(moving)}
+        return weighted_means(rows) | own
+
+    def _only_advantages_move(self) -> bool:
+        """Whether a turn with the advantage 0 has no gradient."""
+        config = self.config.algorithm
+        known = isinstance(config, PolicyGradientConfig) and not config.regularised
+        return known and self.algorithm.critic == "none"
 
     def _step(
-        self, views: Sequence[View], prompts: dict[View, Tokens], batch: Batch, turns: Sequence[int], update: int
+        self,
+        views: Sequence[View],
+        prompts: dict[View, Tokens],
+        batch: Batch,
+        turns: Sequence[int],
+        share: float,
+        update: int,
     ) -> dict[str, float]:
-        """One optimiser step."""
+        """One optimiser step on the turns, which are this share of their minibatch."""
         self.optimizer.zero_grad(set_to_none=True)
         groups = self.engine.share(self._micro_batches(views, prompts, turns))
         rows: list[tuple[int, dict[str, float]]] = []
         for number, (group, weight) in enumerate(groups, 1):
             last = number == len(groups)
             with nullcontext() if last else self.engine.local_only(self.network):
-                rows.append((weight, self._backward(views, prompts, batch, group, weight / len(turns))))
+                rows.append((weight, self._backward(views, prompts, batch, group, share * weight / len(turns))))
         self._hold_back(update)
         norm = self.engine.clip(self.parameters, self.config.max_grad_norm)
         metrics = weighted_means(self.engine.together(rows)) | {"policy/gradient_norm": norm}
