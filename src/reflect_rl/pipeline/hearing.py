@@ -7,6 +7,7 @@ learns, labels unchanged, it learns what can be relied on (`sft.policy_hears = "
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -26,19 +27,25 @@ from reflect_rl.pipeline.folder import Unit
 from reflect_rl.rollout.play import blind
 from reflect_rl.training.engine import process_rank
 
-__all__ = ["JOURNAL", "examples_heard"]
+__all__ = ["JOURNAL", "examples_heard", "weights_of"]
 
 Progress = Callable[[int, int, str], None]
 
 JOURNAL = "reflections.jsonl"
-"""What the player wrote, turn by turn; an interrupted job goes on behind its last line."""
+"""What the player wrote, turn by turn; an interrupted job goes on behind the last line by the same weights."""
 
 CHUNK = 128
 """Turns between two entries of the journal."""
 
 
 def examples_heard(
-    config: RunConfig, unit: Unit, dataset: str, player: Callable[[], Reflector], count: int, progress: Progress
+    config: RunConfig,
+    unit: Unit,
+    dataset: str,
+    player: Callable[[], Reflector],
+    weights: str,
+    count: int,
+    progress: Progress,
 ) -> list[tuple[str, str]]:
     """Prompt and completion of turns drawn at random from the demonstrations.
 
@@ -51,6 +58,7 @@ def examples_heard(
         unit: whose demonstrations.
         dataset: the policy's data set.
         player: loads the trained reflection player; not called where everything is in the journal.
+        weights: identity of the player's weights; what others wrote is written anew.
         count: turns to draw at most, one for each row that training will see.
         progress: is told after each chunk.
 
@@ -69,7 +77,7 @@ def examples_heard(
     drawn = stream(unit.seed, "heard", dataset).permutation(len(turns))[:count]
     chosen = [turns[index] for index in drawn]
     with PartialState().main_process_first():  # the others find everything in the journal
-        texts = _written(unit.sft(dataset) / JOURNAL, pool, chosen, player, progress)
+        texts = _written(unit.sft(dataset) / JOURNAL, pool, chosen, player, weights, progress)
     said = {(id(pool[number]), place): text for (number, place), text in zip(chosen, texts, strict=True)}
 
     annotations = read_annotations(config, kinds["positive"] + kinds["negative"], excluded)
@@ -84,20 +92,31 @@ def examples_heard(
     return [(row.prompt, row.completion) for row in table]
 
 
+def weights_of(folder: Path) -> str:
+    """A short hash of the weights in a folder; empty where there are none."""
+    digest = hashlib.sha256()
+    files = sorted(folder.glob("*.safetensors"))
+    for path in files:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16] if files else ""
+
+
 def _written(
     path: Path,
     pool: Sequence[Episode],
     chosen: Sequence[tuple[int, int]],
     player: Callable[[], Reflector],
+    weights: str,
     progress: Progress,
 ) -> list[str]:
     """The player's text on each chosen turn, from the journal as far as it goes."""
     remedy = f"Delete {path} and run the same command again."
     lines = read_jsonl(path, remedy) if path.exists() else []
     try:
+        lines = [line for line in lines if line["player"] == weights]
         texts = [str(line["reflection"]) for line in lines]
     except (KeyError, TypeError):
-        raise RunFolderError(f"{path} holds a row without reflection. {remedy}") from None
+        raise RunFolderError(f"{path} holds a row without player or reflection. {remedy}") from None
     if len(texts) >= len(chosen):
         return texts
     if process_rank() == 0:
@@ -110,7 +129,9 @@ def _written(
         ]
         written = zip(turns, fresh, strict=True)
         if process_rank() == 0:
-            append_jsonl(path, [{"state": turn.observation.state, "reflection": text} for turn, text in written])
+            append_jsonl(
+                path, [{"player": weights, "state": t.observation.state, "reflection": text} for t, text in written]
+            )
         texts += fresh
         progress(len(texts), len(chosen), "reflections by the player")
     return texts

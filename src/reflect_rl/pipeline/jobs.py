@@ -46,7 +46,7 @@ from reflect_rl.pipeline.demonstrate import (
     save_whole,
 )
 from reflect_rl.pipeline.folder import Unit, units
-from reflect_rl.pipeline.hearing import examples_heard
+from reflect_rl.pipeline.hearing import examples_heard, weights_of
 from reflect_rl.players.policies.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors._memo import Numbers
 from reflect_rl.players.reflectors.frozen import FrozenReflector
@@ -234,7 +234,8 @@ def _examples(job: Job, config: RunConfig, progress: Progress) -> list[tuple[str
     part = dataset.removesuffix("_positive")
     if config.sft.hears_player(part):
         settings, player = getattr(config.sft, part), partial(_own_reflector, config, unit, _player_of(dataset))
-        examples = examples_heard(config, unit, dataset, player, settings.steps * settings.batch_size, progress)
+        weights, count = weights_of(unit.model(_player_of(dataset))), settings.steps * settings.batch_size
+        examples = examples_heard(config, unit, dataset, player, weights, count, progress)
     else:
         try:
             examples = [(str(row["prompt"]), str(row["completion"])) for row in read_jsonl(path, remedy)]

@@ -13,7 +13,7 @@ from reflect_rl.pipeline import hearing, jobs
 from reflect_rl.pipeline.check import check
 from reflect_rl.pipeline.config import RunConfig
 from reflect_rl.pipeline.folder import units
-from reflect_rl.pipeline.hearing import JOURNAL, examples_heard
+from reflect_rl.pipeline.hearing import JOURNAL, examples_heard, weights_of
 from reflect_rl.pipeline.jobs import execute, plan
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.prompts.render import reflection_prompt
@@ -54,9 +54,9 @@ class Echo:
         return [self.told(view) for view in views]
 
 
-def heard(run, player, dataset="policy_reflect", count=10_000):
+def heard(run, player, dataset="policy_reflect", count=10_000, weights="abc"):
     (unit,) = units(run)
-    return examples_heard(run, unit, dataset, lambda: player, count, lambda *_: None)
+    return examples_heard(run, unit, dataset, lambda: player, weights, count, lambda *_: None)
 
 
 def test_each_row_is_the_teachers_row_with_the_players_words(tmp_path):
@@ -105,12 +105,32 @@ def test_what_was_written_is_not_written_again_and_the_rows_are_the_same(tmp_pat
     assert heard(run, None) == whole  # everything is there: nobody is asked, no model is loaded
 
 
+def test_what_other_weights_wrote_is_written_anew(tmp_path):
+    run = config(tmp_path)
+    first = heard(run, Echo())
+    again = Echo(lambda view: "new")
+    second = heard(run, again, weights="other")
+    assert again.asked == len(second) == len(first)
+    assert all("\nnew\n" in prompt or " new" in prompt for prompt, _ in second)
+    (unit,) = units(run)
+    assert len((unit.sft("policy_reflect") / JOURNAL).read_text().splitlines()) == len(second)
+
+
+def test_weights_are_told_apart_by_what_is_in_their_files(tmp_path):
+    for name, content in (("a", b"one"), ("b", b"two"), ("c", b"one")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(content)
+    marks = [weights_of(tmp_path / name) for name in "abc"]
+    assert marks[0] == marks[2] != marks[1]
+    assert weights_of(tmp_path) == ""
+
+
 def test_a_journal_of_something_else_is_refused_by_name(tmp_path):
     run = config(tmp_path)
     (unit,) = units(run)
     unit.sft("policy_reflect").mkdir(parents=True)
     (unit.sft("policy_reflect") / JOURNAL).write_text('{"text": "?"}\n')
-    with pytest.raises(jobs.RunFolderError, match=r"reflections.jsonl holds a row without reflection. Delete "):
+    with pytest.raises(jobs.RunFolderError, match=r"reflections.jsonl holds a row without player or reflection. Delete "):
         heard(run, Echo())
 
 
@@ -150,7 +170,8 @@ def test_the_jobs_train_beside_the_trained_player(tmp_path):
         assert unit.sft(player) in job.needs
         lines = [json.loads(line) for line in (unit.sft(dataset) / JOURNAL).read_text().splitlines()]
         assert len(lines) == 8  # two steps of four rows
-        assert all(set(line) == {"state", "reflection"} for line in lines)
+        assert all(set(line) == {"player", "state", "reflection"} for line in lines)
+        assert {line["player"] for line in lines} == {weights_of(unit.model(player))}
 
 
 @pytest.mark.parametrize(
