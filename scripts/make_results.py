@@ -9,13 +9,20 @@ beside it are made from those copies (the learning curves from the run folders t
 
 copies the files of these runs and their learning curves to one folder, and prints a table of their RL algorithms; a run
 that evaluated the supervised start (`sft_reflect`) must be among them for the differences to it.
+
+    python scripts/make_results.py --copy runs/alfworld runs/autoexplore
+
+only copies the files, and prints the tables.
+
+Of absolute paths in the files the last part is kept: where things lie on the machine of a run is nobody's business.
 """
 
 from __future__ import annotations
 
-import shutil
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from reflect_rl.reports.algorithms import algorithm_table
 from reflect_rl.reports.figures import (
@@ -37,10 +44,7 @@ def main(folders: list[Path]) -> None:
     """Copy the files, then write tables and figures."""
     copies = []
     for folder in folders:
-        copy = RESULTS / folder.name
-        copy.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            shutil.copyfile(folder / name, copy / name)
+        copy = copied(folder, RESULTS / folder.name)
         copies.append(copy)
         for part in grids(summarise_runs(read_runs([copy])), [max(HORIZONS)]):
             save(figure_results(part), copy / f"results-{part.demonstration_starts}.svg")
@@ -60,13 +64,35 @@ def algorithms(folders: list[Path]) -> None:
     """Copy the files and the learning curves to one folder, and print the table."""
     group = RESULTS / folders[0].resolve().parent.name
     for folder in folders:
-        (group / folder.name).mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            shutil.copyfile(folder / name, group / folder.name / name)
+        copied(folder, group / folder.name)
     svg = figure_algorithm_curves([curve for run in read_runs(folders) for curve in read_curves(run, "rlft")])
     if svg is not None:
         save(svg, group / "learning.svg")
     print(algorithm_table(folders), end="")
+
+
+def copied(folder: Path, copy: Path) -> Path:
+    """The files of a run in the folder `copy`, without the places of the machine that it ran on."""
+    copy.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        content = without_places(json.loads((folder / name).read_text(encoding="utf-8")))
+        (copy / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return copy
+
+
+def without_places(value: Any) -> Any:
+    """JSON with the last part only of each absolute path, also where it is a word of a longer text.
+
+    >>> without_places({"games": "/home/me/alfworld", "command": "reflect-rl run /tmp/x.toml --seeds 1/2"})
+    {'games': 'alfworld', 'command': 'reflect-rl run x.toml --seeds 1/2'}
+    """
+    if isinstance(value, dict):
+        return {key: without_places(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [without_places(part) for part in value]
+    if isinstance(value, str):
+        return " ".join(word.rpartition("/")[2] if word.startswith("/") else word for word in value.split(" "))
+    return value
 
 
 def _budget_figure(copies: list[Path]) -> None:
@@ -88,5 +114,8 @@ if __name__ == "__main__":
     words = sys.argv[1:]
     if words[:1] == ["--algorithms"]:
         algorithms([Path(word) for word in words[1:]])
+    elif words[:1] == ["--copy"]:
+        for word in words[1:]:
+            print(markdown_table([copied(Path(word), RESULTS / Path(word).resolve().name)], None))
     else:
         main([Path(word) for word in words])

@@ -1,6 +1,7 @@
 """One process of two that train together: `accelerate launch two_process_sft.py FOLDER` trains in FOLDER/<name>.
 
-`fresh` begins; `resumed` goes on from what a single process left there.
+`fresh` begins; `resumed` goes on from what a single process left there; `parts` begins, and its batches go through the
+model one row at a time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
+from reflect_rl.training import completion_trainer
 from reflect_rl.training.engine import process_rank
 from reflect_rl.training.sft import SFTConfig, train_sft
 from tiny_models import save_tiny
@@ -35,8 +37,10 @@ def player(folder: Path) -> LanguageModel:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    for name in ("fresh", "resumed"):
+    for name in ("fresh", "resumed", "parts"):
         model = player(folder)
+        if name == "parts":
+            completion_trainer.room = lambda _: 1
         train_sft(model, EXAMPLES, SETTINGS, folder / name, 0, ends=True, progress=lambda *_: None)
         save_file(model.model.state_dict(), folder / name / f"model-{process_rank()}.safetensors")
 

@@ -2,6 +2,8 @@
 
 - The loss is computed at the completion's positions only. TRL projects every position onto the vocabulary, which costs
   small models a third of the step.
+- A batch goes forwards and backwards in groups of rows of similar length (`models.score.room`), so that memory holds the
+  activations of one group, however large the batch is. Where weights are sharded it goes at once.
 - The order of the rows is given, and dropout of step s in process r comes from a stream named after s and r, so no
   state of a random number generator has to be saved.
 - Checkpoints are `Checkpoints` (safetensors and JSON); the Hugging Face ones hold pickles.
@@ -13,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,10 +31,15 @@ from trl import SFTTrainer
 from reflect_rl.core.errors import TrainingError
 from reflect_rl.core.seeding import seed_for
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import completion_losses
+from reflect_rl.models.score import completion_losses, micro_batches, room
 from reflect_rl.training.checkpoint import Checkpoints, Saved, optimizer_state, restore_optimizer
+from reflect_rl.training.engine import REPLICATED
 
 __all__ = ["CompletionTrainer", "ExplosionError", "Step"]
+
+
+NAMES = ("input_ids", "attention_mask", "labels")
+"""What a batch consists of."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ class CompletionTrainer(SFTTrainer):
         self.language_model, self.order, self.seed, self.stop_grad_norm = model, order, seed, stop_grad_norm
         self.checkpoints, self.extra_state, self.on_step = checkpoints, extra_state, on_step
         self.saved: Saved | None = None
-        self.loss, self.rate = math.nan, math.nan
+        self.loss, self.rate, self.targets = math.nan, math.nan, math.nan
         self.norm: float | None = None
         super().__init__(
             model=model.model,
@@ -128,19 +136,34 @@ class CompletionTrainer(SFTTrainer):
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """Sum over this process's completion tokens, so scaled that the processes' average is the mean over all."""
-        names = ("input_ids", "attention_mask", "labels")
-        losses: Tensor = model(**{name: inputs[name] for name in names})
-        count = torch.tensor(float(len(losses)), device=losses.device)
-        everywhere = self.accelerator.reduce(count, "sum").clamp(min=1)
-        return losses.sum() * (self.accelerator.num_processes / everywhere)
+        losses: Tensor = model(**{name: inputs[name] for name in NAMES})
+        return losses.sum() * (self.accelerator.num_processes / self.targets)
 
-    def training_step(self, *words: Any, **options: Any) -> Tensor:
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
         """Forward and backward pass, with random numbers that depend on nothing but the step and the process."""
         rank = self.accelerator.process_index
         set_seed(seed_for(self.seed, "dropout", self.state.global_step, rank) % 2**32)
-        loss: Tensor = super().training_step(*words, **options)
+        count = (inputs["labels"][:, 1:] != -100).sum().float().to(self.accelerator.device)
+        self.targets = float(self.accelerator.reduce(count, "sum").clamp(min=1))
+        parts = self._parts(inputs)
+        loss = torch.zeros((), device=self.accelerator.device)
+        for number, part in enumerate(parts, 1):
+            with nullcontext() if number == len(parts) else self.accelerator.no_sync(model):
+                loss += super().training_step(model, part, num_items_in_batch)
         self.loss = float(self.accelerator.reduce(loss, "mean"))
         return loss
+
+    def _parts(self, inputs: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+        """Rows that go through the model together."""
+        most = room(self.language_model)
+        together = self.accelerator.distributed_type not in REPLICATED  # sharded: all processes do as many passes
+        if together or inputs["input_ids"].numel() <= most:
+            return [inputs]
+        lengths = inputs["attention_mask"].sum(1).tolist()
+        return [
+            {name: inputs[name][group, : max(lengths[row] for row in group)] for name in NAMES}
+            for group in micro_batches(lengths, most)
+        ]
 
     def _clip_and_note(self, *words: Any, **options: Any) -> Any:
         norm = self._clip(*words, **options)

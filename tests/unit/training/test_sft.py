@@ -12,7 +12,7 @@ import torch
 
 from reflect_rl.core.errors import ModelError, TrainingError
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
-from reflect_rl.training import sft
+from reflect_rl.training import completion_trainer, sft
 from reflect_rl.training.checkpoint import CheckpointWarning
 from reflect_rl.training.sft import SFTConfig, sft_checkpoints, train_sft
 from tiny_models import KINDS, save_tiny
@@ -82,6 +82,27 @@ def test_a_model_learns_its_rows_and_where_a_reflection_ends(tmp_path):
     model.model.eval()
     texts = generate_greedy(model, [model.encode(prompt) for prompt, _ in EXAMPLES], 60)
     assert texts == [completion for _, completion in EXAMPLES]
+
+
+@pytest.mark.parametrize("tokens", [1, 60])
+def test_a_batch_that_goes_in_parts_is_the_same_step(tmp_path, monkeypatch, tokens):
+    trained, shapes = [], []
+    for limit in (10_000, tokens):
+        monkeypatch.setattr(completion_trainer, "room", lambda _, limit=limit: limit)
+        model, rows = tiny_player()[0], []
+        model.model.requires_grad_(True)
+        model.model.get_input_embeddings().register_forward_pre_hook(lambda _, words, rows=rows: rows.append(words[0]))
+        found = train(model, EXAMPLES, tmp_path / str(limit), steps=3, learning_rate=1e-2)
+        trained.append((found, dict(model.model.named_parameters())))
+        shapes.append([tuple(ids.shape) for ids in rows])
+    assert len(shapes[0]) == 3 < len(shapes[1])
+    assert all(rows == 1 or rows * width <= tokens for rows, width in shapes[1])
+    (whole, weights), (parts, others) = trained
+    for one, two in zip(whole, parts, strict=True):
+        assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
+        assert two["gradient_norm"] == pytest.approx(one["gradient_norm"], rel=1e-3)
+    for name, weight in weights.items():
+        torch.testing.assert_close(others[name], weight, atol=2e-4, rtol=0)
 
 
 def test_progress_and_metrics_follow_the_schedule(tmp_path):

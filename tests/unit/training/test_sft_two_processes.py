@@ -61,7 +61,7 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["fresh", "resumed"])
+@pytest.mark.parametrize("name", ["fresh", "resumed", "parts"])
 def test_the_metrics_are_those_of_one_process(folder, name):
     expected, found = metrics(folder / "alone"), metrics(folder / name)
     assert [row["step"] for row in found] == list(range(1, 7))
@@ -72,7 +72,7 @@ def test_the_metrics_are_those_of_one_process(folder, name):
     assert found[-1]["loss"] < 0.9 * found[0]["loss"]
 
 
-@pytest.mark.parametrize("name", ["fresh", "resumed"])
+@pytest.mark.parametrize("name", ["fresh", "resumed", "parts"])
 def test_the_weights_are_those_of_one_process(folder, name):
     """Six steps of up to 0.01 each move the weights by 0.03 and more; the two ways differ by less than 1e-4."""
     expected = load_file(folder / "alone" / "model-0.safetensors")
