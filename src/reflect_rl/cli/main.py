@@ -16,6 +16,7 @@ from rich.console import Console
 from reflect_rl import __version__
 from reflect_rl.core.errors import ReflectRLError, UserError, suggestion
 from reflect_rl.core.launch import process_count, process_rank, wait_to_speak
+from reflect_rl.core.memory import keep_few_kernels
 
 if TYPE_CHECKING:
     from reflect_rl.cli.arguments import Invocation
@@ -65,6 +66,7 @@ TRACEBACK = "REFLECT_RL_TRACEBACK"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 1 failed, 2 a mistake in the input, 130 interrupted."""
+    keep_few_kernels()
     words = list(sys.argv[1:] if arguments is None else arguments)
     verb = words[0] if words else ""
     errors = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)

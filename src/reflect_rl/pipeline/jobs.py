@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 from reflect_rl.core import catalog
 from reflect_rl.core.errors import ModelError, RunFolderError
+from reflect_rl.core.memory import release
 from reflect_rl.core.protocols import Policy, Reflector
 from reflect_rl.core.seeding import seed_for
 from reflect_rl.core.store import read_jsonl, write_json, write_jsonl
@@ -172,6 +173,7 @@ def execute(job: Job, config: RunConfig, progress: Progress) -> None:
         (job.folder / "done").touch()
         (job.folder / "error.txt").unlink(missing_ok=True)
     gc.collect()
+    release()
 
 
 def _root(job: Job) -> int:

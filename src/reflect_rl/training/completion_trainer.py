@@ -2,7 +2,7 @@
 
 - The loss is computed at the completion's positions only. TRL projects every position onto the vocabulary, which costs
   small models a third of the step.
-- A batch goes forwards and backwards in groups of rows of similar length (`models.score.room`), so that memory holds the
+- A batch goes forwards and backwards in groups of rows of similar length (`models.score.room`), so memory holds the
   activations of one group, however large the batch is. Where weights are sharded it goes at once.
 - The order of the rows is given, and dropout of step s in process r comes from a stream named after s and r, so no
   state of a random number generator has to be saved.
@@ -29,6 +29,7 @@ from transformers.trainer_callback import PrinterCallback
 from trl import SFTTrainer
 
 from reflect_rl.core.errors import TrainingError
+from reflect_rl.core.memory import release
 from reflect_rl.core.seeding import seed_for
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import completion_losses, micro_batches, room
@@ -40,6 +41,9 @@ __all__ = ["CompletionTrainer", "ExplosionError", "Step"]
 
 NAMES = ("input_ids", "attention_mask", "labels")
 """What a batch consists of."""
+
+
+STEPS_BETWEEN_RELEASES = 10
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,8 @@ class CompletionTrainer(SFTTrainer):
 
     def note(self) -> None:
         """Tell of the step that was done."""
+        if self.state.global_step % STEPS_BETWEEN_RELEASES == 0:
+            release()
         self.on_step(self._step(self.state.global_step))
 
     def _step(self, number: int) -> Step:

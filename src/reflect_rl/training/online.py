@@ -20,6 +20,7 @@ from torch import Tensor
 from reflect_rl.core import catalog
 from reflect_rl.core.config import EnvironmentConfig
 from reflect_rl.core.errors import TrainingError
+from reflect_rl.core.memory import release
 from reflect_rl.core.protocols import Reflector
 from reflect_rl.core.seeding import seed_for, stream
 from reflect_rl.core.store import append_jsonl
@@ -134,6 +135,7 @@ class OnlineTrainer:
         except ExplosionError as explosion:
             raise explosion.saved(self.folder, self.engine.main) from None
         self.policy.forget()
+        release()
         self.update += 1
         self.turns += sum(len(episode.turns) for episode in episodes)
         self.episodes += len(episodes)

@@ -130,7 +130,9 @@ def test_a_journal_of_something_else_is_refused_by_name(tmp_path):
     (unit,) = units(run)
     unit.sft("policy_reflect").mkdir(parents=True)
     (unit.sft("policy_reflect") / JOURNAL).write_text('{"text": "?"}\n')
-    with pytest.raises(jobs.RunFolderError, match=r"reflections.jsonl holds a row without player or reflection. Delete "):
+    with pytest.raises(
+        jobs.RunFolderError, match=r"reflections.jsonl holds a row without player or reflection. Delete "
+    ):
         heard(run, Echo())
 
 

@@ -85,4 +85,5 @@ def test_an_update_in_which_nothing_was_won_changes_nothing(episodes, monkeypatc
     lost = [episode for episode in episodes if not episode.success]
     metrics = made.learn(lost, [], 0, 1.0)
     assert metrics == {"policy/unique_prompts": metrics["policy/unique_prompts"], "policy/moving_share": 0.0}
-    assert made.model.hash() == before and not computed
+    assert made.model.hash() == before
+    assert not computed

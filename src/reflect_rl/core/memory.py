@@ -1,0 +1,33 @@
+"""Memory that nobody uses goes back to the system; a training on a laptop shares it with everything else.
+
+Batches of text all have other shapes, and two caches keep something for each: glibc keeps freed memory in pieces of the
+sizes that were asked for, oneDNN keeps a compiled kernel with its working memory for each of the last 1,024 shapes. A
+supervised training of 3 million parameters that needs 1 GB came to hold 9 GB after 400 steps.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+__all__ = ["keep_few_kernels", "release"]
+
+KERNELS = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+"""Environment variable of oneDNN, PyTorch's kernels on CPUs; whoever sets it is obeyed."""
+FEW = "64"
+"""Enough for all shapes of one pass through a model; a training has thousands, and most come only once."""
+
+
+def keep_few_kernels() -> None:
+    """Let this process and its children keep few compiled kernels; to be called before anything is computed."""
+    os.environ.setdefault(KERNELS, FEW)
+
+
+def release() -> None:
+    """Give freed memory back to the system: 25 ms; nothing happens where the C library is another one than glibc."""
+    if sys.platform != "linux":
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
