@@ -10,9 +10,9 @@ beside it are made from those copies (the learning curves from the run folders t
 copies the files of these runs and their learning curves to one folder, and prints a table of their RL algorithms; a run
 that evaluated the supervised start (`sft_reflect`) must be among them for the differences to it.
 
-    python scripts/make_results.py --copy runs/alfworld runs/autoexplore
+    python scripts/make_results.py --copy alfworld runs/seed-0 runs/seed-1
 
-only copies the files, and prints the tables.
+copies the files to docs/results/alfworld/, and prints the tables of these runs, their seeds pooled.
 
 Of absolute paths in the files the last part is kept: where things lie on the machine of a run is nobody's business.
 """
@@ -33,7 +33,7 @@ from reflect_rl.reports.figures import (
     save,
 )
 from reflect_rl.reports.runs import Run, read_curves, read_runs
-from reflect_rl.reports.tables import grids, markdown_table, summarise_runs
+from reflect_rl.reports.tables import all_horizons, grids, markdown_table, summarise_runs
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 FILES = ("results.json", "run.json", "config.json")
@@ -69,6 +69,12 @@ def algorithms(folders: list[Path]) -> None:
     if svg is not None:
         save(svg, group / "learning.svg")
     print(algorithm_table(folders), end="")
+
+
+def pooled(group: str, folders: list[Path]) -> str:
+    """Copy the files to one folder; the tables at all horizons."""
+    copies = [copied(folder, RESULTS / group / folder.name) for folder in folders]
+    return markdown_table(copies, all_horizons(summarise_runs(read_runs(copies))))
 
 
 def copied(folder: Path, copy: Path) -> Path:
@@ -115,7 +121,6 @@ if __name__ == "__main__":
     if words[:1] == ["--algorithms"]:
         algorithms([Path(word) for word in words[1:]])
     elif words[:1] == ["--copy"]:
-        for word in words[1:]:
-            print(markdown_table([copied(Path(word), RESULTS / Path(word).resolve().name)], None))
+        print(pooled(words[1], [Path(word) for word in words[2:]]), end="")
     else:
         main([Path(word) for word in words])
