@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
+from process_group import leave
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
 from reflect_rl.training import completion_trainer
 from reflect_rl.training.engine import process_rank
@@ -47,3 +48,4 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    leave()

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from together import allow_sharding
 
+from process_group import leave
 from reflect_rl.training.engine import process_rank
 from reflect_rl.training.sft import SFTConfig, train_sft
 from toy import tiny_player
@@ -29,3 +30,4 @@ if __name__ == "__main__":
     if "--shard" in sys.argv:
         allow_sharding()
     main(Path(sys.argv[1]))
+    leave()

@@ -16,6 +16,7 @@ from accelerate.utils import DistributedType
 from safetensors.torch import save_file
 from torch.distributed.tensor import DTensor
 
+from process_group import leave
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from toy import rlft, tiny_player, trainer
 
@@ -74,7 +75,4 @@ def allow_sharding() -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), shard="--shard" in sys.argv, stop="--stop" in sys.argv)
-    # A thread of the group that outlives the interpreter would abort a process that has done its work.
-    if torch.distributed.is_initialized():
-        torch.distributed.barrier()
-        torch.distributed.destroy_process_group()
+    leave()
