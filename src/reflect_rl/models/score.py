@@ -31,6 +31,7 @@ __all__ = [
     "check_context",
     "check_scoring",
     "completion_losses",
+    "equal_groups",
     "micro_batches",
     "read",
     "room",
@@ -69,6 +70,16 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
         group.append(index)
     if group:
         yield group
+
+
+def equal_groups(lengths: Sequence[int], count: int) -> list[list[int]]:
+    """Indices in `count` groups of similar length, whose numbers of rows differ by one at most.
+
+    >>> equal_groups([5, 2, 9, 2, 5], 2)
+    [[1, 3], [0, 4, 2]]
+    """
+    order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
+    return [order[k * len(order) // count : (k + 1) * len(order) // count] for k in range(count)]
 
 
 def room(model: LanguageModel) -> int:
@@ -244,22 +255,7 @@ def completion_losses(model: LanguageModel, input_ids: Tensor, attention_mask: T
         input_ids: (N, T) right-padded.
         attention_mask: (N, T) 1 = a token, 0 = padding.
         labels: (N, T) the token at each position that is a target, else -100; M of them are targets.
-
-    Where all rows at once would be slow (`room`), those of similar length go together: padding costs as much as text.
     """
-    if input_ids.numel() <= room(model):
-        return _completion_losses(model, input_ids, attention_mask, labels)
-    lengths = attention_mask.sum(1).tolist()
-    return torch.cat(
-        [
-            _completion_losses(model, *(table[group, : max(lengths[row] for row in group)] for table in tables))
-            for tables in [(input_ids, attention_mask, labels)]
-            for group in micro_batches(lengths, room(model))
-        ]
-    )
-
-
-def _completion_losses(model: LanguageModel, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> Tensor:
     rows, columns = (labels[:, 1:] != -100).nonzero(as_tuple=True)
     answer: Read = Network(model)(input_ids, attention_mask, rows, columns)
     return torch.nn.functional.cross_entropy(answer.logits, labels[rows, columns + 1], reduction="none")

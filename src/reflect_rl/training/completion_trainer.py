@@ -3,7 +3,8 @@
 - The loss is computed at the completion's positions only. TRL projects every position onto the vocabulary, which costs
   small models a third of the step.
 - A batch goes forwards and backwards in groups of rows of similar length (`models.score.room`), so memory holds the
-  activations of one group, however large the batch is. Where weights are sharded it goes at once.
+  activations of one group, however large the batch is. Where weights are sharded, all processes make as many groups,
+  because their layers are gathered by all at the same time.
 - The order of the rows is given, and dropout of step s in process r comes from a stream named after s and r, so no
   state of a random number generator has to be saved.
 - Checkpoints are `Checkpoints` (safetensors and JSON); the Hugging Face ones hold pickles.
@@ -32,7 +33,7 @@ from reflect_rl.core.errors import TrainingError
 from reflect_rl.core.memory import release
 from reflect_rl.core.seeding import seed_for
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import completion_losses, micro_batches, room
+from reflect_rl.models.score import completion_losses, equal_groups, micro_batches, room
 from reflect_rl.training.checkpoint import Checkpoints, Saved, optimizer_state, restore_optimizer
 from reflect_rl.training.engine import REPLICATED
 
@@ -152,22 +153,26 @@ class CompletionTrainer(SFTTrainer):
         parts = self._parts(inputs)
         loss = torch.zeros((), device=self.accelerator.device)
         for number, part in enumerate(parts, 1):
-            with nullcontext() if number == len(parts) else self.accelerator.no_sync(model):
+            waits = number < len(parts) and not self._sharded
+            with self.accelerator.no_sync(model) if waits else nullcontext():
                 loss += super().training_step(model, part, num_items_in_batch)
         self.loss = float(self.accelerator.reduce(loss, "mean"))
         return loss
 
+    @property
+    def _sharded(self) -> bool:
+        return self.accelerator.distributed_type not in REPLICATED
+
     def _parts(self, inputs: dict[str, Tensor]) -> list[dict[str, Tensor]]:
         """Rows that go through the model together."""
-        most = room(self.language_model)
-        together = self.accelerator.distributed_type not in REPLICATED  # sharded: all processes do as many passes
-        if together or inputs["input_ids"].numel() <= most:
-            return [inputs]
         lengths = inputs["attention_mask"].sum(1).tolist()
-        return [
-            {name: inputs[name][group, : max(lengths[row] for row in group)] for name in NAMES}
-            for group in micro_batches(lengths, most)
-        ]
+        groups = list(micro_batches(lengths, room(self.language_model)))
+        if self._sharded:
+            counts: Tensor = self.accelerator.gather(torch.tensor([len(groups)], device=self.accelerator.device))
+            groups = equal_groups(lengths, int(counts.max()))
+        if len(groups) == 1:
+            return [inputs]
+        return [{name: inputs[name][group, : max(lengths[row] for row in group)] for name in NAMES} for group in groups]
 
     def _clip_and_note(self, *words: Any, **options: Any) -> Any:
         norm = self._clip(*words, **options)

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from transformers import GraniteConfig, GraniteForCausalLM
 
 from reflect_rl.core.errors import ModelError
-from reflect_rl.models import score as scoring
 from reflect_rl.models.load import LanguageModel, ModelConfig, forked_rng, load_model
-from reflect_rl.models.score import check_scoring, completion_losses, micro_batches, read, score
+from reflect_rl.models.score import check_scoring, completion_losses, equal_groups, micro_batches, read, score
 from tiny_models import KINDS, save_tiny
 
 RULES = ("choice_token", "sum", "token_mean")
@@ -270,39 +269,25 @@ def supervised_batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return ids, mask, labels
 
 
-def losses_and_gradient(model: LanguageModel) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    model.model.zero_grad()
-    losses = completion_losses(model, *supervised_batch())
-    losses.sum().backward()
-    return losses.detach(), [w.grad.clone() for w in model.model.parameters() if w.grad is not None]
-
-
-# Lengths in order: 3 3 7 8 12 25 39 40; a group of n rows holds n times its longest one.
-@pytest.mark.parametrize(("tokens", "groups"), [(1, [1] * 8), (40, [4, 1, 1, 1, 1]), (130, [5, 3])])
-def test_completion_losses_in_groups_are_those_of_all_rows_at_once(model, tokens, groups, monkeypatch):
-    rows = count_rows(model, monkeypatch)
-    monkeypatch.setattr(scoring, "room", lambda _: 8 * 40)
-    whole, gradient = losses_and_gradient(model)
-    assert rows == [8]
-    monkeypatch.setattr(scoring, "room", lambda _: tokens)
-    parts, same = losses_and_gradient(model)
-    assert rows[1:] == groups
-    # Groups come in the order of their lengths.
-    torch.testing.assert_close(parts.sort().values, whole.sort().values, atol=1e-5, rtol=0)
-    torch.testing.assert_close(parts.sum(), whole.sum(), atol=1e-5, rtol=1e-5)
-    largest = max(float(part.abs().max()) for part in gradient)
-    assert largest > 1e-3
-    for one, other in zip(gradient, same, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5 * max(1.0, largest), rtol=1e-5)
-
-
-def test_rows_that_fit_go_the_same_way_bit_by_bit(model, monkeypatch):
+def test_the_supervised_loss_is_that_of_each_row_alone(model):
     ids, mask, labels = supervised_batch()
     rows, columns = (labels[:, 1:] != -100).nonzero(as_tuple=True)
     with torch.no_grad():
-        sequences = [ids[row, : mask[row].sum()].tolist() for row in range(8)]
-        answer = read(model, sequences, list(zip(rows.tolist(), columns.tolist(), strict=True)))
-        expected = torch.nn.functional.cross_entropy(answer.logits, labels[rows, columns + 1], reduction="none")
-        for tokens in (8 * 40, 8 * 40 + 1):
-            monkeypatch.setattr(scoring, "room", lambda _, tokens=tokens: tokens)
-            assert torch.equal(completion_losses(model, ids, mask, labels), expected)
+        losses = completion_losses(model, ids, mask, labels)
+        for row in range(8):
+            sequence = ids[row, : mask[row].sum()].tolist()
+            places = columns[rows == row]
+            answer = read(model, [sequence], [(0, int(place)) for place in places])
+            expected = torch.nn.functional.cross_entropy(answer.logits, labels[row, places + 1], reduction="none")
+            torch.testing.assert_close(losses[rows == row], expected, atol=1e-5, rtol=1e-5)
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 30))
+def test_equal_groups_hold_every_row_once(lengths, count):
+    count = min(count, len(lengths))
+    groups = equal_groups(lengths, count)
+    assert len(groups) == count
+    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    assert max(map(len, groups)) - min(map(len, groups)) <= 1
+    for shorter, longer in itertools.pairwise(groups):
+        assert max(lengths[i] for i in shorter) <= min(lengths[i] for i in longer)

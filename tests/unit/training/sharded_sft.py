@@ -1,4 +1,7 @@
-"""One supervised training, by as many processes as were launched: `sharded_sft.py FOLDER [--shard]`."""
+"""One supervised training, by as many processes as were launched: `sharded_sft.py FOLDER [--shard] [--parts]`.
+
+With `--parts` a batch goes through the model in groups of rows, whose number differs between two processes.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ import torch
 from together import allow_sharding
 
 from process_group import leave
+from reflect_rl.training import completion_trainer
 from reflect_rl.training.engine import process_rank
 from reflect_rl.training.sft import SFTConfig, train_sft
 from toy import tiny_player
 
-EXAMPLES = [(f"I begin. The goal is to the left. {number}", " Next: left.") for number in range(24)]
+EXAMPLES = [(f"I begin. {'The goal is to the left. ' * (number % 5)}{number}", " Next: left.") for number in range(24)]
 
 
 def main(folder: Path) -> None:
@@ -29,5 +33,7 @@ def main(folder: Path) -> None:
 if __name__ == "__main__":
     if "--shard" in sys.argv:
         allow_sharding()
+    if "--parts" in sys.argv:
+        completion_trainer.room = lambda _: 60
     main(Path(sys.argv[1]))
     leave()

@@ -104,8 +104,9 @@ def test_a_sharded_training_goes_on_as_one_process(alone, stopped, tmp_path):
     assert_same_training(alone, folder)
 
 
-def test_a_sharded_supervised_training_leaves_a_whole_model(tmp_path):
-    for name, launcher, words in (("one", (), ()), ("two", SHARDED, ("--shard",))):
+@pytest.mark.parametrize("parts", [(), ("--parts",)])
+def test_a_sharded_supervised_training_leaves_a_whole_model(tmp_path, parts):
+    for name, launcher, words in (("one", (), ()), ("two", SHARDED, ("--shard", *parts))):
         done = run(launcher, "sharded_sft.py", str(tmp_path / name), *words)
         assert done.returncode == 0, done.stderr[-3000:]
     one, two = (load_model(ModelConfig(), tmp_path / name / "model", trainable=False) for name in ("one", "two"))
