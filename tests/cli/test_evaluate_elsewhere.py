@@ -13,6 +13,7 @@ from reflect_rl.cli.main import main
 from reflect_rl.household.generate import generate_games
 from reflect_rl.reports.runs import read_runs
 from reflect_rl.reports.tables import summarise_runs
+from three_projects import save_three_projects
 
 UNIT = "starts-4/seed-0"
 CONFIG = """
@@ -29,6 +30,35 @@ context_tokens = 2048
 
 [evaluation]
 horizons = [2]
+decodings = ["greedy"]
+"""
+
+FILES = """
+methods = ["advice", "sft_lexical"]
+workers = 1
+
+[environment]
+name = "autoexplore"
+tasks = {tasks}
+modes = ["d1k8"]
+test_tasks = 4
+
+[model.embedded]
+hidden_size = 16
+layers = 1
+context_tokens = 2048
+
+[data]
+modes = ["d1k8"]
+demonstration_starts = [4]
+
+[sft.base]
+steps = 2
+[sft.policy_lexical]
+steps = 2
+
+[evaluation]
+horizons = [15]
 decodings = ["greedy"]
 """
 
@@ -143,3 +173,20 @@ def test_training_does_not_begin_with_a_run_on_other_games(run, call):
     message = call("sft", run, *flags).mistake
     assert "the data and supervised models of" in message
     assert "environment.split_seed is 0 there and 1 here" in message
+
+
+def test_players_that_find_files_answer_other_questions(tmp_path, call):
+    tasks = save_three_projects(tmp_path / "tasks", folders=8, files=6).folder
+    (tmp_path / "config.toml").write_text(FILES.format(tasks=json.dumps(str(tasks))))
+    run, other = tmp_path / "run", tmp_path / "other"
+    assert call("run", tmp_path / "config.toml", "--output-dir", run).code == 0
+    answer = call("eval", run, "--output-dir", other, "--environment.hard", "true", "--environment.test-tasks", 3)
+    assert answer.code == 0, answer.errors
+    (before, after), card = (rows(folder) for folder in (run, other)), json.loads((other / "run.json").read_text())
+    assert {row["tested"]["source_sentence"] for row in before} == {"in the file"}
+    assert {row["tested"]["source_sentence"] for row in after} == {"masked"}
+    assert {row["episodes"] for row in after} == {3}
+    assert f"{UNIT} sft policy_lexical" in card["start_from"]["jobs"]
+    assert "results on different games" in call("report", run, other, "--output-dir", tmp_path / "page").mistake
+    message = call("eval", run, "--output-dir", tmp_path / "third", "--environment.search", "true").mistake
+    assert "environment.search is False there and True here" in message

@@ -5,6 +5,7 @@ Shared by the games that answer questions of a task set, so that they play the s
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from functools import lru_cache
@@ -24,18 +25,20 @@ from reflect_rl.repositories.snapshot import Snapshot
 from reflect_rl.repositories.tree import Tree
 
 __all__ = [
+    "EVALUATION_ONLY",
     "MODES",
     "SIZES",
     "AskingConfig",
     "Leak",
     "Mode",
     "asked",
+    "games_tested",
     "join",
-    "question_strata",
     "sampled_tree",
-    "target_names",
+    "strata",
     "task_from_state",
     "task_set",
+    "unseen_names",
 ]
 
 SIZES: dict[str, tuple[int, int | None]] = {
@@ -50,6 +53,8 @@ Leak = Literal["none", "tokens", "name"]
 
 SMALLEST_SHARE = 0.75
 """A tree of fewer than this share of its mode's files is too small for the mode."""
+EVALUATION_ONLY = ("hard", "leaks", "sources", "tasks", "test_tasks", "unsupported")
+"""Which questions are the test: players can be asked others than those that they were trained on."""
 FAMILY = "autoexplore"
 """Names the random streams of all these games."""
 
@@ -141,14 +146,30 @@ def task_from_state(mode: str, state: str, kept: Sequence[str]) -> Task:
     return Task(f"{mode}/{state}", mode, "train", {key: value for key, value in data.items() if key in kept})
 
 
-def question_strata(config: AskingConfig, task: Task) -> dict[str, str]:
+def strata(config: AskingConfig, task: Task) -> dict[str, str]:
     """What success is told apart by: depth of the target, source of the question, and whether it names the target."""
     question = task_set(config.tasks).question(task.data["question"])
     return {"depth": str(SIZES[task.mode][0]), "source": question.source, "leak": question.leak}
 
 
-def target_names(config: AskingConfig, task: Task) -> tuple[str, ...]:
-    """Names that nobody knows but the solver until the game shows them: of the targets, and where they lie."""
+def games_tested(config: AskingConfig, mode: str, split: str) -> dict[str, str]:
+    """Which questions a result is about, and whether their source sentences can be found.
+
+    Raises:
+        TaskSetError: there is no task set in the configured folder.
+        UnknownNameError: no such mode or split.
+    """
+    keys = [task.key for task in asked(config, mode, split)]
+    digest = hashlib.sha256(json.dumps([task_set(config.tasks).identity, keys]).encode()).hexdigest()
+    return {
+        "leaks": "+".join(config.leaks),
+        "questions_digest": digest[:12],
+        "source_sentence": "masked" if config.hard else "in the file",
+    }
+
+
+def unseen_names(config: AskingConfig, task: Task) -> tuple[str, ...]:
+    """Names that an annotator must not write before the state shows them: of the targets, and of their folders."""
     question = task_set(config.tasks).question(task.data["question"])
     names: dict[str, None] = {}
     for path in question.targets:

@@ -39,15 +39,17 @@ from reflect_rl.environments._exploring import (
 )
 from reflect_rl.environments._exploring_measures import exploration_measures
 from reflect_rl.environments._questions import (
+    EVALUATION_ONLY,
     MODES,
     AskingConfig,
     asked,
+    games_tested,
     join,
-    question_strata,
     sampled_tree,
-    target_names,
+    strata,
     task_from_state,
     task_set,
+    unseen_names,
 )
 from reflect_rl.repositories.index import BM25
 from reflect_rl.repositories.passages import NamedText, Shelf, plain
@@ -55,6 +57,7 @@ from reflect_rl.repositories.tree import Tree
 from reflect_rl.repositories.words import words
 
 __all__ = [
+    "EVALUATION_ONLY",
     "MODES",
     "NAME",
     "RULES",
@@ -63,6 +66,7 @@ __all__ = [
     "Environment",
     "action_numbers",
     "advise",
+    "games_tested",
     "measures",
     "numbered",
     "strata",
@@ -485,13 +489,3 @@ def action_numbers(state: str) -> dict[str, int]:
 def numbered(config: Config) -> bool:
     """Whether states give the numbers of actions, which shuffled labels would make wrong."""
     return True
-
-
-def strata(config: Config, task: Task) -> dict[str, str]:
-    """What success is told apart by: depth of the target, source of the question, and whether it names the target."""
-    return question_strata(config, task)
-
-
-def unseen_names(config: Config, task: Task) -> tuple[str, ...]:
-    """Names that an annotator must not write before the state shows them: of the targets, and of their folders."""
-    return target_names(config, task)

@@ -29,28 +29,32 @@ from reflect_rl.core.types import Episode, Observation, Oracle, Task
 from reflect_rl.environments._base import TextEnvironment, require_known
 from reflect_rl.environments._exploring import Note, Scene, asked_words, reflection_text, surface
 from reflect_rl.environments._questions import (
+    EVALUATION_ONLY,
     MODES,
     SIZES,
     AskingConfig,
     asked,
+    games_tested,
     join,
-    question_strata,
     sampled_tree,
-    target_names,
+    strata,
     task_from_state,
     task_set,
+    unseen_names,
 )
 from reflect_rl.repositories.passages import INVISIBLE, plain
 from reflect_rl.repositories.tree import Tree
 from reflect_rl.repositories.words import words
 
 __all__ = [
+    "EVALUATION_ONLY",
     "MODES",
     "NAME",
     "RULES",
     "VERSION",
     "Config",
     "Environment",
+    "games_tested",
     "measures",
     "strata",
     "task_at",
@@ -489,13 +493,3 @@ def measures(config: Config, episode: Episode) -> dict[str, float]:
         "wrong_answers": float(answered and not episode.success),
         "timeouts": float(not answered),
     }
-
-
-def strata(config: Config, task: Task) -> dict[str, str]:
-    """What success is told apart by: depth of the target, source of the question, and whether it names the target."""
-    return question_strata(config, task)
-
-
-def unseen_names(config: Config, task: Task) -> tuple[str, ...]:
-    """Names that an annotator must not write before the state shows them: of the targets, and of their folders."""
-    return target_names(config, task)

@@ -14,7 +14,7 @@ from reflect_rl.core.errors import ModelError, RunFolderError
 from reflect_rl.core.memory import release
 from reflect_rl.core.protocols import Policy, Reflector
 from reflect_rl.core.seeding import seed_for
-from reflect_rl.core.store import read_jsonl, write_json, write_jsonl
+from reflect_rl.core.store import read_json, read_jsonl, write_json, write_jsonl
 from reflect_rl.core.types import to_json
 from reflect_rl.data.generate import (
     BASE,
@@ -48,6 +48,7 @@ from reflect_rl.pipeline.demonstrate import (
 )
 from reflect_rl.pipeline.folder import Unit, units
 from reflect_rl.pipeline.hearing import examples_heard, weights_of
+from reflect_rl.pipeline.unchanged import evaluated_before
 from reflect_rl.players.policies.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors._memo import Numbers
 from reflect_rl.players.reflectors.frozen import FrozenReflector
@@ -393,6 +394,9 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
     records: list[dict[str, Any]] = []
     modes, decodings = evaluated_modes(config), _decodings(config, method)
     mark = result_mark(config, learned=METHODS[method].model)
+    if twin := evaluated_before(config, job.unit, method, mark):
+        _copy_evaluation(job, config, twin)
+        return
     for decoding in decodings:
         reflector, policy = load_players(config, job.unit, method, decoding)
         for mode in modes:
@@ -420,6 +424,23 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
     write_json(job.folder / "rows.json", results)
 
 
+def _copy_evaluation(job: Job, config: RunConfig, twin: MethodName) -> None:
+    """The rows and episodes of a method with the same players, under this method's name."""
+    source = job.unit.evaluation(twin)
+    rows = [
+        row | _name(config, cast(Any, job.name)) | {"same_players_as": twin}
+        for row in read_json(source / "rows.json", "")
+    ]
+    write_jsonl(
+        job.folder / "episodes.jsonl", read_jsonl(source / "episodes.jsonl", f"Delete {source} and evaluate again.")
+    )
+    write_json(job.folder / "rows.json", rows)
+
+
+def _name(config: RunConfig, method: MethodName) -> dict[str, Any]:
+    return {"method": method, "algorithm": config.rlft.algorithm.name if METHODS[method].online else "none"}
+
+
 def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, Any]:
     """What tells a row of results from the others."""
     method: Any = job.name
@@ -430,9 +451,8 @@ def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, An
         "recipe": config.data.recipe,
         "mode": mode,
         "split": config.evaluation.split,
-        "method": method,
         "model": config.endpoint.model if METHODS[method].is_chat else local,
-        "algorithm": config.rlft.algorithm.name if METHODS[method].online else "none",
+        **_name(config, method),
         "seed": job.unit.seed,
         "demonstration_starts": job.unit.budget,
         "decoding": decoding,
