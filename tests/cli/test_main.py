@@ -14,7 +14,7 @@ from reflect_rl.cli.arguments import DESCRIPTIONS
 from reflect_rl.core.errors import TrainingError
 
 VERBS = ("run", "annotate", "data", "sft", "rlft", "eval", "report", "play")
-TOOLS = ("bench", "tasks", "locate", "adapt", "serve")
+TOOLS = ("bench", "tasks", "locate", "adapt", "export", "serve")
 
 
 def test_importing_the_package_and_the_entry_point_loads_no_heavy_library():

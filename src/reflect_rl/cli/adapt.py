@@ -38,8 +38,8 @@ class AdaptOptions(Frozen):
     """Player or run folder to begin with (unset: the player that comes with this package)."""
     unit: str = ""
     """Of a run folder: whose models, for example `starts-100/seed-0` (empty: the run's first)."""
-    method: str = "reflect_rl_lexical"
-    """Of a run folder: which trained method is adapted."""
+    method: str = ""
+    """Of a run folder: which trained method is adapted (empty: the last one that its configuration names)."""
     starts: int = Field(200, ge=1)
     """Most questions that are demonstrated."""
     sft_steps: int = Field(300, ge=1)

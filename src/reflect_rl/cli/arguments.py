@@ -57,6 +57,7 @@ DESCRIPTIONS = {
     "tasks": "Make questions about files from the files themselves: a task set for `autoexplore`.",
     "locate": "Find the file of a folder, an archive or a git revision that answers a question.",
     "adapt": "Fine-tune a player on a repository of your own, and compare it before and after.",
+    "export": "Take a trained player out of a run, and measure below which confidence nothing is found.",
     "serve": "Serve the tool `locate` to editors and coding agents (MCP): stdin and stdout, or HTTP on this machine.",
 }
 

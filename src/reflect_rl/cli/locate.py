@@ -34,8 +34,8 @@ class PlayerOptions(Frozen):
     """Player or run folder (unset: the player that comes with this package)."""
     unit: str = ""
     """Of a run folder: whose models, for example `starts-100/seed-0` (empty: the run's first)."""
-    method: str = "reflect_rl_lexical"
-    """Of a run folder: which trained method plays."""
+    method: str = ""
+    """Of a run folder: which trained method plays (empty: the last one that its configuration names)."""
     episodes: int = Field(8, ge=0, le=1000)
     """Sampled episodes of each question, besides a greedy one."""
     search: bool | None = None

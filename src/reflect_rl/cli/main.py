@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-TOOLS = ("tasks", "locate", "adapt", "serve")
+TOOLS = ("tasks", "locate", "adapt", "export", "serve")
 """Verbs with a file and arguments of their own: AutoExplore on one's own files."""
-NOTHING_KEPT = ("report", "play", "bench", "tasks", "locate", "serve")
+NOTHING_KEPT = ("report", "play", "bench", "tasks", "locate", "serve", "export")
 """Verbs that begin anew when they were interrupted."""
 VERBS = ("run", "annotate", "data", "sft", "rlft", "eval", "report", "play", "bench", *TOOLS)
 
@@ -48,6 +48,7 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   tasks     make questions from repositories: docstrings, documents, git history
   locate    find the file of a repository that answers a question
   adapt     train the player on a repository of your own
+  export    take a trained player out of a run, for `locate`, `adapt` and `serve`
   serve     answer editors and coding agents: an MCP server
 
 `reflect-rl VERB --help` explains every field; `run`, `annotate`, `data`, `rlft`, `eval` and `tasks` with --dry-run show

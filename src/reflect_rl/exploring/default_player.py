@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import Field
@@ -24,19 +25,17 @@ from reflect_rl.exploring.fitted import FittedPolicy
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
 from reflect_rl.models.score import Rule
-from reflect_rl.pipeline.config import METHODS, Method, MethodName, RunConfig
+from reflect_rl.pipeline.config import METHODS, Method, RunConfig
 from reflect_rl.pipeline.folder import Unit, units
 from reflect_rl.players.policies.language_model import Decoding
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.players.reflectors.none import NoReflector
 
-__all__ = ["METHOD", "PACKAGED", "Player", "PlayerSettings", "export_player", "load_player", "load_settings"]
+__all__ = ["PACKAGED", "Player", "PlayerSettings", "export_player", "load_player", "load_settings"]
 
 PACKAGED = Path(__file__).with_name("player")
 """The player that comes with this package."""
-METHOD: MethodName = "reflect_rl_lexical"
-"""The method whose player is taken from a run, where none is named."""
 ROWS: Mapping[str, Method] = {str(name): row for name, row in METHODS.items()}
 MADE_BY = "reflect-rl run configs/autoexplore/default.toml"
 SETTINGS = "settings.json"
@@ -93,13 +92,13 @@ class Player:
         return {d: FittedPolicy(self.model, self.labels, d, self.settings.scoring, memo_size=2000) for d in decodings}
 
 
-def load_player(folder: Path | None = None, unit: str = "", method: str = METHOD, device: str = "auto") -> Player:
+def load_player(folder: Path | None = None, unit: str = "", method: str = "", device: str = "auto") -> Player:
     """The player of a folder.
 
     Args:
         folder: a player, or a run (None: the packaged player).
         unit: of a run: for example `starts-100/seed-0` (empty: its first).
-        method: of a run.
+        method: of a run (empty: the last trained one that its configuration names).
         device: see `ModelConfig.device`.
 
     Raises:
@@ -122,14 +121,19 @@ def load_player(folder: Path | None = None, unit: str = "", method: str = METHOD
     return Player(settings, model, labels, reflector)
 
 
-def load_settings(folder: Path | None = None, unit: str = "", method: str = METHOD) -> tuple[PlayerSettings, Path]:
+def load_settings(folder: Path | None = None, unit: str = "", method: str = "") -> tuple[PlayerSettings, Path]:
     """How the player of a folder plays, and the folder of its policy's model; arguments and errors of `load_player`."""
     place = _find(folder, unit, method)
     return place.settings, place.policy
 
 
 def export_player(
-    run: Path, target: Path, unit: str = "", method: str = METHOD, threshold: float | None = None
+    run: Path,
+    target: Path,
+    unit: str = "",
+    method: str = "",
+    threshold: float | None = None,
+    notes: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
     """Copy a trained player out of a run.
 
@@ -137,8 +141,9 @@ def export_player(
         run: the run folder.
         target: folder for the player, which must not be there yet.
         unit: for example `starts-100/seed-0` (empty: the run's first).
-        method: whose players.
+        method: whose players (empty: the last trained one that the run's configuration names).
         threshold: confidence below which nothing is found (None: the default).
+        notes: what is kept under `trained` besides the run's card, such as how the threshold was measured.
 
     Returns:
         the folder.
@@ -157,7 +162,7 @@ def export_player(
     model = load_model(ModelConfig(device="cpu"), place.policy, trainable=False)
     count = int(autoexplore.Environment(place.settings.environment).action_space.n)
     values["labels"] = list(find_labels(model, count).texts)
-    values["trained"]["weights"] = model.hash()
+    values["trained"] |= {"weights": model.hash(), **notes}
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     model.save(fresh / "policy")
@@ -198,8 +203,8 @@ def _of_player(folder: Path) -> _Place:
 
 
 def _of_run(run: Path, unit_name: str, method: str) -> _Place:
-    if method not in ROWS or not ROWS[method].model:
-        trained = [name for name, entry in ROWS.items() if entry.model]
+    trained = [name for name, entry in ROWS.items() if entry.model]
+    if method and method not in trained:
         raise UnknownNameError(f"no trained method {method!r}. {suggestion(method, trained)}")
     values = read_json(run / "config.json", f"Is {run} a run folder? Make one with `{MADE_BY}`.")
     card = read_json(run / "run.json", f"Is {run} a run folder? Make one with `{MADE_BY}`.")
@@ -208,6 +213,10 @@ def _of_run(run: Path, unit_name: str, method: str) -> _Place:
         raise ModelError(f"{run} is a run of {config.environment.name!r}, whose players cannot find files.")
     if config.prompt.shuffle_labels:
         raise ModelError(f"{run} was trained with prompt.shuffle_labels, and players are used with ordered labels.")
+    named = [name for name in config.methods if name in trained]
+    if not (method or named):
+        raise ModelError(f"{run} is a run of {list(config.methods)}, none of which is trained.")
+    method = method or named[-1]
     known = {entry.name: entry for entry in units(config)}
     if unit_name and unit_name not in known:
         raise UnknownNameError(f"the run {run} has no unit {unit_name!r}. {suggestion(unit_name, known)}")

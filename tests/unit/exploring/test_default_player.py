@@ -21,6 +21,7 @@ def run(tmp_path, folder):
     run = tmp_path / "run"
     environment = {"name": "autoexplore", "page_entries": 10, "search": True, "tasks": "runs/tasks"}
     config = {"environment": environment, "data": {"demonstration_starts": [5]}, "seeds": [3]}
+    config["methods"] = ["sft_lexical", "reflect_rl_lexical", "bm25_names"]
     run.mkdir()
     (run / "config.json").write_text(json.dumps(config))
     (run / "run.json").write_text(json.dumps({"fingerprint": "f00", "command": "reflect-rl run x.toml"}))
