@@ -161,7 +161,8 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
     from reflect_rl.pipeline.start import begin
     from reflect_rl.pipeline.together import run_jobs_together
 
-    stages = {"run": KINDS, "data": ("annotate", "data")}.get(verb, (verb,))
+    learns = any(config.method(name).model for name in config.methods)
+    stages = {"run": KINDS if learns else ("eval",), "data": ("annotate", "data")}.get(verb, (verb,))
     kinds = tuple(kind for kind in KINDS if kind in stages)
     if verb == "annotate":
         _require_annotator(config)
