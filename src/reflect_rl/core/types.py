@@ -108,6 +108,8 @@ class Turn:
     reflection: str | None
     decision: Decision
     reward: float
+    turns_left: int | None = None
+    """Length of an optimal solution before the action, where `rollout.play` was asked to note it; no player sees it."""
 
     @property
     def action(self) -> str | None:
@@ -167,6 +169,7 @@ def episode_from_json(row: Mapping[str, Any]) -> Episode:
                 answer=turn["decision"].get("answer"),
             ),
             reward=turn["reward"],
+            turns_left=turn.get("turns_left"),
         )
         for turn in row["turns"]
     )

@@ -87,7 +87,7 @@ class _Table:
             raise ValueError("no action is admissible, and the game goes on")
         self.observation = observation
         self.order = tuple(self.label_rng.permutation(count).tolist()) if self.hall.shuffle_labels else _listed(count)
-        self.oracle = self.game.oracle() if self.hall.sees_oracle else None
+        self.oracle = self.game.oracle() if self.hall.asks_oracle else None
 
     def hear(self, reflection: str | None) -> None:
         """The game may list further actions because of a reflection; the players see those."""
@@ -102,7 +102,8 @@ class _Table:
 
     def step(self, reflection: str | None, decision: Decision) -> Episode | None:
         """Play one turn; the episode when it ends the game."""
-        turn = Turn(self.observation, self.order, reflection, decision, 0.0)
+        left = self.oracle.turns_left if self.oracle is not None and self.hall.notes_turns_left else None
+        turn = Turn(self.observation, self.order, reflection, decision, 0.0, left)
         return self._guarded(f"action {turn.action!r}", lambda: self._step(turn))
 
     def _step(self, turn: Turn) -> Episode | None:
@@ -160,12 +161,14 @@ class _Hall:
         horizon_turns: int | None,
         shuffle_labels: bool,
         sees_oracle: bool,
+        notes_turns_left: bool,
         observers: _Observers,
     ) -> None:
         module = catalog.find("environments", config.name)
         self.identity = f"{module.NAME}-v{module.VERSION}"
         self.config, self.line, self.limits, self.observers = config, enumerate(requests), limits, observers
-        self.horizon_turns, self.shuffle_labels, self.sees_oracle = horizon_turns, shuffle_labels, sees_oracle
+        self.horizon_turns, self.shuffle_labels, self.notes_turns_left = horizon_turns, shuffle_labels, notes_turns_left
+        self.asks_oracle = sees_oracle or notes_turns_left
         self.horizon = horizon_turns or config.horizon_turns
         self.finished: dict[int, Episode] = {}
         self.failures: list[FaultyEnvironmentError] = []
@@ -226,6 +229,7 @@ def play(  # noqa: PLR0913 (each part of a game is a part of the call)
     slots: int = 64,
     horizon_turns: int | None = None,
     shuffle_labels: bool = False,
+    note_turns_left: bool = False,
     limits: Limits = DEFAULT_LIMITS,
     on_episode: Callable[[Episode], None] | None = None,
     on_turn: Callable[[Turn], None] | None = None,
@@ -241,6 +245,7 @@ def play(  # noqa: PLR0913 (each part of a game is a part of the call)
         slots: games played at once.
         horizon_turns: turns until truncation (default: the environment's).
         shuffle_labels: number the actions in a random order in every state.
+        note_turns_left: ask the solver at every turn how far it is, for `Turn.turns_left`; players do not see it.
         limits: how long the environment and the players may take, and how many episodes may fail; those are not
             returned, and the others are what they would have been without them.
         on_episode: called with each episode as it ends.
@@ -259,6 +264,7 @@ def play(  # noqa: PLR0913 (each part of a game is a part of the call)
         horizon_turns=horizon_turns,
         shuffle_labels=shuffle_labels,
         sees_oracle=reflector.sees_oracle or policy.sees_oracle,
+        notes_turns_left=note_turns_left,
         observers=_Observers(on_episode, on_turn, on_failure),
     )
     with on_duty(limits.environment_seconds, limits.player_seconds):

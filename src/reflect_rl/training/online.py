@@ -31,6 +31,7 @@ from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import Rule
 from reflect_rl.players.policies.language_model import LanguageModelPolicy
 from reflect_rl.rollout.play import Request, failure_row, play
+from reflect_rl.rollout.progress import with_progress
 from reflect_rl.rollout.replay import Replay
 from reflect_rl.training.checkpoint import Checkpoints, Saved
 from reflect_rl.training.config import RLFTConfig
@@ -131,7 +132,8 @@ class OnlineTrainer:
         self.replay.add(episodes)
         rate = self.config.learning_rate * (1 - share * (1 - self.config.final_learning_rate_share))
         try:
-            metrics = self.learner.learn(episodes, replayed, self.update, rate)
+            own, again = ([with_progress(e, self.config.progress) for e in part] for part in (episodes, replayed))
+            metrics = self.learner.learn(own, again, self.update, rate)
         except ExplosionError as explosion:
             raise explosion.saved(self.folder, self.engine.main) from None
         self.policy.forget()
@@ -166,9 +168,11 @@ class OnlineTrainer:
             for i in chosen
             for copy in range(self.config.episodes_per_start)
         ]
-        return self._play(requests, self.config.horizon_turns, self.limits)
+        return self._play(requests, self.config.horizon_turns, self.limits, note_turns_left=self.config.progress > 0)
 
-    def _play(self, requests: Sequence[Request], horizon: int | None, limits: Limits) -> list[Episode]:
+    def _play(
+        self, requests: Sequence[Request], horizon: int | None, limits: Limits, *, note_turns_left: bool = False
+    ) -> list[Episode]:
         """The episodes of all processes, each of which plays its share, in the order of the requests."""
         failed: list[dict[str, Any]] = []
         episodes = play(
@@ -179,6 +183,7 @@ class OnlineTrainer:
             slots=self.config.slots,
             horizon_turns=horizon,
             shuffle_labels=self.shuffle_labels,
+            note_turns_left=note_turns_left,
             limits=limits,
             on_failure=lambda request, error: failed.append(failure_row(request, error)),
         )

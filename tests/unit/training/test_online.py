@@ -14,6 +14,7 @@ from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.load import LoRAConfig, ModelConfig, load_model
 from reflect_rl.models.score import score
 from reflect_rl.players.reflectors.oracle import OracleReflector
+from reflect_rl.rollout.progress import with_progress
 from reflect_rl.training.checkpoint import CheckpointWarning
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.learner import no_dropout
@@ -188,10 +189,10 @@ def test_keep_best_ends_with_the_weights_of_the_best_validation(tmp_path, monkey
     seen: list[str] = []
     play = OnlineTrainer._play
 
-    def scripted_validation(self, requests, horizon, limits):
+    def scripted_validation(self, requests, horizon, limits, **options):
         requests = list(requests)
         if requests[0].task.split == "train":
-            return play(self, requests, horizon, limits)
+            return play(self, requests, horizon, limits, **options)
         if requests[0].task.mode == "near":
             # The easier mode does not count, though all its games are won.
             return [Episode(r.task, (), True, False, True, 0, "x") for r in requests]
@@ -306,6 +307,31 @@ def test_the_critic_learns_at_every_kth_update_only(tmp_path):
     training.train(progress)
     assert moved == [k % 2 == 0 for k in range(len(moved))]
     assert len(moved) >= 3
+
+
+def test_progress_is_learnt_from_and_stays_out_of_the_metrics(tmp_path, monkeypatch):
+    """Replayed episodes too: what is kept of them are the game's own rewards, and how far the solver was."""
+    config = rlft(progress=0.25, replay_capacity=5, replay_per_update=2, validate_every=1)
+    training, learnt, played = trainer(tmp_path, config, OracleReflector()), [], []
+    learn, roll_out = training.learner.learn, training._roll_out
+
+    def recorded(episodes, replayed, *rest):
+        learnt.append((episodes, replayed))
+        return learn(episodes, replayed, *rest)
+
+    monkeypatch.setattr(training.learner, "learn", recorded)
+    monkeypatch.setattr(training, "_roll_out", lambda stage: played.append(roll_out(stage)) or played[-1])
+    training.train(lambda *_: None)
+    assert any(replayed for _, replayed in learnt)
+    for own, (shaped, replayed) in zip(played, learnt, strict=True):
+        assert shaped == [with_progress(episode, 0.25) for episode in own] != own
+        for episode in replayed:
+            assert episode.success
+            plain = next(e for part in played for e in part if e.seed == episode.seed)
+            assert episode.total_reward == pytest.approx(plain.total_reward + 0.25 * plain.turns[0].turns_left)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()][1:]
+    for own, row in zip(played, rows, strict=True):
+        assert row["rollout/mean_return"] == pytest.approx(sum(e.total_reward for e in own) / len(own))
 
 
 @pytest.mark.parametrize("kind", KINDS)
