@@ -134,6 +134,7 @@ def export_player(
     method: str = "",
     threshold: float | None = None,
     notes: Mapping[str, Any] = MappingProxyType({}),
+    bits: Literal[16, 32] = 32,
 ) -> Path:
     """Copy a trained player out of a run.
 
@@ -144,6 +145,7 @@ def export_player(
         method: whose players (empty: the last trained one that the run's configuration names).
         threshold: confidence below which nothing is found (None: the default).
         notes: what is kept under `trained` besides the run's card, such as how the threshold was measured.
+        bits: of each stored weight; 16 = half the size, rounded (11 bits of precision). Players compute in 32.
 
     Returns:
         the folder.
@@ -162,15 +164,23 @@ def export_player(
     model = load_model(ModelConfig(device="cpu"), place.policy, trainable=False)
     count = int(autoexplore.Environment(place.settings.environment).action_space.n)
     values["labels"] = list(find_labels(model, count).texts)
-    values["trained"] |= {"weights": model.hash(), **notes}
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
-    model.save(fresh / "policy")
+    _store(model, fresh / "policy", bits)
+    values["trained"] |= {"weights": model.hash(), **notes}
     if place.reflector is not None:
-        load_model(ModelConfig(device="cpu"), place.reflector, trainable=False).save(fresh / "reflector")
+        _store(load_model(ModelConfig(device="cpu"), place.reflector, trainable=False), fresh / "reflector", bits)
     write_json(fresh / SETTINGS, values)
     fresh.rename(target)
     return target
+
+
+def _store(model: LanguageModel, folder: Path, bits: int) -> None:
+    """Write a model; afterwards it is the one that will be read."""
+    if bits == 16:
+        model.model.half()
+    model.save(folder)
+    model.model.float()
 
 
 def _find(folder: Path | None, unit: str, method: str) -> _Place:

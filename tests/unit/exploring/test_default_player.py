@@ -101,6 +101,18 @@ def test_an_exported_player_is_the_run_s(run, tmp_path):
     assert player.model.hash() == played.model.hash() == values["trained"]["weights"]
 
 
+def test_rounded_weights_take_half_the_place_and_play_nearly_alike(run, tmp_path):
+    whole, half = (export_player(run, tmp_path / str(bits), bits=bits) for bits in (32, 16))
+    sizes = [(folder / "policy" / "model.safetensors").stat().st_size for folder in (whole, half)]
+    assert sizes[1] < 0.6 * sizes[0]
+    exact, rounded = (load_player(folder, device="cpu").model for folder in (whole, half))
+    assert rounded.hash() == load_settings(half)[0].trained["weights"] != exact.hash()
+    ours = dict(rounded.model.named_parameters())
+    for name, weight in exact.model.named_parameters():
+        assert ours[name].dtype == weight.dtype
+        assert ((ours[name] - weight).abs() <= 2**-11 * weight.abs() + 2**-24).all()
+
+
 def test_nothing_is_exported_over_another_folder(run, tmp_path):
     with pytest.raises(ModelError, match="exists"):
         export_player(run, tmp_path)
