@@ -55,10 +55,11 @@ def test_the_threshold_is_measured_and_noted(run, tmp_path, call, monkeypatch):
 
 
 def test_without_questions_the_threshold_stays(run, tmp_path, call):
-    assert call("export", run, tmp_path / "player", "--questions", 0).code == 0
+    assert call("export", run, tmp_path / "player", "--questions", 0, "--half", "true").code == 0
     settings, _ = load_settings(tmp_path / "player")
     assert settings.threshold == 0.2
     assert "calibration" not in settings.trained
+    assert b'"dtype":"F16"' in (tmp_path / "player" / "policy" / "model.safetensors").read_bytes()[:4000]
 
 
 def test_answers_that_set_no_threshold_are_told(run, tmp_path, call):

@@ -37,7 +37,7 @@ def test_json_is_all_that_is_printed(located, project):
     said = located(project, QUESTION, "--json", "--top-k", 2)
     rows = json.loads(said.out)
     assert 1 <= len(rows) <= 2
-    assert set(rows[0]) == {"path", "score", "words", "coverage", "walk", "reasons"}
+    assert set(rows[0]) == {"path", "score", "named", "match", "words", "coverage", "walk", "reasons"}
     assert (project / rows[0]["path"]).is_file()
     assert rows == sorted(rows, key=lambda row: -row["score"])
     assert "kettle: 4 files; left out: nothing" in said.err
@@ -60,7 +60,7 @@ def test_a_person_sees_files_walks_and_reasons(located, project):
 
 def test_a_person_is_told_that_nothing_was_found(located, project):
     said = located(project, "quantum chromodynamics", "--threshold", 0.5).out
-    assert "not found: confidence 0.00 is below 0.50" in said
+    assert "not found: confidence 0.0" in said
 
 
 def test_what_is_left_out_is_told(located, project):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 from rich.console import Console
@@ -38,8 +38,8 @@ class ExportOptions(Frozen):
     """Sampled episodes of each of them, besides a greedy one: as many as will be played in use."""
     seconds: float = Field(60, gt=0)
     """Longest search for each of them."""
-    bits: Literal[16, 32] = 32
-    """Of each stored weight: 16 = half the size, rounded."""
+    half: bool = False
+    """Store weights in 16 bits: half the size, rounded."""
     seed: int = Field(0, ge=0)
     """Of the choice of questions, and of the sampled episodes."""
 
@@ -64,12 +64,12 @@ def run(arguments: Sequence[str], console: Console) -> None:
 
     silence()
     if not options.questions:
-        export_player(source, target, options.unit, options.method, bits=options.bits)
+        export_player(source, target, options.unit, options.method, half=options.half)
         console.print(f"player: {target} (threshold not measured)")
         return
     found = _calibrate(source, options, console)
     notes = {"calibration": {**asdict(found), "questions": options.questions, "episodes": options.episodes}}
-    export_player(source, target, options.unit, options.method, found.threshold, notes, options.bits)
+    export_player(source, target, options.unit, options.method, found.threshold, notes, half=options.half)
     console.print(
         f"threshold {found.threshold:.2f}: {100 * found.right_shown:.0f}% of {found.right} right answers are shown, "
         f"{100 * found.wrong_withheld:.0f}% of {found.wrong} wrong ones are withheld"

@@ -1,13 +1,14 @@
 """From which confidence on an answer is worth showing: measured on questions that a player was not trained on.
 
 Each question is asked twice, on a tree that has the file and on the same tree without it. An answer is right when its
-first file is an accepted one; without the file no answer is. The threshold is the confidence that tells right answers
-from wrong ones best: it has the largest sum of the share of right answers shown and of wrong ones withheld (Youden
-1950, Cancer 3:32).
+first file is an accepted one; without the file no answer is. The threshold is the highest confidence at which nine of
+ten right answers are still shown: to withhold a right answer is worse than to show a wrong one, which its reader will
+notice.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from reflect_rl.repositories.tree import Tree
 
 __all__ = ["Calibration", "best_threshold", "calibrate"]
 
+SHOWN = 0.9
+"""Share of the right answers that must be shown."""
 LARGEST_TREE = 256
 """Files of the trees; of larger ones a sample is taken."""
 
@@ -77,7 +80,7 @@ def _judge(answer: Answer, question: Question) -> tuple[float, bool]:
 
 
 def best_threshold(judged: Sequence[tuple[float, bool]]) -> Calibration:
-    """The threshold that separates best; of several the lowest.
+    """The highest threshold at which `SHOWN` of the right answers are shown.
 
     Args:
         judged: confidence of each answer, and whether it was right.
@@ -88,14 +91,11 @@ def best_threshold(judged: Sequence[tuple[float, bool]]) -> Calibration:
     >>> best_threshold([(0.9, True), (0.6, True), (0.5, False), (0.1, False)]).threshold
     0.6
     """
-    right = [confidence for confidence, is_right in judged if is_right]
+    right = sorted(confidence for confidence, is_right in judged if is_right)
     wrong = [confidence for confidence, is_right in judged if not is_right]
     if not right or not wrong:
         raise ValueError(f"{len(right)} right and {len(wrong)} wrong answers: both are needed for a threshold")
-
-    def shares(threshold: float) -> tuple[float, float]:
-        shown = sum(confidence >= threshold for confidence in right) / len(right)
-        return shown, sum(confidence < threshold for confidence in wrong) / len(wrong)
-
-    threshold = max(sorted({*right, *wrong}), key=lambda level: sum(shares(level)))
-    return Calibration(threshold, *shares(threshold), len(right), len(wrong))
+    threshold = right[len(right) - math.ceil(SHOWN * len(right))]
+    shown = sum(confidence >= threshold for confidence in right) / len(right)
+    withheld = sum(confidence < threshold for confidence in wrong) / len(wrong)
+    return Calibration(threshold, shown, withheld, len(right), len(wrong))

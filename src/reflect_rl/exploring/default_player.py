@@ -134,7 +134,8 @@ def export_player(
     method: str = "",
     threshold: float | None = None,
     notes: Mapping[str, Any] = MappingProxyType({}),
-    bits: Literal[16, 32] = 32,
+    *,
+    half: bool = False,
 ) -> Path:
     """Copy a trained player out of a run.
 
@@ -145,7 +146,7 @@ def export_player(
         method: whose players (empty: the last trained one that the run's configuration names).
         threshold: confidence below which nothing is found (None: the default).
         notes: what is kept under `trained` besides the run's card, such as how the threshold was measured.
-        bits: of each stored weight; 16 = half the size, rounded (11 bits of precision). Players compute in 32.
+        half: store weights in 16 bits, half the size, rounded to 11 bits of precision. Players compute in 32.
 
     Returns:
         the folder.
@@ -166,18 +167,18 @@ def export_player(
     values["labels"] = list(find_labels(model, count).texts)
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
-    _store(model, fresh / "policy", bits)
+    _store(model, fresh / "policy", half=half)
     values["trained"] |= {"weights": model.hash(), **notes}
     if place.reflector is not None:
-        _store(load_model(ModelConfig(device="cpu"), place.reflector, trainable=False), fresh / "reflector", bits)
+        _store(load_model(ModelConfig(device="cpu"), place.reflector, trainable=False), fresh / "reflector", half=half)
     write_json(fresh / SETTINGS, values)
     fresh.rename(target)
     return target
 
 
-def _store(model: LanguageModel, folder: Path, bits: int) -> None:
+def _store(model: LanguageModel, folder: Path, *, half: bool) -> None:
     """Write a model; afterwards it is the one that will be read."""
-    if bits == 16:
+    if half:
         model.model.half()
     model.save(folder)
     model.model.float()

@@ -6,6 +6,8 @@ question whose answer nobody knows. So it has no splits and no modes, and is no 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 from weakref import WeakValueDictionary
 
@@ -15,9 +17,11 @@ from reflect_rl.core.config import EnvironmentConfig
 from reflect_rl.core.errors import UserError
 from reflect_rl.core.types import Observation, Task
 from reflect_rl.environments import autoexplore
+from reflect_rl.repositories.index import BM25
 from reflect_rl.repositories.tree import Tree
+from reflect_rl.repositories.words import words
 
-__all__ = ["NAME", "VERSION", "Config", "Environment", "errand", "forget_trees"]
+__all__ = ["NAME", "VERSION", "Config", "Environment", "Matches", "errand", "forget_trees", "matches"]
 
 NAME = autoexplore.NAME
 VERSION = autoexplore.VERSION
@@ -58,6 +62,23 @@ class Environment(autoexplore.Environment):
         if tree is None:
             raise UserError(f"the tree of the question {task.key!r} is gone. Make the task with errand().")
         return self.explore(tree, str(task.data["question"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """BM25 scores of the files of a tree, each divided by that of the best file; only files that have words of it."""
+
+    contents: Mapping[str, float]
+    """Best first."""
+    paths: Mapping[str, float]
+    """By the words of the paths alone."""
+
+
+def matches(tree: Tree, question: str) -> Matches:
+    """How well the files of a tree match a question."""
+    named = BM25({path: words(path) for path in tree.paths})
+    contents, paths = (index.rank(words(question)) for index in (autoexplore._index(tree), named))
+    return Matches(*({path: score / found[0][1] for path, score in found} for found in (contents, paths)))
 
 
 def forget_trees() -> None:

@@ -1,9 +1,10 @@
-"""Which file answers a question: several games of the trained player on the user's tree, and what they agree on.
+"""Which file answers a question: several games of the trained player on the user's tree, and what they came by.
 
-The score of a file is the mean, over the episodes, of the policy's probability of naming it at the last turn, among the
-files that it could name there. It lies in [0, 1], and the scores of all files add up to at most 1. The confidence of
-an answer is the score of its best file times the share of the question's words that stand close together in that file:
-a player that must name something agrees with itself on a wrong file too, but the words are then not there.
+Candidates are the files that an episode read and, where the index may be used, its best ones. Their score is evidence
+that code can check, in [0, 1]: how well the index matches the contents and the path, how many words of the question
+stand close together, and with which probability the player names it. The player's word counts little, because its
+answer is the first file that is good enough (`docs/log.md`, "What an answer is made of"). An answer is sure when the
+best file has a high score and stands out from the second.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from reflect_rl.core.watchdog import Limits
 from reflect_rl.environments._exploring import asked_words, surface
 from reflect_rl.environments.autoexplore import SHELF
 from reflect_rl.exploring.default_player import Player
-from reflect_rl.exploring.errand import Config, Environment, errand
+from reflect_rl.exploring.errand import Config, Environment, Matches, errand, matches
 from reflect_rl.players.policies.language_model import Decoding
 from reflect_rl.repositories.tree import Tree
 from reflect_rl.repositories.words import words
@@ -33,6 +33,13 @@ __all__ = ["Answer", "Effort", "Found", "StoppedError", "check_question", "locat
 
 LONGEST_QUESTION = 40
 """Words that are read of a question; the player was trained on questions of at most so many."""
+COVERAGE, CONTENTS, PATH, NAMED = 1.0, 1.0, 0.4, 0.05
+"""Weights of the evidence; chosen on 250 validation questions, see the log."""
+LEAD = 2.0
+"""Weight of the best file's lead in the confidence; its score has the weight 1."""
+INDEXED = 10
+"""Best files of the index that are candidates."""
+UNOPENED = "The index found it; the player did not open it."
 NO_LIMITS = Limits(environment_seconds=0, player_seconds=0)
 """The game is this package's own, and a time limit is kept between turns."""
 
@@ -64,7 +71,11 @@ class Found:
 
     path: str
     score: float
+    """Evidence for it, in [0, 1]: a weighted mean of `coverage`, `match`, its path's match and `named`."""
+    named: float
     """Mean probability that the player names it, in [0, 1]."""
+    match: float
+    """BM25 score of its contents, divided by that of the best file; 0 without the index."""
     words: tuple[str, ...]
     """Words of the question that stand close together in it."""
     coverage: float
@@ -79,6 +90,8 @@ class Found:
         return {
             "path": self.path,
             "score": round(self.score, 4),
+            "named": round(self.named, 4),
+            "match": round(self.match, 4),
             "words": list(self.words),
             "coverage": round(self.coverage, 4),
             "walk": list(self.walk),
@@ -91,9 +104,9 @@ class Answer:
     """What the episodes came to."""
 
     files: tuple[Found, ...]
-    """Best first: every file that could have been named."""
+    """Best first: all candidates."""
     confidence: float
-    """Score of the best file times the share of the question's words in it; 0 without files."""
+    """Of the best file: its score, and twice its lead over the second, over three; in [0, 1], and 0 without files."""
     threshold: float
     episodes: int
     """Episodes that were finished."""
@@ -161,10 +174,11 @@ def locate(
     except StoppedError:
         if is_stopped() or not watched.episodes:
             raise
-    files = _ranked(tree, question, watched.episodes)
+    indices = matches(tree, question) if game.game.search else None
+    files = _ranked(tree, question, watched.episodes, indices)
     return Answer(
         tuple(files),
-        files[0].score * files[0].coverage if files else 0.0,
+        _confidence([entry.score for entry in files]),
         player.settings.threshold if threshold is None else threshold,
         len(watched.episodes),
         time.perf_counter() - started,
@@ -224,25 +238,38 @@ def _play(
     )
 
 
-def _ranked(tree: Tree, question: str, episodes: Sequence[Episode]) -> list[Found]:
-    """All files that an episode could name, best first."""
-    shares = [_naming(episode) for episode in episodes]
-    scores: dict[str, float] = defaultdict(float)
+def _ranked(tree: Tree, question: str, episodes: Sequence[Episode], indices: Matches | None) -> list[Found]:
+    """All candidates, best first."""
+    named: dict[str, float] = dict.fromkeys(list(indices.contents)[:INDEXED] if indices else (), 0.0)
     surest: dict[str, tuple[float, Episode]] = {}
-    for episode, share in zip(episodes, shares, strict=True):
-        for path, probability in share.items():
-            scores[path] += probability / len(episodes)
+    for episode in episodes:
+        for path, probability in _naming(episode).items():
+            named[path] = named.get(path, 0.0) + probability / len(episodes)
             if probability > surest.get(path, (-1.0, episode))[0]:
                 surest[path] = probability, episode
-    order = sorted(scores, key=lambda path: (-scores[path], path))
-    return [_found(tree, question, path, scores[path], surest[path][1]) for path in order]
-
-
-def _found(tree: Tree, question: str, path: str, score: float, episode: Episode) -> Found:
     asked = asked_words(question)
-    near = SHELF.reading(tree, path).nearest(asked).found
-    shown = surface(question, near)
-    return Found(path, min(1.0, score), shown, len(near) / len(asked), *_told(episode, path))
+    found = []
+    for path, share in named.items():
+        near = SHELF.reading(tree, path).nearest(asked).found
+        coverage, said = len(near) / len(asked), min(1.0, share)
+        evidence, match = [(COVERAGE, coverage), (NAMED, said)], 0.0
+        if indices:
+            match = indices.contents.get(path, 0.0)
+            evidence += [(CONTENTS, match), (PATH, indices.paths.get(path, 0.0))]
+        score = sum(weight * value for weight, value in evidence) / sum(weight for weight, _ in evidence)
+        walk, reasons = _told(surest[path][1], path) if path in surest else ((), (UNOPENED,))
+        found.append(Found(path, score, said, match, surface(question, near), coverage, walk, reasons))
+    return sorted(found, key=lambda entry: (-entry.score, entry.path))
+
+
+def _confidence(scores: Sequence[float]) -> float:
+    """Of the first of these scores, which are in falling order.
+
+    >>> _confidence([0.75, 0.5]), _confidence([0.5]), _confidence([])
+    (0.4166666666666667, 0.5, 0.0)
+    """
+    first, second = [*scores, 0.0, 0.0][:2]
+    return (first + LEAD * (first - second)) / (1 + LEAD)
 
 
 def _naming(episode: Episode) -> dict[str, float]:
@@ -251,10 +278,15 @@ def _naming(episode: Episode) -> dict[str, float]:
     read = _read(episode, -1)
     if not read or turn.decision.log_probs is None:
         return {}
-    # The files that were read are named by the last actions, in the order of reading.
-    weights = [math.exp(value) for value in turn.decision.log_probs[-len(read) :]]
+    first = _first_answer(turn.observation.actions, len(read))
+    weights = [math.exp(value) for value in turn.decision.log_probs[first : first + len(read)]]
     total = sum(weights)
     return {path: weight / total for path, weight in zip(read, weights, strict=True)} if total else {}
+
+
+def _first_answer(actions: Sequence[str], read: int) -> int:
+    """Where the actions begin that name the files that were read, in the order of reading: only searches come after."""
+    return len(actions) - sum(action.startswith("search ") for action in actions) - read
 
 
 def _read(episode: Episode, turn: int) -> list[str]:
@@ -267,8 +299,8 @@ def _told(episode: Episode, path: str) -> tuple[tuple[str, ...], tuple[str, ...]
     count = len(episode.turns)
     after = next(turn for turn in range(count) if path in _read(episode, turn))
     read, last = _read(episode, -1), episode.turns[-1]
-    place = last.decision.index - (len(last.observation.actions) - len(read))
-    is_named = place >= 0 and read[place] == path
+    place = last.decision.index - _first_answer(last.observation.actions, len(read))
+    is_named = 0 <= place < len(read) and read[place] == path
     walk = [turn.observation.actions[turn.decision.index] for turn in episode.turns[: count if is_named else after]]
     reasons = [episode.turns[turn].reflection for turn in ((after, count - 1) if is_named else (after,))]
     return tuple(walk), tuple(dict.fromkeys(reason for reason in reasons if reason))

@@ -33,7 +33,7 @@ NEEDS = "reflect-rl serve needs the MCP SDK: pip install 'reflect-rl[serve]'"
 MOST_FILES = 50
 INSTRUCTIONS = (
     "Finds the file of a repository that answers a question in words. Ask what the file does, not for its name. Scores "
-    "are probabilities; `found` is false when no file is likely enough, and then `files` is empty."
+    "are shares of the evidence; `found` is false when no file stands out, and then `files` is empty."
 )
 
 
@@ -41,7 +41,9 @@ class LocatedFile(BaseModel):
     """A file that may answer the question."""
 
     path: str = Field(description="Relative to `root`.")
-    score: float = Field(description="Mean probability with which the player names it, in [0, 1].")
+    score: float = Field(description="Evidence that it answers the question, in [0, 1].")
+    named: float = Field(description="Mean probability with which the player names it.")
+    match: float = Field(description="Its index score divided by that of the best file; 0 without the index.")
     words: list[str] = Field(description="Words of the question that stand close together in it.")
     coverage: float = Field(description="Share of the question's words that these are.")
     walk: list[str] = Field(description="Commands on the way to it.")

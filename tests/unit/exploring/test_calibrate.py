@@ -8,12 +8,18 @@ from three_projects import save_task_set
 from tiny_player import FILES, ScriptedPlayer
 
 
-def test_right_and_wrong_answers_are_told_apart_as_well_as_they_can_be():
+def test_nine_of_ten_right_answers_are_shown():
+    right = [(0.1 * number, True) for number in range(1, 11)]
+    wrong = [(0.05, False), (0.15, False), (0.25, False), (0.95, False)]
+    found = best_threshold([*wrong, *right])
+    assert (found.threshold, found.right_shown, found.wrong_withheld) == (0.2, 0.9, 0.5)
+    assert (found.right, found.wrong) == (10, 4)
+
+
+def test_of_few_right_answers_all_are_shown():
     judged = [(0.9, True), (0.8, True), (0.3, True), (0.5, False), (0.2, False), (0.1, False), (0.0, False)]
     found = best_threshold(judged)
-    # From 0.3 on: 3 of 3 right ones are shown, 3 of 4 wrong ones withheld; from 0.8 on: 2 of 3 and 4 of 4.
     assert (found.threshold, found.right_shown, found.wrong_withheld) == (0.3, 1.0, 0.75)
-    assert (found.right, found.wrong) == (3, 4)
 
 
 @pytest.mark.parametrize("judged", [[], [(0.5, True)], [(0.5, False)]])

@@ -102,7 +102,7 @@ def test_an_exported_player_is_the_run_s(run, tmp_path):
 
 
 def test_rounded_weights_take_half_the_place_and_play_nearly_alike(run, tmp_path):
-    whole, half = (export_player(run, tmp_path / str(bits), bits=bits) for bits in (32, 16))
+    whole, half = (export_player(run, tmp_path / str(rounded), half=rounded) for rounded in (False, True))
     sizes = [(folder / "policy" / "model.safetensors").stat().st_size for folder in (whole, half)]
     assert sizes[1] < 0.6 * sizes[0]
     exact, rounded = (load_player(folder, device="cpu").model for folder in (whole, half))

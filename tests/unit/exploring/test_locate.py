@@ -3,7 +3,8 @@
 import pytest
 
 from reflect_rl.core.errors import UserError
-from reflect_rl.exploring.default_player import load_player
+from reflect_rl.environments import autoexplore
+from reflect_rl.exploring.default_player import PlayerSettings, load_player
 from reflect_rl.exploring.locate import Effort, StoppedError, check_question, locate
 from reflect_rl.repositories.snapshot import Snapshot
 from reflect_rl.repositories.tree import Tree
@@ -41,13 +42,52 @@ def ask(player, tree, **settings):
     return locate(player, tree, QUESTION, Effort(**settings))
 
 
-def test_the_score_is_the_mean_probability_of_naming_the_file(tree):
+def test_the_score_is_made_of_evidence(tree):
+    """All words of the question stand together in the one file, none in the other; the index is not used."""
     answer = ask(ScriptedPlayer(straight, doubtful), tree, episodes=3)
-    scores = {entry.path: entry.score for entry in answer.files}
     # The greedy episode could name one file only; each of three sampled ones names the README with 0.3 of 0.4.
-    assert scores == pytest.approx({"src/limits.py": (1 + 3 * 0.25) / 4, "README.md": 3 * 0.75 / 4})
-    assert [entry.path for entry in answer.files] == sorted(scores, key=scores.get, reverse=True)
+    named = {"src/limits.py": (1 + 3 * 0.25) / 4, "README.md": 3 * 0.75 / 4}
+    assert {entry.path: entry.named for entry in answer.files} == pytest.approx(named)
+    assert [(entry.path, entry.coverage, entry.match) for entry in answer.files] == [
+        ("src/limits.py", 1.0, 0.0),
+        ("README.md", 0.0, 0.0),
+    ]
+    for entry in answer.files:
+        assert entry.score == pytest.approx((entry.coverage + 0.05 * entry.named) / 1.05)
     assert answer.episodes == 4
+
+
+def test_answers_are_told_from_the_searches_that_are_listed_after_them(tree):
+    player = ScriptedPlayer(doubtful, doubtful, PlayerSettings(environment=autoexplore.Config(search=True)))
+    answer = ask(player, tree, episodes=0)
+    named = {entry.path: entry.named for entry in answer.files if entry.named}
+    assert named == pytest.approx({"README.md": 0.75, "src/limits.py": 0.25})
+    (first,) = (entry for entry in answer.files if entry.path == "README.md")
+    assert first.walk[-1] == "id README.md"
+
+
+def test_the_index_adds_its_best_files(tree):
+    player = ScriptedPlayer(straight, straight, PlayerSettings(environment=autoexplore.Config(search=True)))
+    question = "parsing of rate limits for watches and a kettle"
+    answer = locate(player, tree, question, Effort(0))
+    found = {entry.path: entry for entry in answer.files}
+    assert found["src/limits.py"].match == max(entry.match for entry in answer.files) == 1.0
+    assert found["src/limits.py"].walk == ("cd src", "cat limits.py", "id src/limits.py")
+    unopened = found["src/clock.py"]
+    assert (unopened.named, unopened.walk) == (0.0, ())
+    assert unopened.reasons == ("The index found it; the player did not open it.",)
+    assert 0 < unopened.match < 1
+    # No word of the question is in its path.
+    assert unopened.score == pytest.approx((unopened.coverage + unopened.match) / 2.45)
+    # `limits` is, and in no other path.
+    best = found["src/limits.py"]
+    assert best.score == pytest.approx((best.coverage + 1 + 0.4 + 0.05) / 2.45)
+    scores = [entry.score for entry in answer.files]
+    assert scores == sorted(scores, reverse=True)
+    assert answer.confidence == pytest.approx(scores[0] - scores[1] * 2 / 3)
+    # Without the index only what the player has read.
+    (alone,) = locate(player, tree, question, Effort(0, search=False)).files
+    assert (alone.path, alone.match) == ("src/limits.py", 0.0)
 
 
 def test_the_walk_and_the_reasons_are_those_of_the_surest_episode(tree):
@@ -61,8 +101,7 @@ def test_the_walk_and_the_reasons_are_those_of_the_surest_episode(tree):
 
 def test_a_file_that_was_not_named_has_the_walk_up_to_its_reading(tree):
     answer = ask(ScriptedPlayer(doubtful, doubtful), tree, episodes=0)
-    second = answer.files[1]
-    assert second.path == "src/limits.py"
+    (second,) = (entry for entry in answer.files if entry.path == "src/limits.py")
     assert second.walk == ("cat README.md", "cd src", "cat limits.py")
 
 
@@ -71,7 +110,7 @@ def test_the_confidence_counts_how_many_words_of_the_question_the_file_has(tree)
     assert ask(player, tree, episodes=2).confidence == pytest.approx(1.0)
     # Of parsing, rate, limits, quantum, chromodynamics the file has three.
     answer = locate(player, tree, "parsing rate limits in quantum chromodynamics", Effort(2))
-    assert answer.confidence == pytest.approx(3 / 5)
+    assert answer.confidence == pytest.approx((3 / 5 + 0.05) / 1.05)
 
 
 @pytest.mark.parametrize(("threshold", "found"), [(0.5, True), (0.7, False)])
@@ -119,12 +158,12 @@ def test_without_a_finished_episode_the_time_is_over(tree):
         ask(ScriptedPlayer(straight, straight), tree, seconds=1e-9)
 
 
-def test_a_tiny_model_plays_and_its_scores_are_shares(tree, tmp_path):
+def test_a_tiny_model_plays_and_what_it_names_are_shares(tree, tmp_path):
     player = load_player(save_tiny_player(tmp_path / "player"), device="cpu")
     answer = ask(player, tree, episodes=6)
     assert answer.episodes == 7
     assert all(0 <= entry.score <= 1 for entry in answer.files)
-    assert sum(entry.score for entry in answer.files) <= 1 + 1e-9
+    assert sum(entry.named for entry in answer.files) <= 1 + 1e-9
     assert set(FILES) >= {entry.path for entry in answer.files}
     again = ask(player, tree, episodes=6)
     assert again.files == answer.files
