@@ -1,13 +1,17 @@
 """A player's folder: loading, what is wrong with it, exporting it from a run."""
 
 import json
+import re
 
 import pytest
 
 from reflect_rl.core.errors import ModelError, UnknownNameError
 from reflect_rl.exploring import default_player
 from reflect_rl.exploring.default_player import export_player, load_player, load_settings
-from tiny_player import save_tiny_player
+from reflect_rl.exploring.locate import Effort, locate
+from reflect_rl.repositories.snapshot import Snapshot
+from reflect_rl.repositories.tree import Tree
+from tiny_player import FILES, save_tiny_player
 
 
 @pytest.fixture
@@ -54,6 +58,31 @@ def test_without_a_packaged_player_the_error_names_the_command(monkeypatch, tmp_
 def test_the_packaged_player_is_loaded_by_default(monkeypatch, folder):
     monkeypatch.setattr(default_player, "PACKAGED", folder)
     assert load_settings()[0].threshold == 0.4
+
+
+def test_the_player_that_comes_with_the_package_finds_files():
+    player = load_player(device="cpu")
+    assert player.settings.environment.search
+    assert player.settings.trained["weights"] == player.model.hash()
+    assert player.settings.trained["calibration"]["right_shown"] >= 0.9
+    assert 0.1 < player.settings.threshold < 0.6
+    tree = Tree(Snapshot("kettle", FILES))
+    for question, path in (
+        ("Where are rate limits parsed?", "src/limits.py"),
+        ("How is the kettle descaled with vinegar?", "docs/guide.md"),
+    ):
+        answer = locate(player, tree, question, Effort(2))
+        assert answer.found
+        assert answer.files[0].path == path
+    assert not locate(player, tree, "quantum chromodynamics on a lattice", Effort(2)).found
+
+
+def test_nothing_of_the_machine_that_trained_it_comes_with_the_package():
+    text = (default_player.PACKAGED / "settings.json").read_text()
+    assert not re.search(r"/(home|root|tmp|work|Users)/", text)
+    assert sorted(path.suffix for path in (default_player.PACKAGED / "policy").iterdir()) == [".json"] * 4 + [
+        ".safetensors"
+    ]
 
 
 def test_another_folder_is_no_player(tmp_path):
