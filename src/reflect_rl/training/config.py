@@ -56,7 +56,7 @@ class RLFTConfig(Frozen):
     validate_every: int = Field(5, ge=0)
     """Updates between two measurements on the validation tasks, 0 = never."""
     keep: Literal["last", "best"] = "last"
-    """Which policy is the result: the last one, or the best on the validation tasks (hardest mode)."""
+    """Which policy is the result: the last one, or the best on the validation tasks (mean over the modes)."""
     checkpoint_every: int = Field(5, ge=1)
     """Updates between two checkpoints; an interrupted training goes on from the last one."""
     keep_checkpoints: int = Field(2, ge=1)

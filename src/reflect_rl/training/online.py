@@ -203,9 +203,9 @@ class OnlineTrainer:
         # What was memoised here would change the batches, and so the rounding, of the next update, which a resumed
         # run, having no memo, would do without.
         self.policy.forget()
-        hardest = rates[self.modes[-1]]
-        if hardest >= self.best:
-            self.best, self.best_weights = hardest, {n: t.clone() for n, t in self._weights().items()}
+        mean = sum(rates.values()) / max(1, len(rates))
+        if mean >= self.best:
+            self.best, self.best_weights = mean, {n: t.clone() for n, t in self._weights().items()}
         return {f"validation/{mode}/success_rate": rate for mode, rate in rates.items()}
 
     def _weights(self) -> dict[str, Tensor]:

@@ -183,22 +183,25 @@ def test_weights_that_are_not_finite_stop_the_first_update(tmp_path):
         ([0.2, 0.9, 0.4, 0.9, 0.3, 0.5, 0.0, 0.0], 3),
         # The policy before the first update counts too.
         ([0.9, 0.2, 0.4, 0.1, 0.3, 0.5, 0.0, 0.0], 0),
+        # All modes count: the second policy loses in one what it wins in the other.
+        ([(0.8, 1.0), (1.0, 0.1), *[(0.1, 0.1)] * 6], 0),
     ],
 )
 def test_keep_best_ends_with_the_weights_of_the_best_validation(tmp_path, monkeypatch, script, best):
     seen: list[str] = []
     play = OnlineTrainer._play
+    rates = [each if isinstance(each, tuple) else (each, each) for each in script]
 
     def scripted_validation(self, requests, horizon, limits, **options):
         requests = list(requests)
         if requests[0].task.split == "train":
             return play(self, requests, horizon, limits, **options)
-        if requests[0].task.mode == "near":
-            # The easier mode does not count, though all its games are won.
-            return [Episode(r.task, (), True, False, True, 0, "x") for r in requests]
-        seen.append(self.model.hash())
-        # Of ten episodes, as many are won as the script says.
-        return [Episode(requests[0].task, (), True, False, k < script[len(seen) - 1] * 10, 0, "x") for k in range(10)]
+        is_far = requests[0].task.mode == "far"
+        if not seen or (not is_far and seen[-1] != self.model.hash()):
+            seen.append(self.model.hash())
+        # Of ten episodes of a mode, as many are won as the script says.
+        rate = rates[len(seen) - 1][not is_far]
+        return [Episode(requests[0].task, (), True, False, k < rate * 10, 0, "x") for k in range(10)]
 
     monkeypatch.setattr(OnlineTrainer, "_play", scripted_validation)
     training = run(tmp_path, rlft(validate_every=1, keep="best", total_turns=120, learning_rate=1e-2))
