@@ -159,6 +159,7 @@ def _show(answer: Answer, top_k: int, console: Console) -> None:
 
 def _show_file(number: int, entry: Found, console: Console) -> None:
     console.print(printable(f"{number}. {entry.score:.2f}  {entry.path}"), style="bold")
-    console.print(printable(f"      walk: {'; '.join(entry.walk)}"))
+    if entry.walk:
+        console.print(printable(f"      walk: {'; '.join(entry.walk)}"))
     for reason in entry.reasons:
         console.print(printable(f"       why: {reason}"))
