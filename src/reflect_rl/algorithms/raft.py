@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
-from reflect_rl.algorithms._common import PolicyGradientConfig, per_turn, regularisers, returns_of
+from reflect_rl.algorithms._common import PolicyGradientConfig, kl_to_behaviour, per_turn, regularisers, returns_of
 
 __all__ = ["Algorithm", "Config"]
 
@@ -59,4 +59,5 @@ class Algorithm:
         kept = (batch.advantages > 0).to(outputs.log_probs.dtype)
         policy = -(kept * outputs.chosen(batch)).mean()
         penalty, metrics = regularisers(self.config, batch, outputs)
-        return Loss(policy + penalty, metrics | {"policy/loss": float(policy.detach())})
+        own = {"policy/loss": float(policy.detach()), **kl_to_behaviour(batch, outputs)}
+        return Loss(policy + penalty, metrics | own)

@@ -30,6 +30,8 @@ class RLFTConfig(Frozen):
     """Upper bound on the padded tokens of one forward and backward pass (unset: what is fast on the device)."""
     max_grad_norm: float = Field(0.5, gt=0)
     """Gradient norm above which gradients are scaled down (Reflect-RL: 0.3)."""
+    target_kl: float | None = Field(None, gt=0)
+    """An update ends early at a minibatch whose KL divergence to the policy that played exceeds this (unset: never)."""
     stop_grad_norm: float = Field(1e4, ge=0)
     """Gradient norm above which training stops, as it has exploded; 0 = never."""
     value_head: Literal["linear", "mlp"] = "linear"

@@ -116,16 +116,25 @@ class Learner:
         batch = batch.map(lambda part: part.to(self.model.device))
         prompts = {view: tokenize(self.model, self.labels, view, self.rule) for view in dict.fromkeys(views)}
         rows: list[tuple[int, dict[str, float]]] = []
-        for epoch in range(self.algorithm.epochs):
-            rng = stream(self.seed, "minibatches", update, epoch)
-            for turns in minibatches(views, self.config.minibatch_turns, rng):
-                learnt = [turn for turn in turns if computed[turn]]
-                if learnt:
-                    share = len(learnt) / len(turns)
-                    rows.append((1, self._step(views, prompts, batch, learnt, share, update)))
+        limit, steps = self.config.target_kl or math.inf, 0
+        for turns in self._minibatches(views, update):
+            learnt = [turn for turn in turns if computed[turn]]
+            if not learnt:
+                continue
+            metrics = self._gradient(views, prompts, batch, learnt, len(learnt) / len(turns), update)
+            rows.append((1, metrics))
+            if metrics.get("policy/kl_to_behaviour", 0.0) > limit:
+                break
+            self._stepper.step()
+            steps += 1
         self.engine.refresh(self.own, self.trained)
         own = {"policy/unique_prompts": len(prompts) / len(views), "policy/moving_share": sum(moving) / len(moving)}
-        return weighted_means(rows) | own
+        return weighted_means(rows) | own | {"policy/steps": steps}
+
+    def _minibatches(self, views: Sequence[View], update: int) -> Iterator[list[int]]:
+        """The turns of all passes."""
+        for epoch in range(self.algorithm.epochs):
+            yield from minibatches(views, self.config.minibatch_turns, stream(self.seed, "minibatches", update, epoch))
 
     def _only_advantages_move(self) -> bool:
         """Whether a turn with the advantage 0 has no gradient."""
@@ -133,7 +142,7 @@ class Learner:
         known = isinstance(config, PolicyGradientConfig) and not config.regularised
         return known and self.algorithm.critic == "none"
 
-    def _step(
+    def _gradient(
         self,
         views: Sequence[View],
         prompts: dict[View, Tokens],
@@ -142,7 +151,7 @@ class Learner:
         share: float,
         update: int,
     ) -> dict[str, float]:
-        """One optimiser step on the turns, which are this share of their minibatch."""
+        """The gradient of the turns, which are this share of their minibatch, ready for an optimiser step."""
         self.optimizer.zero_grad(set_to_none=True)
         groups = self.engine.share(self._micro_batches(views, prompts, turns))
         rows: list[tuple[int, dict[str, float]]] = []
@@ -154,7 +163,6 @@ class Learner:
         norm = self.engine.clip(self.parameters, self.config.max_grad_norm)
         metrics = weighted_means(self.engine.together(rows)) | {"policy/gradient_norm": norm}
         self._refuse(metrics, views, batch, turns, update)
-        self._stepper.step()
         return metrics
 
     def _micro_batches(

@@ -84,6 +84,30 @@ def test_an_update_in_which_nothing_was_won_changes_nothing(episodes, monkeypatc
     before = made.model.hash()
     lost = [episode for episode in episodes if not episode.success]
     metrics = made.learn(lost, [], 0, 1.0)
-    assert metrics == {"policy/unique_prompts": metrics["policy/unique_prompts"], "policy/moving_share": 0.0}
+    assert metrics == {
+        "policy/unique_prompts": metrics["policy/unique_prompts"],
+        "policy/moving_share": 0.0,
+        "policy/steps": 0,
+    }
     assert made.model.hash() == before
     assert not computed
+
+
+ALL = [{"name": name} for name in ("ppo", "grpo", "gigpo", "raft", "reinforce", "rloo", "expected")]
+
+
+@pytest.mark.parametrize("algorithm", ALL, ids=lambda algorithm: algorithm["name"])
+def test_an_update_ends_where_the_policy_has_gone_too_far(episodes, algorithm):
+    """Each minibatch after the first sees how far the steps before it have gone."""
+    found = {}
+    for limit in (None, 1e-6, 1e6):
+        model, labels = tiny_player(seed=5)
+        model.model.requires_grad_(True)
+        config = rlft(algorithm=algorithm, minibatch_turns=8, target_kl=limit)
+        found[limit] = Learner(model, labels, config, 0, Engine(model.device)).learn(episodes, [], 0, 1e-2)
+        found[limit]["hash"] = model.hash()
+    assert found[None] == found[1e6]
+    assert found[None]["policy/kl_to_behaviour"] > 1e-6
+    assert found[None]["policy/steps"] >= 3
+    assert 1 <= found[1e-6]["policy/steps"] < found[None]["policy/steps"]
+    assert len({row["hash"] for row in found.values()}) == 2

@@ -31,7 +31,7 @@ EVERYTHING = {
     "checkpoint_every": 2,
     "critic_every": 2,
     "keep": "best",
-    "learning_rate": 1e-2,
+    "learning_rate": 2e-2,
     "curriculum": {"name": "stages"},
     "total_turns": 140,
 }
