@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from reflect_rl.cli.arguments import overridden, split_words
+from reflect_rl.cli.arguments import named_and_flags, overridden
 from reflect_rl.cli.locate import show_help
 from reflect_rl.core.config import Frozen, parse
 from reflect_rl.core.errors import ConfigError, ReflectRLError
@@ -103,8 +103,7 @@ def parse_adapt(arguments: Sequence[str]) -> tuple[str, AdaptOptions]:
         SystemExit: the help was asked for (0).
     """
     words = [word for word in arguments if word not in ("-h", "--help")]
-    count = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
-    paths, (_, flags) = words[:count], split_words(VERB, words[count:])
+    paths, flags = named_and_flags(VERB, words)
     options = parse(AdaptOptions, overridden(AdaptOptions, {}, flags, {}))
     if len(words) < len(arguments):
         show_help(f"{VERB} PATH", options)

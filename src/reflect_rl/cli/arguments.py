@@ -27,6 +27,7 @@ __all__ = [
     "Flags",
     "Invocation",
     "PlayOptions",
+    "named_and_flags",
     "overridden",
     "parse_arguments",
     "show_help",
@@ -177,6 +178,16 @@ def show_help(verb: str, base: type[BaseModel], values: BaseModel) -> None:
         description=DESCRIPTIONS[verb],
         config=(tyro.conf.FlagConversionOff, tyro.conf.AvoidSubcommands),
     )
+
+
+def named_and_flags(verb: str, words: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """What stands before the first flag, however many words, and the flags.
+
+    Raises:
+        ConfigError: as `split_words`.
+    """
+    count = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
+    return list(words[:count]), split_words(verb, words[count:])[1]
 
 
 def split_words(verb: str, words: Sequence[str]) -> tuple[list[Path], dict[str, list[str]]]:

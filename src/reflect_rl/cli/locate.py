@@ -11,7 +11,7 @@ import tyro
 from pydantic import Field
 from rich.console import Console
 
-from reflect_rl.cli.arguments import overridden, split_words
+from reflect_rl.cli.arguments import named_and_flags, overridden
 from reflect_rl.core.config import Frozen, parse
 from reflect_rl.core.errors import ConfigError
 from reflect_rl.repositories.ingest import ingest, left_out_counts
@@ -106,8 +106,7 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
     """
     words = [word for word in arguments if word not in ("-h", "--help", *SWITCHES)]
     switches = [SWITCHES[word] for word in arguments if word in SWITCHES]
-    count = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
-    named, (_, flags) = words[:count], split_words(VERB, words[count:])
+    named, flags = named_and_flags(VERB, words)
     for name, value in switches:
         if name in flags:
             raise ConfigError("--search and --no-search exclude each other. Give one of them.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field
 from rich.console import Console
 
-from reflect_rl.cli.arguments import overridden, split_words
+from reflect_rl.cli.arguments import named_and_flags, overridden
 from reflect_rl.cli.locate import PlayerOptions, show_help, told_left_out
 from reflect_rl.core.config import parse
 from reflect_rl.core.errors import ConfigError
@@ -74,8 +74,7 @@ def parse_serve(arguments: Sequence[str]) -> tuple[list[str], ServeOptions]:
         SystemExit: the help was asked for (0).
     """
     words = [word for word in arguments if word not in ("-h", "--help", *SWITCHES)]
-    count = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
-    paths, (_, flags) = words[:count], split_words(VERB, words[count:])
+    paths, flags = named_and_flags(VERB, words)
     for name, value in (SWITCHES[word] for word in arguments if word in SWITCHES):
         if name in flags:
             raise ConfigError("--search and --no-search exclude each other. Give one of them.")
