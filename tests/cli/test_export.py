@@ -9,6 +9,7 @@ import pytest
 from reflect_rl.exploring import calibrate
 from reflect_rl.exploring.calibrate import Calibration
 from reflect_rl.exploring.default_player import load_player, load_settings
+from reflect_rl.exploring.evidence import Weights
 from three_projects import save_three_projects
 from tiny_player import save_tiny_player
 
@@ -34,20 +35,26 @@ def run(tmp_path):
 def test_the_threshold_is_measured_and_noted(run, tmp_path, call, monkeypatch):
     asked = []
 
-    def measured(player, tasks, questions, effort, progress):
+    def collected(player, tasks, questions, effort, progress):
         asked.append((questions, effort.episodes))
         progress(1, len(questions))
-        return Calibration(0.31, 0.9, 0.8, 10, 12)
+        return asked
 
+    def measured(candidates):
+        assert candidates is asked
+        return Calibration(Weights(named=0.7), 0.31, 0.9, 0.8, 10, 12)
+
+    monkeypatch.setattr(calibrate, "collect", collected)
     monkeypatch.setattr(calibrate, "calibrate", measured)
     answer = call("export", run, tmp_path / "player", "--questions", 7, "--episodes", 3)
     assert answer.code == 0, answer.errors
+    assert "weights of the evidence: coverage 1, match 1, path 0.4, named 0.7" in answer.output
     assert "threshold 0.31: 90% of 10 right answers are shown, 80% of 12 wrong ones are withheld" in answer.output
     ((questions, episodes),) = asked
     assert (len(questions), episodes) == (7, 3)
     assert {question.split for question in questions} == {"validation"}
     settings, _ = load_settings(tmp_path / "player")
-    assert settings.threshold == 0.31
+    assert (settings.threshold, settings.weights) == (0.31, Weights(named=0.7))
     assert settings.trained["method"] == "sft_lexical"
     assert settings.trained["calibration"]["wrong"] == 12
     assert settings.trained["calibration"]["questions"] == 7
@@ -57,7 +64,7 @@ def test_the_threshold_is_measured_and_noted(run, tmp_path, call, monkeypatch):
 def test_without_questions_the_threshold_stays(run, tmp_path, call):
     assert call("export", run, tmp_path / "player", "--questions", 0, "--half", "true").code == 0
     settings, _ = load_settings(tmp_path / "player")
-    assert settings.threshold == 0.2
+    assert (settings.threshold, settings.weights) == (0.2, Weights())
     assert "calibration" not in settings.trained
     assert b'"dtype":"F16"' in (tmp_path / "player" / "policy" / "model.safetensors").read_bytes()[:4000]
 

@@ -37,7 +37,7 @@ def test_json_is_all_that_is_printed(located, project):
     said = located(project, QUESTION, "--json", "--top-k", 2)
     rows = json.loads(said.out)
     assert 1 <= len(rows) <= 2
-    assert set(rows[0]) == {"path", "score", "named", "match", "words", "coverage", "walk", "reasons"}
+    assert set(rows[0]) == {"path", "score", "named", "match", "path_match", "words", "coverage", "walk", "reasons"}
     assert (project / rows[0]["path"]).is_file()
     assert rows == sorted(rows, key=lambda row: -row["score"])
     assert "kettle: 4 files; left out: nothing" in said.err

@@ -87,7 +87,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
     target = folder / "player"
     if not target.exists():
         method = _train(config, " ".join(["reflect-rl", VERB, *arguments]), console)
-        export_player(config.output_dir, target, method=method, threshold=settings.threshold)
+        answers = {"weights": settings.weights.model_dump(), "threshold": settings.threshold}
+        export_player(config.output_dir, target, method=method, answers=answers)
     after = _measure(load_player(target), tasks, questions, options, folder / "after.jsonl", console)
     comparisons = compare(before, after)
     write_comparison(folder / "adapted.json", comparisons, {"repository": str(source), "task_set": tasks.identity})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +31,8 @@ class ExportOptions(Frozen):
     method: str = ""
     """Which trained method (empty: the last one that the run's configuration names)."""
     questions: int = Field(100, ge=0)
-    """Validation questions of the run's task set on which the threshold of `not found` is measured, each with the file
-    in the tree and without it; 0 = do not measure, and keep the default."""
+    """Validation questions of the run's task set to which the weights of the evidence are fitted, and on which the
+    threshold of `not found` is measured, each with the file in the tree and without it; 0 = keep the defaults."""
     episodes: int = Field(8, ge=0, le=1000)
     """Sampled episodes of each of them, besides a greedy one: as many as will be played in use."""
     seconds: float = Field(60, gt=0)
@@ -68,8 +67,13 @@ def run(arguments: Sequence[str], console: Console) -> None:
         console.print(f"player: {target} (threshold not measured)")
         return
     found = _calibrate(source, options, console)
-    notes = {"calibration": {**asdict(found), "questions": options.questions, "episodes": options.episodes}}
-    export_player(source, target, options.unit, options.method, found.threshold, notes, half=options.half)
+    answers = {"weights": found.weights.model_dump(), "threshold": found.threshold}
+    measured = {"right_shown": found.right_shown, "wrong_withheld": found.wrong_withheld}
+    counts = {"right": found.right, "wrong": found.wrong, "questions": options.questions, "episodes": options.episodes}
+    notes = {"calibration": measured | counts}
+    export_player(source, target, options.unit, options.method, answers, notes, half=options.half)
+    ratios = ", ".join(f"{kind} {weight:g}" for kind, weight in found.weights.model_dump().items())
+    console.print(f"weights of the evidence: {ratios}")
     console.print(
         f"threshold {found.threshold:.2f}: {100 * found.right_shown:.0f}% of {found.right} right answers are shown, "
         f"{100 * found.wrong_withheld:.0f}% of {found.wrong} wrong ones are withheld"
@@ -96,7 +100,7 @@ def parse_export(arguments: Sequence[str]) -> tuple[Path, Path, ExportOptions]:
 
 def _calibrate(source: Path, options: ExportOptions, console: Console) -> Calibration:
     from reflect_rl.core.seeding import stream
-    from reflect_rl.exploring.calibrate import calibrate
+    from reflect_rl.exploring.calibrate import calibrate, collect
     from reflect_rl.exploring.default_player import load_player
     from reflect_rl.exploring.locate import Effort
     from reflect_rl.repositories.questions import TaskSet
@@ -110,13 +114,14 @@ def _calibrate(source: Path, options: ExportOptions, console: Console) -> Calibr
     effort = Effort(options.episodes, options.seconds, seed=options.seed)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task("asking", total=len(order))
-        try:
-            return calibrate(
-                player,
-                tasks,
-                [usable[index] for index in order],
-                effort,
-                lambda done, total: bars.update(bar, completed=done, total=total),
-            )
-        except ValueError as error:
-            raise UserError(f"{error}. Ask more questions (--questions), or none (0) to keep the default.") from None
+        candidates = collect(
+            player,
+            tasks,
+            [usable[index] for index in order],
+            effort,
+            lambda done, total: bars.update(bar, completed=done, total=total),
+        )
+    try:
+        return calibrate(candidates)
+    except ValueError as error:
+        raise UserError(f"{error}. Ask more questions (--questions), or none (0) to keep the default.") from None

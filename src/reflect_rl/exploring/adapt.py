@@ -154,8 +154,9 @@ def run_config(settings: PlayerSettings, policy: Path, tasks: TaskSet, folder: P
             "this player's reflections are written by a model, which adapt does not train. Use a player with lexical "
             "reflections, for example the one that comes with this package."
         )
+    # Masked, as they are measured: nobody asks with the words of the file.
     environment = settings.environment.model_copy(
-        update={"tasks": tasks.folder, "leaks": LEAKS, "sources": (), "unsupported": False}
+        update={"tasks": tasks.folder, "leaks": LEAKS, "sources": (), "unsupported": False, "hard": True}
     )
     modes = trained_modes(environment)
     starts = min(len(autoexplore.tasks(environment, mode, "train")) for mode in modes)
@@ -206,8 +207,7 @@ def trained_modes(environment: autoexplore.Config) -> list[str]:
     modes = []
     for depth in DEPTHS:
         sampled = next((mode for size in SIZES if _has_enough(environment, mode := f"d{depth}k{size}")), None)
-        # With masked sentences each question has a tree of its own, which is too much for whole folders.
-        whole = f"d{depth}raw" if not environment.hard and _has_enough(environment, f"d{depth}raw") else None
+        whole = f"d{depth}raw" if _has_enough(environment, f"d{depth}raw") else None
         modes += [mode for mode in (sampled, whole) if mode is not None]
     if not modes:
         raise UserError(

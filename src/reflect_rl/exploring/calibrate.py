@@ -1,9 +1,10 @@
-"""From which confidence on an answer is worth showing: measured on questions that a player was not trained on.
+"""How much each kind of evidence counts, and from which confidence on an answer is worth showing.
 
-Each question is asked twice, on a tree that has the file and on the same tree without it. An answer is right when its
-first file is an accepted one; without the file no answer is. The threshold is the highest confidence at which nine of
-ten right answers are still shown: to withhold a right answer is worse than to show a wrong one, which its reader will
-notice.
+Both are measured on questions about projects that a player was not trained on. Each is asked twice, on a tree that has
+the file and on the same tree without it. The weights are fitted to the answers on trees that have it (`evidence.fit`).
+An answer is right when its first file is an accepted one; without the file no answer is. The threshold is the highest
+confidence at which nine of ten right answers are still shown: to withhold a right answer is worse than to show a wrong
+one, which its reader will notice.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from dataclasses import dataclass
 from reflect_rl.core.seeding import stream
 from reflect_rl.exploring.default_player import Player
 from reflect_rl.exploring.errand import forget_trees
-from reflect_rl.exploring.locate import EFFORT, Answer, Effort, locate
+from reflect_rl.exploring.evidence import Evidence, Weights, confidence, fit, score
+from reflect_rl.exploring.locate import EFFORT, Effort, locate
 from reflect_rl.repositories.questions import Question, TaskSet
 from reflect_rl.repositories.sampling import sample_tree
 from reflect_rl.repositories.tree import Tree
 
-__all__ = ["Calibration", "best_threshold", "calibrate"]
+__all__ = ["Calibration", "Candidates", "best_threshold", "calibrate", "collect"]
 
 SHOWN = 0.9
 """Share of the right answers that must be shown."""
@@ -29,26 +31,39 @@ LARGEST_TREE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """A threshold, and what it does."""
+class Candidates:
+    """What came of one question on one tree."""
 
+    question: str
+    """Its key."""
+    has_file: bool
+    """Whether the tree has an accepted file."""
+    files: tuple[tuple[Evidence, bool], ...]
+    """Of each candidate the evidence, and whether it is an accepted file; in the order of the paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Weights and a threshold, and what they do on the questions that they were measured on."""
+
+    weights: Weights
     threshold: float
     right_shown: float
-    """Share of the right answers whose confidence reaches it."""
+    """Share of the right answers whose confidence reaches the threshold."""
     wrong_withheld: float
     """Share of the wrong answers whose confidence does not."""
     right: int
     wrong: int
 
 
-def calibrate(
+def collect(
     player: Player,
     tasks: TaskSet,
     questions: Sequence[Question],
     effort: Effort = EFFORT,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Calibration:
-    """The threshold of a player.
+) -> list[Candidates]:
+    """Ask a player all questions, with the file in the tree and without.
 
     Args:
         player: who is asked.
@@ -56,11 +71,8 @@ def calibrate(
         questions: those of projects that the player was not trained on.
         effort: how long each search is, as it will be in use.
         progress: called with (done, total).
-
-    Raises:
-        ValueError: no answer was right, or none was wrong, so nothing can be told apart.
     """
-    judged: list[tuple[float, bool]] = []
+    found = []
     for done, question in enumerate(questions, start=1):
         rng = stream(effort.seed, "calibrate", question.key)
         snapshot = tasks.snapshot(question.snapshot)
@@ -68,34 +80,49 @@ def calibrate(
         without = Tree(snapshot, "", [path for path in whole.paths if path not in question.targets], whole.masks)
         for tree in (whole, without):
             if tree.paths:
-                judged.append(_judge(locate(player, tree, question.text, effort), question))
+                answer = locate(player, tree, question.text, effort)
+                files = sorted(answer.files, key=lambda entry: entry.path)
+                judged = tuple((entry.evidence, entry.path in question.targets) for entry in files)
+                found.append(Candidates(question.key, tree is whole, judged))
         forget_trees()
         progress(done, len(questions))
-    return best_threshold(judged)
+    return found
 
 
-def _judge(answer: Answer, question: Question) -> tuple[float, bool]:
-    is_right = bool(answer.files) and answer.files[0].path in question.targets
-    return answer.confidence, is_right
+def calibrate(candidates: Sequence[Candidates]) -> Calibration:
+    """Weights and threshold of a player, from what `collect` found.
+
+    Raises:
+        ValueError: no answer was right, or none was wrong, so nothing can be told apart.
+    """
+    weights = fit([entry.files for entry in candidates if entry.has_file])
+    return best_threshold([_judge(entry, weights) for entry in candidates], weights)
 
 
-def best_threshold(judged: Sequence[tuple[float, bool]]) -> Calibration:
+def _judge(candidates: Candidates, weights: Weights) -> tuple[float, bool]:
+    """Confidence of an answer, and whether it is right."""
+    ranked = sorted(candidates.files, key=lambda pair: -score(pair[0], weights))
+    return confidence([score(evidence, weights) for evidence, _ in ranked]), bool(ranked) and ranked[0][1]
+
+
+def best_threshold(judged: Sequence[tuple[float, bool]], weights: Weights) -> Calibration:
     """The highest threshold at which `SHOWN` of the right answers are shown.
 
     Args:
         judged: confidence of each answer, and whether it was right.
+        weights: with which they were ranked.
 
     Raises:
         ValueError: no answer was right, or none was wrong.
 
-    >>> best_threshold([(0.9, True), (0.6, True), (0.5, False), (0.1, False)]).threshold
+    >>> best_threshold([(0.9, True), (0.6, True), (0.5, False), (0.1, False)], Weights()).threshold
     0.6
     """
-    right = sorted(confidence for confidence, is_right in judged if is_right)
-    wrong = [confidence for confidence, is_right in judged if not is_right]
+    right = sorted(value for value, is_right in judged if is_right)
+    wrong = [value for value, is_right in judged if not is_right]
     if not right or not wrong:
         raise ValueError(f"{len(right)} right and {len(wrong)} wrong answers: both are needed for a threshold")
     threshold = right[len(right) - math.ceil(SHOWN * len(right))]
-    shown = sum(confidence >= threshold for confidence in right) / len(right)
-    withheld = sum(confidence < threshold for confidence in wrong) / len(wrong)
-    return Calibration(threshold, shown, withheld, len(right), len(wrong))
+    shown = sum(value >= threshold for value in right) / len(right)
+    withheld = sum(value < threshold for value in wrong) / len(wrong)
+    return Calibration(weights, threshold, shown, withheld, len(right), len(wrong))

@@ -21,6 +21,7 @@ from reflect_rl.core.errors import ConfigError, ModelError, UnknownNameError, su
 from reflect_rl.core.protocols import Reflector
 from reflect_rl.core.store import read_json, write_json
 from reflect_rl.environments import autoexplore
+from reflect_rl.exploring.evidence import Weights
 from reflect_rl.exploring.fitted import FittedPolicy
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
@@ -58,6 +59,8 @@ class PlayerSettings(Frozen):
     """How actions are scored."""
     labels: tuple[str, ...] = ()
     """Names of the numbered actions, in order."""
+    weights: Weights = Field(default_factory=Weights)
+    """How much each kind of evidence for a file counts (see `evidence`)."""
     threshold: float = Field(0.2, ge=0, le=1)
     """Below this confidence nothing is found (see `locate`)."""
     trained: Mapping[str, Any] = Field(default_factory=dict)
@@ -132,7 +135,7 @@ def export_player(
     target: Path,
     unit: str = "",
     method: str = "",
-    threshold: float | None = None,
+    answers: Mapping[str, Any] = MappingProxyType({}),
     notes: Mapping[str, Any] = MappingProxyType({}),
     *,
     half: bool = False,
@@ -144,8 +147,8 @@ def export_player(
         target: folder for the player, which must not be there yet.
         unit: for example `starts-100/seed-0` (empty: the run's first).
         method: whose players (empty: the last trained one that the run's configuration names).
-        threshold: confidence below which nothing is found (None: the default).
-        notes: what is kept under `trained` besides the run's card, such as how the threshold was measured.
+        answers: settings of the player's answers, `weights` and `threshold` (what is missing keeps its default).
+        notes: what is kept under `trained` besides the run's card, such as how these were measured.
         half: store weights in 16 bits, half the size, rounded to 11 bits of precision. Players compute in 32.
 
     Returns:
@@ -159,8 +162,7 @@ def export_player(
         raise ModelError(f"{target} exists. Choose another folder for the player, or delete it.")
     place = _of_run(run, unit, method)
     values = place.settings.model_dump(mode="json")
-    if threshold is not None:
-        values["threshold"] = threshold
+    values |= answers
     values["environment"].pop("tasks")  # a place on this machine
     model = load_model(ModelConfig(device="cpu"), place.policy, trainable=False)
     count = int(autoexplore.Environment(place.settings.environment).action_space.n)

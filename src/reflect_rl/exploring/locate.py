@@ -1,10 +1,8 @@
 """Which file answers a question: several games of the trained player on the user's tree, and what they came by.
 
-Candidates are the files that an episode read and, where the index may be used, its best ones. Their score is evidence
-that code can check, in [0, 1]: how well the index matches the contents and the path, how many words of the question
-stand close together, and with which probability the player names it. The player's word counts little, because its
-answer is the first file that is good enough (`docs/log.md`, "What an answer is made of"). An answer is sure when the
-best file has a high score and stands out from the second.
+Candidates are the files that an episode read and, where the index may be used, its best ones. They are ranked by
+evidence (`evidence.py`): how well the index matches the contents and the path, how many words of the question stand
+close together, and with which probability the player names it. How much each counts comes with the player.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from reflect_rl.environments._exploring import asked_words, surface
 from reflect_rl.environments.autoexplore import SHELF
 from reflect_rl.exploring.default_player import Player
 from reflect_rl.exploring.errand import Config, Environment, Matches, errand, matches
+from reflect_rl.exploring.evidence import Evidence, Weights, confidence, score
 from reflect_rl.players.policies.language_model import Decoding
 from reflect_rl.repositories.tree import Tree
 from reflect_rl.repositories.words import words
@@ -33,10 +32,6 @@ __all__ = ["Answer", "Effort", "Found", "StoppedError", "check_question", "locat
 
 LONGEST_QUESTION = 40
 """Words that are read of a question; the player was trained on questions of at most so many."""
-COVERAGE, CONTENTS, PATH, NAMED = 1.0, 1.0, 0.4, 0.05
-"""Weights of the evidence; chosen on 250 validation questions, see the log."""
-LEAD = 2.0
-"""Weight of the best file's lead in the confidence; its score has the weight 1."""
 INDEXED = 10
 """Best files of the index that are candidates."""
 UNOPENED = "The index found it; the player did not open it."
@@ -71,15 +66,10 @@ class Found:
 
     path: str
     score: float
-    """Evidence for it, in [0, 1]: a weighted mean of `coverage`, `match`, its path's match and `named`."""
-    named: float
-    """Mean probability that the player names it, in [0, 1]."""
-    match: float
-    """BM25 score of its contents, divided by that of the best file; 0 without the index."""
+    """Weighted mean of the evidence, in [0, 1]."""
+    evidence: Evidence
     words: tuple[str, ...]
     """Words of the question that stand close together in it."""
-    coverage: float
-    """Share of the question's words that these are, in [0, 1]."""
     walk: tuple[str, ...]
     """Commands of the episode that was surest of it."""
     reasons: tuple[str, ...]
@@ -90,10 +80,11 @@ class Found:
         return {
             "path": self.path,
             "score": round(self.score, 4),
-            "named": round(self.named, 4),
-            "match": round(self.match, 4),
+            "named": round(self.evidence.named, 4),
+            "match": round(self.evidence.match or 0.0, 4),
+            "path_match": round(self.evidence.path or 0.0, 4),
             "words": list(self.words),
-            "coverage": round(self.coverage, 4),
+            "coverage": round(self.evidence.coverage, 4),
             "walk": list(self.walk),
             "reasons": list(self.reasons),
         }
@@ -175,10 +166,10 @@ def locate(
         if is_stopped() or not watched.episodes:
             raise
     indices = matches(tree, question) if game.game.search else None
-    files = _ranked(tree, question, watched.episodes, indices)
+    files = _ranked(tree, question, watched.episodes, indices, player.settings.weights)
     return Answer(
         tuple(files),
-        _confidence([entry.score for entry in files]),
+        confidence([entry.score for entry in files]),
         player.settings.threshold if threshold is None else threshold,
         len(watched.episodes),
         time.perf_counter() - started,
@@ -238,7 +229,9 @@ def _play(
     )
 
 
-def _ranked(tree: Tree, question: str, episodes: Sequence[Episode], indices: Matches | None) -> list[Found]:
+def _ranked(
+    tree: Tree, question: str, episodes: Sequence[Episode], indices: Matches | None, weights: Weights
+) -> list[Found]:
     """All candidates, best first."""
     named: dict[str, float] = dict.fromkeys(list(indices.contents)[:INDEXED] if indices else (), 0.0)
     surest: dict[str, tuple[float, Episode]] = {}
@@ -251,25 +244,11 @@ def _ranked(tree: Tree, question: str, episodes: Sequence[Episode], indices: Mat
     found = []
     for path, share in named.items():
         near = SHELF.reading(tree, path).nearest(asked).found
-        coverage, said = len(near) / len(asked), min(1.0, share)
-        evidence, match = [(COVERAGE, coverage), (NAMED, said)], 0.0
-        if indices:
-            match = indices.contents.get(path, 0.0)
-            evidence += [(CONTENTS, match), (PATH, indices.paths.get(path, 0.0))]
-        score = sum(weight * value for weight, value in evidence) / sum(weight for weight, _ in evidence)
+        match, name = (indices.contents.get(path, 0.0), indices.paths.get(path, 0.0)) if indices else (None, None)
+        evidence = Evidence(len(near) / len(asked), match, name, min(1.0, share))
         walk, reasons = _told(surest[path][1], path) if path in surest else ((), (UNOPENED,))
-        found.append(Found(path, score, said, match, surface(question, near), coverage, walk, reasons))
+        found.append(Found(path, score(evidence, weights), evidence, surface(question, near), walk, reasons))
     return sorted(found, key=lambda entry: (-entry.score, entry.path))
-
-
-def _confidence(scores: Sequence[float]) -> float:
-    """Of the first of these scores, which are in falling order.
-
-    >>> _confidence([0.75, 0.5]), _confidence([0.5]), _confidence([])
-    (0.4166666666666667, 0.5, 0.0)
-    """
-    first, second = [*scores, 0.0, 0.0][:2]
-    return (first + LEAD * (first - second)) / (1 + LEAD)
 
 
 def _naming(episode: Episode) -> dict[str, float]:

@@ -152,6 +152,7 @@ def score(
     rule: Rule = "choice_token",
     max_tokens: int | None = None,
     network: torch.nn.Module | None = None,
+    temperature: float = 1.0,
 ) -> Scores:
     """Log-probabilities of the admissible actions of N states.
 
@@ -163,6 +164,7 @@ def score(
         rule: see the top of the file.
         max_tokens: upper bound on the padded tokens of one forward pass (default: `room`).
         network: see `read`.
+        temperature: what the scores are divided by before the softmax, above 0; above 1 makes actions more alike.
 
     Raises:
         ModelError: a prompt is too long or empty, or an action has no token, or several under `choice_token`.
@@ -180,7 +182,7 @@ def score(
     raw, hidden, values = scorer(model, unique, rule, max_tokens or room(model), network)
     counts = torch.tensor([len(a) for _, a in unique], device=model.device)
     admissible = torch.arange(raw.shape[1], device=model.device)[None] < counts[:, None]
-    log_probs = torch.log_softmax(raw.masked_fill(~admissible, -torch.inf), dim=-1)
+    log_probs = torch.log_softmax((raw / temperature).masked_fill(~admissible, -torch.inf), dim=-1)
     return Scores(log_probs[rows], admissible[rows], hidden[rows], None if values is None else values[rows])
 
 

@@ -20,6 +20,9 @@ class RLFTConfig(Frozen):
     """Different training tasks per update."""
     episodes_per_start: int = Field(4, ge=1)
     """Episodes of each of them (at least 2 for the leave-one-out baseline to compare equal starts)."""
+    temperature: float = Field(1.0, gt=0)
+    """Temperature at which the policy plays and learns: above 1, a policy that is sure of itself explores, and its
+    gradient is that of what it explored with. Validation and results are at 1."""
     learning_rate: float = Field(3e-4, gt=0)
     """Learning rate of the policy (for a pretrained model with LoRA: 2e-4, as in the paper)."""
     final_learning_rate_share: float = Field(0.1, ge=0, le=1)

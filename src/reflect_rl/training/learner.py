@@ -200,7 +200,7 @@ class Learner:
     ) -> Scores:
         pairs = [prompts[view] for view in views]
         prompts_only, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
-        return score(model, prompts_only, actions, self.rule, self.room, network)
+        return score(model, prompts_only, actions, self.rule, self.room, network, self.config.temperature)
 
     def _hold_back(self, update: int) -> None:
         """No gradient for what this update does not train."""

@@ -1,7 +1,7 @@
 """Online RL fine-tuning (Reflect-RL, stage 2): roll out, estimate advantages, update, and again.
 
 One update: `starts_per_update` training tasks × `episodes_per_start` episodes are played by the current policy
-(temperature 1) with the frozen reflection player; the algorithm turns them into a loss. All randomness of update u
+(at `temperature`) with the frozen reflection player; the algorithm turns them into a loss. All randomness of update u
 comes from streams named after u, so a run that was interrupted goes on as if it had not been.
 
 Dropout is off, in rollouts and in the update alike, so that the probability ratio of the first update is one.
@@ -72,7 +72,8 @@ class OnlineTrainer:
         self.tasks = {mode: module.tasks(environment, mode, "train") for mode in module.MODES}
         self.validation = {mode: module.tasks(environment, mode, "validation") for mode in self.modes}
         self.curriculum = catalog.find("curricula", config.curriculum.name).Curriculum(config.curriculum, module.MODES)
-        self.policy = LanguageModelPolicy(model, labels, rule=rule)
+        self.policy = LanguageModelPolicy(model, labels, rule=rule, temperature=config.temperature)
+        self.judged = LanguageModelPolicy(model, labels, rule=rule)
         self.replay = Replay(config.replay_capacity)
         self.engine = Engine(model.device)
         self.learner = Learner(
@@ -168,10 +169,18 @@ class OnlineTrainer:
             for i in chosen
             for copy in range(self.config.episodes_per_start)
         ]
-        return self._play(requests, self.config.horizon_turns, self.limits, note_turns_left=self.config.progress > 0)
+        return self._play(
+            self.policy, requests, self.config.horizon_turns, self.limits, note_turns_left=self.config.progress > 0
+        )
 
     def _play(
-        self, requests: Sequence[Request], horizon: int | None, limits: Limits, *, note_turns_left: bool = False
+        self,
+        policy: LanguageModelPolicy,
+        requests: Sequence[Request],
+        horizon: int | None,
+        limits: Limits,
+        *,
+        note_turns_left: bool = False,
     ) -> list[Episode]:
         """The episodes of all processes, each of which plays its share, in the order of the requests."""
         failed: list[dict[str, Any]] = []
@@ -179,7 +188,7 @@ class OnlineTrainer:
             self.environment,
             self.engine.share(requests),
             self.reflector,
-            self.policy,
+            policy,
             slots=self.config.slots,
             horizon_turns=horizon,
             shuffle_labels=self.shuffle_labels,
@@ -198,11 +207,11 @@ class OnlineTrainer:
         rates = {}
         for mode, tasks in self.validation.items():
             requests = [Request(task, seed_for(self.seed, "validation", task.key)) for task in tasks]
-            episodes = self._play(requests, None, self.limits.model_copy(update={"failed_episodes": 0}))
+            episodes = self._play(self.judged, requests, None, self.limits.model_copy(update={"failed_episodes": 0}))
             rates[mode] = sum(episode.success for episode in episodes) / max(1, len(episodes))
         # What was memoised here would change the batches, and so the rounding, of the next update, which a resumed
         # run, having no memo, would do without.
-        self.policy.forget()
+        self.judged.forget()
         mean = sum(rates.values()) / max(1, len(rates))
         if mean >= self.best:
             self.best, self.best_weights = mean, {n: t.clone() for n, t in self._weights().items()}

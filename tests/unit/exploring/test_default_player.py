@@ -120,7 +120,7 @@ def test_a_run_can_be_played_as_it_is(run):
 
 
 def test_an_exported_player_is_the_run_s(run, tmp_path):
-    exported = export_player(run, tmp_path / "exported", threshold=0.3)
+    exported = export_player(run, tmp_path / "exported", answers={"threshold": 0.3})
     values = json.loads((exported / "settings.json").read_text())
     assert values["threshold"] == 0.3
     assert values["trained"]["fingerprint"] == "f00"

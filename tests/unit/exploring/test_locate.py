@@ -47,20 +47,20 @@ def test_the_score_is_made_of_evidence(tree):
     answer = ask(ScriptedPlayer(straight, doubtful), tree, episodes=3)
     # The greedy episode could name one file only; each of three sampled ones names the README with 0.3 of 0.4.
     named = {"src/limits.py": (1 + 3 * 0.25) / 4, "README.md": 3 * 0.75 / 4}
-    assert {entry.path: entry.named for entry in answer.files} == pytest.approx(named)
-    assert [(entry.path, entry.coverage, entry.match) for entry in answer.files] == [
-        ("src/limits.py", 1.0, 0.0),
-        ("README.md", 0.0, 0.0),
+    assert {entry.path: entry.evidence.named for entry in answer.files} == pytest.approx(named)
+    assert [(entry.path, entry.evidence.coverage, entry.evidence.match) for entry in answer.files] == [
+        ("src/limits.py", 1.0, None),
+        ("README.md", 0.0, None),
     ]
     for entry in answer.files:
-        assert entry.score == pytest.approx((entry.coverage + 0.05 * entry.named) / 1.05)
+        assert entry.score == pytest.approx((entry.evidence.coverage + 0.05 * entry.evidence.named) / 1.05)
     assert answer.episodes == 4
 
 
 def test_answers_are_told_from_the_searches_that_are_listed_after_them(tree):
     player = ScriptedPlayer(doubtful, doubtful, PlayerSettings(environment=autoexplore.Config(search=True)))
     answer = ask(player, tree, episodes=0)
-    named = {entry.path: entry.named for entry in answer.files if entry.named}
+    named = {entry.path: entry.evidence.named for entry in answer.files if entry.evidence.named}
     assert named == pytest.approx({"README.md": 0.75, "src/limits.py": 0.25})
     (first,) = (entry for entry in answer.files if entry.path == "README.md")
     assert first.walk[-1] == "id README.md"
@@ -71,23 +71,23 @@ def test_the_index_adds_its_best_files(tree):
     question = "parsing of rate limits for watches and a kettle"
     answer = locate(player, tree, question, Effort(0))
     found = {entry.path: entry for entry in answer.files}
-    assert found["src/limits.py"].match == max(entry.match for entry in answer.files) == 1.0
+    assert found["src/limits.py"].evidence.match == max(entry.evidence.match for entry in answer.files) == 1.0
     assert found["src/limits.py"].walk == ("cd src", "cat limits.py", "id src/limits.py")
     unopened = found["src/clock.py"]
-    assert (unopened.named, unopened.walk) == (0.0, ())
+    assert (unopened.evidence.named, unopened.walk) == (0.0, ())
     assert unopened.reasons == ("The index found it; the player did not open it.",)
-    assert 0 < unopened.match < 1
+    assert 0 < unopened.evidence.match < 1
     # No word of the question is in its path.
-    assert unopened.score == pytest.approx((unopened.coverage + unopened.match) / 2.45)
+    assert unopened.score == pytest.approx((unopened.evidence.coverage + unopened.evidence.match) / 2.45)
     # `limits` is, and in no other path.
     best = found["src/limits.py"]
-    assert best.score == pytest.approx((best.coverage + 1 + 0.4 + 0.05) / 2.45)
+    assert best.score == pytest.approx((best.evidence.coverage + 1 + 0.4 + 0.05) / 2.45)
     scores = [entry.score for entry in answer.files]
     assert scores == sorted(scores, reverse=True)
     assert answer.confidence == pytest.approx(scores[0] - scores[1] * 2 / 3)
     # Without the index only what the player has read.
     (alone,) = locate(player, tree, question, Effort(0, search=False)).files
-    assert (alone.path, alone.match) == ("src/limits.py", 0.0)
+    assert (alone.path, alone.evidence.match) == ("src/limits.py", None)
 
 
 def test_the_walk_and_the_reasons_are_those_of_the_surest_episode(tree):
@@ -163,7 +163,7 @@ def test_a_tiny_model_plays_and_what_it_names_are_shares(tree, tmp_path):
     answer = ask(player, tree, episodes=6)
     assert answer.episodes == 7
     assert all(0 <= entry.score <= 1 for entry in answer.files)
-    assert sum(entry.named for entry in answer.files) <= 1 + 1e-9
+    assert sum(entry.evidence.named for entry in answer.files) <= 1 + 1e-9
     assert set(FILES) >= {entry.path for entry in answer.files}
     again = ask(player, tree, episodes=6)
     assert again.files == answer.files

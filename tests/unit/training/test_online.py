@@ -13,7 +13,9 @@ from reflect_rl.core.types import Episode
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.load import LoRAConfig, ModelConfig, load_model
 from reflect_rl.models.score import score
+from reflect_rl.players.policies.language_model import score_views
 from reflect_rl.players.reflectors.oracle import OracleReflector
+from reflect_rl.rollout.collate import view_of
 from reflect_rl.rollout.progress import with_progress
 from reflect_rl.training.checkpoint import CheckpointWarning
 from reflect_rl.training.config import RLFTConfig
@@ -105,7 +107,7 @@ def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path, change
 def test_every_update_begins_without_memoised_probabilities_as_a_resumed_one_does(tmp_path):
     training = trainer(tmp_path, rlft(validate_every=1))
     sizes: list[int] = []
-    training.train(lambda *_: sizes.append(len(training.policy._memo)))
+    training.train(lambda *_: sizes.append(len(training.policy._memo) + len(training.judged._memo)))
     assert set(sizes) == {0}
 
 
@@ -192,10 +194,10 @@ def test_keep_best_ends_with_the_weights_of_the_best_validation(tmp_path, monkey
     play = OnlineTrainer._play
     rates = [each if isinstance(each, tuple) else (each, each) for each in script]
 
-    def scripted_validation(self, requests, horizon, limits, **options):
+    def scripted_validation(self, policy, requests, horizon, limits, **options):
         requests = list(requests)
         if requests[0].task.split == "train":
-            return play(self, requests, horizon, limits, **options)
+            return play(self, policy, requests, horizon, limits, **options)
         is_far = requests[0].task.mode == "far"
         if not seen or (not is_far and seen[-1] != self.model.hash()):
             seen.append(self.model.hash())
@@ -222,6 +224,37 @@ def test_keep_last_ends_with_the_last_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(OnlineTrainer, "_validate", recording)
     training = run(tmp_path, rlft(validate_every=1))
     assert training.model.hash() == hashes[-1] != hashes[0]
+
+
+@pytest.mark.parametrize("kl_coef", [0.0, 0.1])
+def test_a_temperature_is_that_of_playing_and_of_learning_and_not_of_validation(tmp_path, monkeypatch, kl_coef):
+    """One update of one step: the policy that learns is the one that played, so the ratio is one."""
+    played: dict[str, list[Episode]] = {"train": [], "validation": []}
+    play = OnlineTrainer._play
+
+    def recording(self, policy, requests, *arguments, **options):
+        episodes = play(self, policy, requests, *arguments, **options)
+        played[requests[0].task.split] += episodes
+        return episodes
+
+    monkeypatch.setattr(OnlineTrainer, "_play", recording)
+    algorithm = {"name": "ppo", "epochs": 1, "kl_coef": kl_coef, "entropy_coef": 0.0}
+    changes = {"algorithm": algorithm, "minibatch_turns": 10_000, "total_turns": 1, "validate_every": 1}
+    found = {}
+    for temperature in (1.0, 0.02):
+        for episodes in played.values():
+            episodes.clear()
+        run(tmp_path / str(temperature), rlft(temperature=temperature, **changes))
+        row = metrics(tmp_path / str(temperature))[1]
+        assert row["policy/kl_to_behaviour"] == pytest.approx(0, abs=1e-6)
+        model, labels = tiny_player()
+        for split, at in (("train", temperature), ("validation", 1.0)):
+            turn = played[split][0].turns[0]
+            views = [view_of(turn)]
+            expected = score_views(model, labels, views, temperature=at).log_probs[0].tolist()
+            assert turn.decision.log_probs == pytest.approx(expected, abs=1e-5), split
+        found[temperature] = row["policy/entropy"]
+    assert found[0.02] < found[1.0] - 0.01
 
 
 def test_metrics_of_an_update(tmp_path):

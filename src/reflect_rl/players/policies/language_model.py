@@ -32,10 +32,17 @@ def tokenize(
     return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
 
 
-def score_views(model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule = "choice_token") -> Scores:
+def score_views(
+    model: LanguageModel,
+    labels: Labels,
+    views: Sequence[View],
+    rule: Rule = "choice_token",
+    temperature: float = 1.0,
+) -> Scores:
     """Log-probabilities of views: the one way from a view to log π(a|s), for acting and for learning."""
     pairs = [tokenize(model, labels, view, rule) for view in views]
-    return score(model, [prompt for prompt, _ in pairs], [actions for _, actions in pairs], rule)
+    prompts, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
+    return score(model, prompts, actions, rule, temperature=temperature)
 
 
 class LanguageModelPolicy:
@@ -55,8 +62,10 @@ class LanguageModelPolicy:
         rule: Rule = "choice_token",
         name: str = "language_model",
         memo_size: int = 100_000,
+        temperature: float = 1.0,
     ) -> None:
         self.model, self.labels, self.decoding, self.rule, self.name = model, labels, decoding, rule, name
+        self.temperature = temperature
         self._memo: dict[View, tuple[float, ...]] = {}
         self._memo_size = memo_size
 
@@ -82,7 +91,7 @@ class LanguageModelPolicy:
             was_training = self.model.model.training
             self.model.model.eval()
             with torch.no_grad():
-                table = score_views(self.model, self.labels, missing, self.rule).log_probs.tolist()
+                table = self._scores(missing).log_probs.tolist()
             self.model.model.train(was_training)
             fresh = {
                 view: tuple(row[: len(view.observation.actions)]) for view, row in zip(missing, table, strict=True)
@@ -92,3 +101,6 @@ class LanguageModelPolicy:
             self._memo.clear()
         self._memo.update(fresh)
         return rows
+
+    def _scores(self, views: Sequence[View]) -> Scores:
+        return score_views(self.model, self.labels, views, self.rule, self.temperature)
