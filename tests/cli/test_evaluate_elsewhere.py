@@ -13,6 +13,7 @@ from reflect_rl.cli.main import main
 from reflect_rl.household.generate import generate_games
 from reflect_rl.reports.runs import read_runs
 from reflect_rl.reports.tables import summarise_runs
+from reflect_rl.repositories.questions import TaskSet
 from three_projects import save_three_projects
 
 UNIT = "starts-4/seed-0"
@@ -190,3 +191,21 @@ def test_players_that_find_files_answer_other_questions(tmp_path, call):
     assert "results on different games" in call("report", run, other, "--output-dir", tmp_path / "page").mistake
     message = call("eval", run, "--output-dir", tmp_path / "third", "--environment.search", "true").mistake
     assert "environment.search is False there and True here" in message
+
+
+def test_players_are_not_tested_on_repositories_that_they_were_trained_on(tmp_path, call):
+    tasks = save_three_projects(tmp_path / "tasks", folders=8, files=6)
+    (tmp_path / "config.toml").write_text(FILES.format(tasks=json.dumps(str(tasks.folder))))
+    run = tmp_path / "run"
+    assert call("run", tmp_path / "config.toml", "--output-dir", run).code == 0
+    # The same projects, in another set, in which what was trained on is the test.
+    turned = {"train": "test", "validation": "validation", "test": "train"}
+    again = [replace(question, split=turned[question.split]) for question in tasks.questions]
+    snapshots = {question.snapshot: tasks.snapshot(question.snapshot) for question in again}
+    other = TaskSet.save(tmp_path / "turned", again, snapshots.values(), {"settings": {}})
+    flags = ("--output-dir", tmp_path / "elsewhere", "--environment.tasks", other.folder)
+    message = call("eval", run, *flags).mistake
+    assert "were trained on 1 of what they would be tested on, such as 'alder'" in message
+    assert not (tmp_path / "elsewhere").exists()
+    # On the others they may be tested.
+    assert call("eval", run, *flags, "--evaluation.split", "validation").code == 0

@@ -18,6 +18,8 @@ It may hold:
   players, such as which games are the test;
 - `games_tested(config, mode, split) -> dict[str, str]`: what a result must name beside the split, to be told from one
   on other games;
+- `trained_on(trained, tested, modes, split) -> tuple[str, ...]`: names of what the games of an evaluation share with
+  those that its players were trained on, which is refused (without it: keys of tasks);
 - `advise(state) -> str`: the reflection of someone who knows no more than a state text; without it there is no lexical
   reflection player (`players.reflectors.lexical`);
 - `numbered(config) -> bool`: whether states give the numbers of actions, so that labels cannot be shuffled;

@@ -38,6 +38,7 @@ __all__ = [
     "strata",
     "task_from_state",
     "task_set",
+    "trained_on",
     "unseen_names",
 ]
 
@@ -166,6 +167,26 @@ def games_tested(config: AskingConfig, mode: str, split: str) -> dict[str, str]:
         "questions_digest": digest[:12],
         "source_sentence": "masked" if config.hard else "in the file",
     }
+
+
+def trained_on(trained: AskingConfig, tested: AskingConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
+    """Repositories that tests of one task set share with the training of another; within a set its splits hold.
+
+    Args:
+        trained: settings that players were trained with.
+        tested: settings of the test.
+        modes: that are tested.
+        split: that is tested.
+
+    Raises:
+        TaskSetError: a task set is missing.
+    """
+    old, new = task_set(trained.tasks), task_set(tested.tasks)
+    if old.identity == new.identity:
+        return ()
+    known = {question.repository for question in old.questions if question.split == "train"}
+    played = {new.question(task.data["question"]).repository for mode in modes for task in asked(tested, mode, split)}
+    return tuple(sorted(known & played))
 
 
 def unseen_names(config: AskingConfig, task: Task) -> tuple[str, ...]:

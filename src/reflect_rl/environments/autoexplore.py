@@ -49,6 +49,7 @@ from reflect_rl.environments._questions import (
     strata,
     task_from_state,
     task_set,
+    trained_on,
     unseen_names,
 )
 from reflect_rl.repositories.index import BM25
@@ -72,6 +73,7 @@ __all__ = [
     "strata",
     "task_at",
     "tasks",
+    "trained_on",
     "unseen_names",
 ]
 

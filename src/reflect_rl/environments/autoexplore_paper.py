@@ -40,6 +40,7 @@ from reflect_rl.environments._questions import (
     strata,
     task_from_state,
     task_set,
+    trained_on,
     unseen_names,
 )
 from reflect_rl.repositories.passages import INVISIBLE, plain
@@ -59,6 +60,7 @@ __all__ = [
     "strata",
     "task_at",
     "tasks",
+    "trained_on",
     "unseen_names",
 ]
 

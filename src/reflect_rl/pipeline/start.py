@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -92,6 +92,11 @@ def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig
             f"start_from: the {made} of {source} were made with other settings: "
             f"{'; '.join(changed[:5])}. Set them equal, or leave start_from unset."
         )
+    if shared := _trained_on(before, config):
+        raise RunFolderError(
+            f"start_from: the players of {source} were trained on {len(shared)} of what they would be tested on, such "
+            f"as {shared[0]!r}. Test them on what they have not seen."
+        )
     return before
 
 
@@ -123,6 +128,24 @@ def _other_game(before: RunConfig, after: RunConfig, known: str | None) -> Itera
     for mark in marks:
         if mark != known:
             yield f"the fingerprint of rules, texts, tasks and prompts is {known} there and {mark} here"
+
+
+def _trained_on(before: RunConfig, after: RunConfig) -> Sequence[str]:
+    """What of the games that will be played was trained on; nothing where the other run's games are not here."""
+    modes, split = evaluated_modes(after), after.evaluation.split
+    if split == "train" or before.environment == after.environment:
+        return ()
+    module = catalog.find("environments", after.environment.name)
+
+    def keys(config: RunConfig, names: Sequence[str], part: str) -> set[str]:
+        return {task.key for mode in names for task in module.tasks(config.environment, mode, part)}
+
+    with suppress(UserError):
+        if hasattr(module, "trained_on"):
+            shared: Sequence[str] = module.trained_on(before.environment, after.environment, modes, split)
+            return shared
+        return sorted(keys(before, module.MODES, "train") & keys(after, modes, split))
+    return ()
 
 
 def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterator[str]:
