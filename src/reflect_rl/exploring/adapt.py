@@ -183,7 +183,6 @@ def run_config(settings: PlayerSettings, policy: Path, tasks: TaskSet, folder: P
                 "steps": amount.sft_steps,
                 "learning_rate": 3e-4,
                 "warmup_steps": min(30, amount.sft_steps),
-                "save_steps": 100,
             }
         },
         "rlft": {

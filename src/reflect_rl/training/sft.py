@@ -61,7 +61,7 @@ class SFTConfig(Frozen):
     balance: float = Field(0, ge=0, le=1)
     """How much rows with rare completions are favoured: a row is drawn with the weight n^-balance, n = rows with its
     completion; 0 = every row once per pass. For policies whose labels are mostly the same few numbers."""
-    save_steps: int = Field(500, ge=1)
+    save_steps: int = Field(100, ge=1)
     """Steps between two checkpoints; an interrupted training goes on from the last one."""
     keep_checkpoints: int = Field(2, ge=1)
     """Newest checkpoints that stay while training is under way."""
