@@ -21,7 +21,7 @@ __all__ = ["DEFAULT_WEIGHTS", "Evidence", "Weights", "confidence", "fit", "score
 
 LEAD = 2.0
 """Weight of the best file's lead in the confidence; its score has the weight 1."""
-Weighted = NDArray[np.float64]
+Vector = NDArray[np.float64]
 SPREAD = 2.0
 """Standard deviation of the normal prior of each weight around a multiple of that to begin with, on the scale of the
 softmax; the weights of clear evidence are near 5 there."""
@@ -65,7 +65,7 @@ KINDS = tuple(field.name for field in fields(Evidence))
 
 
 def score(evidence: Evidence, weights: Weights) -> float:
-    """Weighted mean of the evidence that there is, in [0, 1].
+    """Vector mean of the evidence that there is, in [0, 1].
 
     >>> score(Evidence(1.0, None, None, 0.0), Weights(coverage=3, named=1))
     0.75
@@ -87,7 +87,8 @@ def confidence(scores: Sequence[float]) -> float:
 def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAULT_WEIGHTS) -> Weights:
     """The weights under which the right files of these lists are most likely, given a prior around `start`.
 
-    The problem is convex, and solved by projected gradients with momentum (Beck and Teboulle 2009).
+    Where each question has one right file this is convex; it is solved by projected gradients with momentum (Beck and
+    Teboulle 2009, "A fast iterative shrinkage-thresholding algorithm").
 
     Args:
         lists: for each question its candidates, and whether each is right; lists in which none is right, or all are,
@@ -106,7 +107,7 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
         right[number, : len(pairs)] = [is_right for _, is_right in pairs]
     prior = np.array([getattr(start, kind) for kind in KINDS])
 
-    def slope(weights: Weighted) -> Weighted:
+    def slope(weights: Vector) -> Vector:
         """Of -log posterior; the multiple of `start` that the prior is around is the nearest one."""
         sums = table @ weights
         expected = [np.einsum("qf,qfk->k", _softmax(sums, mask), table) for mask in (there, right)]
@@ -123,11 +124,11 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
     return Weights(**dict(zip(KINDS, found, strict=True)))
 
 
-def _softmax(sums: Weighted, mask: NDArray[np.bool_]) -> Weighted:
+def _softmax(sums: Vector, mask: NDArray[np.bool_]) -> Vector:
     """(Q, F) of each row, over the places of the mask, which has some in each row."""
     open_sums = np.where(mask, sums, -np.inf)
     powers = np.exp(open_sums - open_sums.max(1, keepdims=True))
-    whole: Weighted = powers / powers.sum(1, keepdims=True)
+    whole: Vector = powers / powers.sum(1, keepdims=True)
     return whole
 
 
