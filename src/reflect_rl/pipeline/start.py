@@ -36,6 +36,9 @@ SETTINGS = ("environment", "prompt", "model", "data")
 TRAINED = ("sft", "reflector", "rlft")
 """Parts that supervised and online training follow from besides; an evaluation of trained players needs all equal."""
 
+UNTRAINED = {"save_steps", "keep_checkpoints"}
+"""Settings of a supervised training that its model does not follow from."""
+
 LEFT = shutil.ignore_patterns("checkpoint*", "*.new", "error.txt", "tensorboard", "tracking.json")
 """What stays in the other run: files that only its own training has a use for."""
 
@@ -109,7 +112,7 @@ def _trained_alike(job: Job, before: RunConfig, after: RunConfig) -> bool:
     def settings(config: RunConfig) -> list[object]:
         player = config.reflector
         heard = (config.sft.policy_hears, player.max_new_tokens, player.set_numbers) if hears else None
-        return [heard, *(getattr(config.sft, name) for name in names)]
+        return [heard, *(getattr(config.sft, name).model_dump(exclude=UNTRAINED) for name in names)]
 
     return settings(before) == settings(after)
 
@@ -178,6 +181,10 @@ def _settings(config: RunConfig, keys: Collection[str], free: Collection[str]) -
     resolved = json.loads(config.model_dump_json(include={*keys}))
     settings: dict[str, Any] = {key: bound(resolved[key], key) for key in keys}
     del settings["data"]["demonstration_starts"]
+    for part in settings.get("sft", {}).values():
+        if isinstance(part, dict):
+            for key in UNTRAINED:
+                part.pop(key, None)
     settings["environment"] = {key: value for key, value in settings["environment"].items() if key not in free}
     return settings
 

@@ -221,6 +221,7 @@ def test_a_job_whose_model_was_deleted_is_not_taken(source, tmp_path):
         ({"reflector": {"steps": 5}}, {"data", "sft base", "sft policy_reflect"}),
         ({"policy_reflect": {"steps": 5}}, {"data", "sft base", "sft reflector"}),
         ({"policy_plain": {"steps": 5}}, set(JOBS)),
+        ({"base": {"save_steps": 5, "keep_checkpoints": 1}, "reflector": {"save_steps": 7}}, set(JOBS)),
         ({"policy_hears": "player"}, {"data", "sft base", "sft reflector"}),
         ({"policy_hears": "player", "reflector": {"steps": 5}}, {"data", "sft base"}),
     ],
@@ -253,6 +254,7 @@ def test_a_policy_that_hears_the_player_follows_from_how_long_it_may_speak(sourc
 def test_an_evaluation_refuses_players_that_were_trained_with_other_settings(trained, tmp_path):
     with pytest.raises(RunFolderError, match=r"sft.policy_plain.steps is 1000 there and 5 here"):
         begin(here(trained, tmp_path, sft={"policy_plain": {"steps": 5}}), "", evaluates=True)
+    begin(here(trained, tmp_path, sft={"policy_plain": {"save_steps": 5}}), "", evaluates=True)
 
 
 def test_a_copy_that_was_interrupted_leaves_no_job_behind_and_is_made_good(source, tmp_path, monkeypatch):
