@@ -113,7 +113,9 @@ def test_two_processes_have_the_results_of_one(alone, together):
     assert json.loads((together / "run.json").read_text())["finished"] is not None
 
 
-@pytest.mark.parametrize("job", ["sft/base", "sft/reflector", "sft/policy_plain", "sft/policy_reflect", "rlft/reflect_rl"])
+@pytest.mark.parametrize(
+    "job", ["sft/base", "sft/reflector", "sft/policy_plain", "sft/policy_reflect", "rlft/reflect_rl"]
+)
 def test_two_processes_train_as_one(alone, together, job):
     one, two = metrics(alone / UNIT / job), metrics(together / UNIT / job)
     assert len(one) == len(two) > 1
