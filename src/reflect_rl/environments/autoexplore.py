@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from pydantic import Field
@@ -206,6 +206,7 @@ class Environment(TextEnvironment):
 
     def _enter(self, tree: Tree, question: str, targets: frozenset[str]) -> None:
         self._tree, self._question, self._targets = tree, plain(question), targets
+        self.__dict__.pop("_known", None)
         self._asked = asked_words(question)
         self._folder, self._page, self._turn = "", 0, 1
         self._read: dict[str, Note] = {}
@@ -261,9 +262,14 @@ class Environment(TextEnvironment):
             parts = (reading.head[:third], passage.text[:third], reading.names[:third])
             self._result = " | ".join(dict.fromkeys(part for part in parts if part)) or "(empty)"
 
+    @cached_property
+    def _known(self) -> BM25:
+        """The tree's index, held while the episode lasts: a masked tree is that of one question only."""
+        return _index(self._tree)
+
     def _search(self, query: str) -> None:
         self._searched.add(query)
-        found = [path for path, _ in _index(self._tree).rank(words(query)) if path not in self._read][:HITS]
+        found = [path for path, _ in self._known.rank(words(query)) if path not in self._read][:HITS]
         self._hits = {}
         for path in found:
             passage = SHELF.reading(self._tree, path).nearest(self._asked)
@@ -339,7 +345,7 @@ class Environment(TextEnvironment):
         """What can be looked up whatever the reflection says: all words of the question, and its rarest ones."""
         if not self.config.search:
             return []
-        rarity = _index(self._tree).rarity
+        rarity = self._known.rarity
         known = [word for word in self._asked if rarity(word)]
         rare = sorted(known, key=lambda word: -rarity(word))[:RARE_WORDS]
         choices = (surface(self._question, chosen) for chosen in (known, [word for word in known if word in rare]))
@@ -351,7 +357,7 @@ class Environment(TextEnvironment):
     def _queries(self) -> Iterator[str]:
         """What can be looked up: what the state says, and the words that the reflection added."""
         yield from self._scene.searches
-        heard = " ".join(word for word in self._heard if any(map(_index(self._tree).rarity, words(word))))
+        heard = " ".join(word for word in self._heard if any(map(self._known.rarity, words(word))))
         yield from self._new_queries([heard] if heard not in self._scene.searches else [])
 
     def oracle(self) -> Oracle:
@@ -399,7 +405,7 @@ class Environment(TextEnvironment):
         if kind == "cat" and subject in self._targets:
             return 1
         if kind == "search" and not self._targets & {*self._read, *self._hits}:
-            found = (path for path, _ in _index(self._tree).rank(words(subject)) if path not in self._read)
+            found = (path for path, _ in self._known.rank(words(subject)) if path not in self._read)
             if any(path in self._targets for _, path in zip(range(HITS), found, strict=False)):
                 return 2
         if kind == "cd":
