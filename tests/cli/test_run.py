@@ -293,9 +293,7 @@ def test_a_policy_that_online_training_changed_is_evaluated(call, run, tmp_path)
 def test_players_that_learn_nothing_need_no_demonstrations(call, tmp_path):
     answer = call("run", SMOKE, "--output-dir", tmp_path / "run", "--methods", "random", "oracle", *TINY)
     assert answer.code == 0, answer.errors
-    assert [line.split("  (")[0] for line in answer.output.splitlines() if line.startswith("done")] == [
-        f"done  {UNIT} eval random",
-        f"done  {UNIT} eval oracle",
-    ]
+    done = {line.split("  (")[0] for line in answer.output.splitlines() if line.startswith("done")}
+    assert done == {f"done  {UNIT} eval random", f"done  {UNIT} eval oracle"}  # two workers, in the order they end
     assert not (tmp_path / "run" / UNIT / "data").exists()
     assert (tmp_path / "run" / "report.html").exists()

@@ -408,8 +408,11 @@ def test_when_all_prompts_are_refused_the_fault_is_elsewhere(cache):
 
 
 def test_requests_under_way_are_bounded(cache):
+    together = threading.Barrier(3)
+
     def slow(number, handler, body):
-        time.sleep(0.02)
+        together.wait(30)  # none is answered before three are under way
+        time.sleep(0.02)  # a fourth would come now
         return False
 
     with Endpoint(fault=slow) as service:
