@@ -34,8 +34,6 @@ LARGEST_TREE = 256
 class Candidates:
     """What came of one question on one tree."""
 
-    question: str
-    """Its key."""
     has_file: bool
     """Whether the tree has an accepted file."""
     files: tuple[tuple[Evidence, bool], ...]
@@ -83,7 +81,7 @@ def collect(
                 answer = locate(player, tree, question.text, effort)
                 files = sorted(answer.files, key=lambda entry: entry.path)
                 judged = tuple((entry.evidence, entry.path in question.targets) for entry in files)
-                found.append(Candidates(question.key, tree is whole, judged))
+                found.append(Candidates(tree is whole, judged))
         forget_trees()
         progress(done, len(questions))
     return found

@@ -45,6 +45,7 @@ class Weights(Frozen):
 
 
 DEFAULT_WEIGHTS = Weights()
+"""Chosen on 250 validation questions (`docs/log.md`, "What an answer is made of")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ KINDS = tuple(field.name for field in fields(Evidence))
 
 
 def score(evidence: Evidence, weights: Weights) -> float:
-    """Vector mean of the evidence that there is, in [0, 1].
+    """Weighted mean of the evidence that there is, in [0, 1].
 
     >>> score(Evidence(1.0, None, None, 0.0), Weights(coverage=3, named=1))
     0.75

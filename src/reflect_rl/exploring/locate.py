@@ -68,6 +68,7 @@ class Found:
     score: float
     """Weighted mean of the evidence, in [0, 1]."""
     evidence: Evidence
+    """What the score is made of."""
     words: tuple[str, ...]
     """Words of the question that stand close together in it."""
     walk: tuple[str, ...]

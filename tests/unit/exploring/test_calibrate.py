@@ -49,8 +49,8 @@ def test_each_question_is_asked_with_the_file_and_without(tmp_path):
 def test_answers_are_ranked_with_the_fitted_weights():
     """The policy is always right here, the index always wrong; half of the trees lack the file."""
     right, wrong = Evidence(0.2, 0.2, 0.2, 1.0), Evidence(0.2, 1.0, 0.2, 0.0)
-    asked = [Candidates(str(k), True, ((wrong, False), (right, True))) for k in range(20)]
-    others = [Candidates(str(k), False, ((wrong, False),)) for k in range(20)]
+    asked = [Candidates(True, ((wrong, False), (right, True))) for _ in range(20)]
+    others = [Candidates(False, ((wrong, False),)) for _ in range(20)]
     found = calibrate([*asked, *others])
     assert found.weights.named > found.weights.match
     assert (found.right, found.wrong) == (20, 20)
@@ -59,6 +59,6 @@ def test_answers_are_ranked_with_the_fitted_weights():
 
 def test_what_the_index_finds_without_the_file_does_not_move_the_weights():
     right, wrong = Evidence(0.9, 0.2, 0.2, 1.0), Evidence(0.2, 1.0, 0.2, 0.0)
-    asked = [Candidates("a", True, ((wrong, False), (right, True)))]
-    others = [Candidates(str(k), False, ((right, False), (wrong, False))) for k in range(20)]
+    asked = [Candidates(True, ((wrong, False), (right, True)))]
+    others = [Candidates(False, ((right, False), (wrong, False))) for _ in range(20)]
     assert calibrate([*asked, *others]).weights == calibrate([*asked, *others[:1]]).weights
