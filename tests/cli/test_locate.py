@@ -37,7 +37,8 @@ def test_json_is_all_that_is_printed(located, project):
     said = located(project, QUESTION, "--json", "--top-k", 2)
     rows = json.loads(said.out)
     assert 1 <= len(rows) <= 2
-    assert set(rows[0]) == {"path", "score", "named", "match", "path_match", "words", "coverage", "walk", "reasons"}
+    evidence = {"named", "match", "path_match", "is_test", "words", "coverage"}
+    assert set(rows[0]) == {"path", "score", *evidence, "walk", "reasons"}
     assert (project / rows[0]["path"]).is_file()
     assert rows == sorted(rows, key=lambda row: -row["score"])
     assert "kettle: 4 files; left out: nothing" in said.err

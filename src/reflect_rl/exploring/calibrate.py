@@ -22,7 +22,7 @@ from reflect_rl.repositories.questions import Question, TaskSet
 from reflect_rl.repositories.sampling import sample_tree
 from reflect_rl.repositories.tree import Tree
 
-__all__ = ["Calibration", "Candidates", "best_threshold", "calibrate", "collect"]
+__all__ = ["Calibration", "Candidates", "ask", "best_threshold", "calibrate", "collect", "judge", "trees_of"]
 
 SHOWN = 0.9
 """Share of the right answers that must be shown."""
@@ -72,19 +72,32 @@ def collect(
     """
     found = []
     for done, question in enumerate(questions, start=1):
-        rng = stream(effort.seed, "calibrate", question.key)
-        snapshot = tasks.snapshot(question.snapshot)
-        whole = sample_tree(question, snapshot, "", LARGEST_TREE, rng, hard=bool(question.spans))
-        without = Tree(snapshot, "", [path for path in whole.paths if path not in question.targets], whole.masks)
+        whole, without = trees_of(question, tasks, effort.seed)
         for tree in (whole, without):
             if tree.paths:
-                answer = locate(player, tree, question.text, effort)
-                files = sorted(answer.files, key=lambda entry: entry.path)
-                judged = tuple((entry.evidence, entry.path in question.targets) for entry in files)
-                found.append(Candidates(tree is whole, judged))
+                found.append(ask(player, tree, question, effort))
         forget_trees()
         progress(done, len(questions))
     return found
+
+
+def trees_of(question: Question, tasks: TaskSet, seed: int) -> tuple[Tree, Tree]:
+    """A tree of at most 256 files that has the file of a question, and the same tree without that file.
+
+    The sentence that the question was made from is masked in both.
+    """
+    rng = stream(seed, "calibrate", question.key)
+    snapshot = tasks.snapshot(question.snapshot)
+    whole = sample_tree(question, snapshot, "", LARGEST_TREE, rng, hard=bool(question.spans))
+    rest = [path for path in whole.paths if path not in question.targets]
+    return whole, Tree(snapshot, "", rest, whole.masks)
+
+
+def ask(player: Player, tree: Tree, question: Question, effort: Effort = EFFORT) -> Candidates:
+    """Ask a player one question about one tree."""
+    files = sorted(locate(player, tree, question.text, effort).files, key=lambda entry: entry.path)
+    judged = tuple((entry.evidence, entry.path in question.targets) for entry in files)
+    return Candidates(any(path in question.targets for path in tree.paths), judged)
 
 
 def calibrate(candidates: Sequence[Candidates]) -> Calibration:
@@ -94,10 +107,10 @@ def calibrate(candidates: Sequence[Candidates]) -> Calibration:
         ValueError: no answer was right, or none was wrong, so nothing can be told apart.
     """
     weights = fit([entry.files for entry in candidates if entry.has_file])
-    return best_threshold([_judge(entry, weights) for entry in candidates], weights)
+    return best_threshold([judge(entry, weights) for entry in candidates], weights)
 
 
-def _judge(candidates: Candidates, weights: Weights) -> tuple[float, bool]:
+def judge(candidates: Candidates, weights: Weights) -> tuple[float, bool]:
     """Confidence of an answer, and whether it is right."""
     ranked = sorted(candidates.files, key=lambda pair: -score(pair[0], weights))
     return confidence([score(evidence, weights) for evidence, _ in ranked]), bool(ranked) and ranked[0][1]

@@ -1,15 +1,15 @@
 """What speaks for a file, and how much each kind of evidence counts.
 
-The score of a file is the weighted mean of its evidence. The weights are those under which the right files are most
-likely (`fit`): in a question's list the probability of a file is the softmax of its weighted sum, as in conditional
-logit (McFadden 1974) and ListNet (Cao et al. 2007, top one). What counts for a ranking are the ratios of the weights,
-so they are given with the largest as 1.
+The score of a file is the weighted mean of its evidence; a test counts for less (`TEST_SHARE`). The weights are those
+under which the right files are most likely (`fit`): in a question's list the probability of a file is the softmax of
+its weighted sum, as in conditional logit (McFadden 1974) and ListNet (Cao et al. 2007, top one). What counts for a
+ranking are the ratios of the weights, so they are given with the largest as 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,13 @@ from pydantic import Field
 
 from reflect_rl.core.config import Frozen
 
-__all__ = ["DEFAULT_WEIGHTS", "Evidence", "Weights", "confidence", "fit", "score"]
+__all__ = ["DEFAULT_WEIGHTS", "TEST_SHARE", "Evidence", "Weights", "confidence", "fit", "score"]
 
 LEAD = 2.0
 """Weight of the best file's lead in the confidence; its score has the weight 1."""
+TEST_SHARE = 0.7
+"""Of a test file's score that counts. Tests repeat the words of what they test, often more of them and closer together,
+and who asks where something is done wants the source."""
 Vector = NDArray[np.float64]
 SPREAD = 2.0
 """Standard deviation of the normal prior of each weight around a multiple of that to begin with, on the scale of the
@@ -60,19 +63,22 @@ class Evidence:
     """The same for the words of its path."""
     named: float
     """Mean probability that the player names it."""
+    is_test: bool = False
+    """A test file, and the question does not speak of tests."""
 
 
-KINDS = tuple(field.name for field in fields(Evidence))
+KINDS = tuple(Weights.model_fields)
 
 
 def score(evidence: Evidence, weights: Weights) -> float:
-    """Weighted mean of the evidence that there is, in [0, 1].
+    """Weighted mean of the evidence that there is, in [0, 1]; of a test file `TEST_SHARE` of it.
 
     >>> score(Evidence(1.0, None, None, 0.0), Weights(coverage=3, named=1))
     0.75
     """
     known = [(getattr(weights, kind), value) for kind in KINDS if (value := getattr(evidence, kind)) is not None]
-    return sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
+    mean = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
+    return TEST_SHARE * mean if evidence.is_test else mean
 
 
 def confidence(scores: Sequence[float]) -> float:
@@ -93,10 +99,11 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
 
     Args:
         lists: for each question its candidates, and whether each is right; lists in which none is right, or all are,
-            tell nothing and are left out.
+            tell nothing and are left out. So are test files, whose place is not for the weights to decide.
         start: weights whose ratios hold where the lists say nothing.
     """
-    told = [pairs for pairs in lists if len({is_right for _, is_right in pairs}) > 1]
+    sources = [[(evidence, is_right) for evidence, is_right in pairs if not evidence.is_test] for pairs in lists]
+    told = [pairs for pairs in sources if len({is_right for _, is_right in pairs}) > 1]
     if not told:
         return start
     most = max(map(len, told))
@@ -134,4 +141,4 @@ def _softmax(sums: Vector, mask: NDArray[np.bool_]) -> Vector:
 
 
 def _row(evidence: Evidence) -> list[float]:
-    return [value or 0.0 for value in astuple(evidence)]
+    return [getattr(evidence, kind) or 0.0 for kind in KINDS]

@@ -2,7 +2,8 @@
 
 Candidates are the files that an episode read and, where the index may be used, its best ones. They are ranked by
 evidence (`evidence.py`): how well the index matches the contents and the path, how many words of the question stand
-close together, and with which probability the player names it. How much each counts comes with the player.
+close together, and with which probability the player names it. How much each counts comes with the player. Tests come
+behind what they test, unless the question speaks of tests.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,9 @@ from reflect_rl.environments._exploring import asked_words, surface
 from reflect_rl.environments.autoexplore import SHELF
 from reflect_rl.exploring.default_player import Player
 from reflect_rl.exploring.errand import Config, Environment, Matches, errand, matches
-from reflect_rl.exploring.evidence import Evidence, Weights, confidence, score
+from reflect_rl.exploring.evidence import TEST_SHARE, Evidence, Weights, confidence, score
 from reflect_rl.players.policies.language_model import Decoding
+from reflect_rl.repositories.roles import is_test
 from reflect_rl.repositories.tree import Tree
 from reflect_rl.repositories.words import words
 from reflect_rl.rollout.play import Request, play
@@ -32,6 +34,8 @@ __all__ = ["Answer", "Effort", "Found", "StoppedError", "check_question", "locat
 
 LONGEST_QUESTION = 40
 """Words that are read of a question; the player was trained on questions of at most so many."""
+TEST = "test"
+"""The word of a question that asks for tests, as `words` gives it (testing, tests, ...)."""
 INDEXED = 10
 """Best files of the index that are candidates."""
 UNOPENED = "The index found it; the player did not open it."
@@ -84,6 +88,7 @@ class Found:
             "named": round(self.evidence.named, 4),
             "match": round(self.evidence.match or 0.0, 4),
             "path_match": round(self.evidence.path or 0.0, 4),
+            "is_test": self.evidence.is_test,
             "words": list(self.words),
             "coverage": round(self.evidence.coverage, 4),
             "walk": list(self.walk),
@@ -234,22 +239,29 @@ def _ranked(
     tree: Tree, question: str, episodes: Sequence[Episode], indices: Matches | None, weights: Weights
 ) -> list[Found]:
     """All candidates, best first."""
-    named: dict[str, float] = dict.fromkeys(list(indices.contents)[:INDEXED] if indices else (), 0.0)
+    asked = asked_words(question)
+    tests = set() if TEST in asked else {path for path in tree.paths if is_test(path)}
+    named = dict.fromkeys(_indexed(indices, tests) if indices else (), 0.0)
     surest: dict[str, tuple[float, Episode]] = {}
     for episode in episodes:
         for path, probability in _naming(episode).items():
             named[path] = named.get(path, 0.0) + probability / len(episodes)
             if probability > surest.get(path, (-1.0, episode))[0]:
                 surest[path] = probability, episode
-    asked = asked_words(question)
     found = []
     for path, share in named.items():
         near = SHELF.reading(tree, path).nearest(asked).found
         match, name = (indices.contents.get(path, 0.0), indices.paths.get(path, 0.0)) if indices else (None, None)
-        evidence = Evidence(len(near) / len(asked), match, name, min(1.0, share))
+        evidence = Evidence(len(near) / len(asked), match, name, min(1.0, share), path in tests)
         walk, reasons = _told(surest[path][1], path) if path in surest else ((), (UNOPENED,))
         found.append(Found(path, score(evidence, weights), evidence, surface(question, near), walk, reasons))
     return sorted(found, key=lambda entry: (-entry.score, entry.path))
+
+
+def _indexed(indices: Matches, tests: Set[str]) -> list[str]:
+    """The best files of the index."""
+    shares = {path: match * (TEST_SHARE if path in tests else 1) for path, match in indices.contents.items()}
+    return sorted(shares, key=lambda path: -shares[path])[:INDEXED]
 
 
 def _naming(episode: Episode) -> dict[str, float]:

@@ -45,6 +45,7 @@ class LocatedFile(BaseModel):
     named: float = Field(description="Mean probability with which the player names it.")
     match: float = Field(description="Its index score divided by that of the best file; 0 without the index.")
     path_match: float = Field(description="The same for the words of its path.")
+    is_test: bool = Field(description="A test file; false where the question speaks of tests.")
     words: list[str] = Field(description="Words of the question that stand close together in it.")
     coverage: float = Field(description="Share of the question's words that these are.")
     walk: list[str] = Field(description="Commands on the way to it.")

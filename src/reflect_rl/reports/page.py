@@ -109,6 +109,7 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         "tables": tables,
         "bars": [Figure(grid.title, figure_results(grid)) for grid in tables[0][1]],
         "details": [*cost_tables(runs), *strata_tables(runs)],
+        "hatched": any(row.look.dashed for _, parts in tables for grid in parts for row in grid.rows),
         "paper_note": PAPER_NOTE if any(grid.paper_modes for _, parts in tables for grid in parts) else "",
         "several_algorithms": any(row.algorithm for _, parts in tables for grid in parts for row in grid.rows),
         "several_seeds": any(summary.seeds > 1 for summary in summaries),

@@ -1,13 +1,12 @@
 """How much each kind of evidence counts."""
 
 import math
-from dataclasses import astuple
 
 import numpy as np
 import pytest
 import torch
 
-from reflect_rl.exploring.evidence import SPREAD, Evidence, Weights, fit, score
+from reflect_rl.exploring.evidence import KINDS, SPREAD, TEST_SHARE, Evidence, Weights, fit, score
 
 
 def drawn(truth: Weights, questions: int, seed: int = 0):
@@ -27,6 +26,14 @@ def test_the_score_is_the_weighted_mean_of_what_is_known():
     assert score(Evidence(1.0, 0.5, 0.0, 0.0), weights) == pytest.approx(0.5)
     assert score(Evidence(1.0, None, None, 0.5), weights) == pytest.approx(1.25 / 1.5)
     assert score(Evidence(1, 1, 1, 1), weights) == pytest.approx(1)
+    assert score(Evidence(1, 1, 1, 1, is_test=True), weights) == TEST_SHARE
+
+
+def test_tests_do_not_move_the_weights():
+    lists = drawn(Weights(named=0.6), 40)
+    noise = (Evidence(1.0, 1.0, 1.0, 1.0, is_test=True), False)
+    right = [(Evidence(0.0, 0.0, 0.0, 1.0, is_test=True), True), *lists[0][:3]]
+    assert fit([[noise, *pairs] for pairs in lists] + [right]) == fit(lists) != fit([])
 
 
 @pytest.mark.parametrize(
@@ -49,7 +56,7 @@ def test_the_weights_are_the_most_likely_ones():
         away = weights - start * (weights @ start) / (start @ start)
         total = -(away @ away) / 2 / SPREAD**2
         for pairs in lists:
-            sums = [float(weights @ np.array(astuple(evidence))) for evidence, _ in pairs]
+            sums = [float(weights @ np.array([getattr(evidence, kind) for kind in KINDS])) for evidence, _ in pairs]
             total += next(s for s, (_, right) in zip(sums, pairs, strict=True) if right)
             total -= max(sums) + math.log(sum(math.exp(s - max(sums)) for s in sums))
         return total

@@ -90,6 +90,35 @@ def test_the_index_adds_its_best_files(tree):
     assert (alone.path, alone.evidence.match) == ("src/limits.py", None)
 
 
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("parsing rate limits of watches", "src/limits.py"),
+        ("where is parsing of rate limits of watches tested", "tests/test_limits.py"),
+    ],
+)
+def test_a_test_comes_behind_what_it_tests_unless_it_is_asked_for(question, first):
+    """It has one word more than the file that is meant."""
+    tree = Tree(Snapshot("kettle", {**FILES, "tests/test_limits.py": '"""Parsing of rate limits: watches."""\n'}))
+    player = ScriptedPlayer(straight, straight, PlayerSettings(environment=autoexplore.Config(search=True)))
+    best, second = locate(player, tree, question, Effort(0)).files[:2]
+    assert best.path == first
+    assert {best.path, second.path} == {"src/limits.py", "tests/test_limits.py"}
+    rows = {entry.path: entry.to_json() for entry in (best, second)}
+    assert rows["tests/test_limits.py"]["is_test"] is (first == "src/limits.py")
+    assert rows["src/limits.py"]["is_test"] is False
+    assert best.evidence.coverage == (0.75 if first == "src/limits.py" else 0.8)
+
+
+def test_tests_do_not_crowd_out_the_index():
+    """Eleven tests have more words of the question than the one file that is meant."""
+    tests = {f"tests/test_{n}.py": '"""Parsing of rate limits: watches."""\n' for n in range(11)}
+    tree = Tree(Snapshot("kettle", {**FILES, **tests, "src/watch.py": '"""Rate limits of watches."""\n'}))
+    player = ScriptedPlayer(straight, straight, PlayerSettings(environment=autoexplore.Config(search=True)))
+    files = locate(player, tree, "parsing rate limits of watches", Effort(0)).files
+    assert "src/watch.py" in [entry.path for entry in files[:2]]
+
+
 def test_the_walk_and_the_reasons_are_those_of_the_surest_episode(tree):
     (entry,) = ask(ScriptedPlayer(straight, straight), tree, episodes=1).files
     assert entry.walk == ("cd src", "cat limits.py", "id src/limits.py")

@@ -82,6 +82,14 @@ def test_one_algorithm_is_named_nowhere(algorithms: list[Path], tmp_path: Path) 
     assert '<th scope="row">Reflect-RL</th>' in page
 
 
+def test_the_legend_explains_what_is_drawn(page: str, algorithms: list[Path], tmp_path: Path) -> None:
+    assert "Hatched bars: trained without negative examples." in page
+    assert "Dashed: trained without negative examples." in page
+    bare = written(algorithms, tmp_path / "report.html")
+    assert "without negative examples" not in bare
+    assert "Lines: 95% intervals." in bare
+
+
 def test_elements_are_balanced(page: str) -> None:
     balance = Balance()
     balance.feed(page)

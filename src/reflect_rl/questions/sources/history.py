@@ -22,14 +22,13 @@ from reflect_rl.questions._commits import (
     revision_before,
 )
 from reflect_rl.questions._subjects import is_bot, is_cosmetic, subject
+from reflect_rl.repositories.roles import is_test
 from reflect_rl.repositories.snapshot import Snapshot
 
 __all__ = ["NAME", "candidates", "snapshot_revision"]
 
 NAME = "history"
 
-TEST_FOLDERS = frozenset(("test", "tests", "testsuite", "spec", "specs", "__tests__", "testdata"))
-TEST_FILE = re.compile(r"^(?:tests?_.*|.*_tests?|conftest|tests?|.*[.-](?:test|spec))\.\w+$", re.IGNORECASE)
 CHANGE_LOG = re.compile(
     r"^(?:change(?:s|log)?|changelog[._-].*|history|news|releases?|release[ _-]?notes?|whats_?new|authors|contributors)"
     r"(?:\.\w+)?$",
@@ -136,18 +135,13 @@ def _chosen(commit: Commit) -> tuple[Change, str] | None:
     """The one file that a commit is about, and the source's name; None if it is unusable."""
     if commit.parents != 1 or not commit.changes or is_bot(commit.author):
         return None
-    main = [change for change in commit.changes if not (_is_test(change.path) or _is_change_log(change.path))]
+    main = [change for change in commit.changes if not (is_test(change.path) or _is_change_log(change.path))]
     if len(main) != 1 or main[0].kind not in "AMR" or main[0].same_content:
         return None
     name = PurePosixPath(main[0].path).name
     if name.lower().startswith("readme") and is_cosmetic(commit.subject):
         return None
     return main[0], "git1" if len(commit.changes) == 1 else "gitN"
-
-
-def _is_test(path: str) -> bool:
-    *folders, name = path.split("/")
-    return not TEST_FOLDERS.isdisjoint(folder.lower() for folder in folders) or bool(TEST_FILE.match(name))
 
 
 def _is_change_log(path: str) -> bool:

@@ -1,0 +1,139 @@
+r"""How often `reflect-rl locate` has the right file first, and how often an index does, on the same trees.
+
+    reflect-rl tasks configs/autoexplore/tasks-installed.toml
+    python scripts/measure_locate.py runs/tasks-installed --split test --questions 150 --log runs/locate-test.jsonl
+    python scripts/measure_locate.py runs/tasks-installed --split validation --questions 200 --without \
+        --log runs/locate-validation.jsonl
+
+Questions are drawn by the seed; the sentence that each was made from is masked, and trees have at most 256 files. With
+`--without`, each is asked once more on the tree without its file, and the weights and the threshold are printed that
+`reflect-rl export` would give the player. A question is one line of the log: a run that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from reflect_rl.core.errors import UserError
+from reflect_rl.core.seeding import stream
+from reflect_rl.core.statistics import paired_difference, wilson_interval
+from reflect_rl.core.store import append_jsonl, read_jsonl
+from reflect_rl.exploring.calibrate import Candidates, ask, best_threshold, calibrate, judge, trees_of
+from reflect_rl.exploring.default_player import Player, load_player
+from reflect_rl.exploring.errand import forget_trees, matches
+from reflect_rl.exploring.evidence import Evidence, Weights, score
+from reflect_rl.exploring.locate import Effort
+from reflect_rl.pipeline.workers import silence
+from reflect_rl.repositories.questions import Question, TaskSet
+
+TOP = 5
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", type=Path, help="folder of a task set")
+    parser.add_argument("--split", default="test", choices=("train", "validation", "test"))
+    parser.add_argument("--questions", type=int, default=150)
+    parser.add_argument("--without", action="store_true", help="ask about trees without the file, too")
+    parser.add_argument("--model", type=Path, default=None, help="player or run (default: the packaged player)")
+    parser.add_argument("--episodes", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=600.0, help="longest search")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--log", type=Path, required=True, help="JSONL, a question a line")
+    options = parser.parse_args(arguments)
+    try:
+        silence()
+        player = load_player(options.model)
+        rows = _measure(player, options)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    _show(rows, player.settings.weights)
+    if options.without:
+        asked = [_candidates(part) for row in rows for part in row["asked"]]
+        found = calibrate(asked)
+        print(f"export would give: {json.dumps(asdict(found) | {'weights': found.weights.model_dump()})}")
+        kept = best_threshold([judge(part, player.settings.weights) for part in asked], player.settings.weights)
+        print(f"with the player's weights: {json.dumps(asdict(kept) | {'weights': kept.weights.model_dump()})}")
+    return 0
+
+
+def _measure(player: Player, options: argparse.Namespace) -> list[dict[str, Any]]:
+    tasks = TaskSet.load(options.tasks)
+    usable = [question for question in tasks.questions if question.split == options.split and question.supported]
+    order = stream(options.seed, "measure locate").permutation(len(usable))[: options.questions]
+    rows = read_jsonl(options.log, "Delete it.") if options.log.exists() else []
+    known = {row["key"]: row for row in rows}
+    effort = Effort(options.episodes, options.seconds, seed=options.seed)
+    for number, question in enumerate((usable[index] for index in order), start=1):
+        if question.key not in known:
+            known[question.key] = _row(player, tasks, question, effort, without=options.without)
+            append_jsonl(options.log, [known[question.key]])
+        print(f"\r{number} of {len(order)}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return [known[usable[index].key] for index in order]
+
+
+def _row(player: Player, tasks: TaskSet, question: Question, effort: Effort, *, without: bool) -> dict[str, Any]:
+    """What came of one question: on the tree with the file, and, if wanted, on the one without it."""
+    whole, rest = trees_of(question, tasks, effort.seed)
+    indexed = list(matches(whole, question.text).contents)
+    ranks = [indexed.index(path) + 1 for path in question.targets if path in indexed]
+    asked = [ask(player, tree, question, effort) for tree in ((whole, rest) if without and rest.paths else (whole,))]
+    forget_trees()
+    return {
+        "key": question.key,
+        "leak": question.leak,
+        "index": min(ranks, default=0),
+        "asked": list(map(asdict, asked)),
+    }
+
+
+def _candidates(part: dict[str, Any]) -> Candidates:
+    return Candidates(part["has_file"], tuple((Evidence(**evidence), right) for evidence, right in part["files"]))
+
+
+def _show(rows: Sequence[dict[str, Any]], weights: Weights) -> None:
+    asked = [_candidates(row["asked"][0]) for row in rows]
+    ranks = {
+        "locate": [_rank(entry, weights, tests_behind=True) for entry in asked],
+        "the same files, tests not held back": [_rank(entry, weights, tests_behind=False) for entry in asked],
+        "the policy's word alone": [_rank(entry, None, tests_behind=False) for entry in asked],
+        "BM25 over contents": [row["index"] for row in rows],
+    }
+    print(f"{len(rows)} questions, {sum(row['leak'] == 'none' for row in rows)} that do not name the file")
+    for name, places in ranks.items():
+        first, near = ([1 <= rank <= most for rank in places] for most in (1, TOP))
+        gain = paired_difference([rank == 1 for rank in ranks["locate"]], first)
+        print(
+            f"{name:36} first {_rate(first)}   first {TOP} {_rate(near)}   locate has first "
+            f"{100 * gain.difference:+.1f} [{100 * gain.lo:+.1f}, {100 * gain.hi:+.1f}], p {gain.p_value:.2g}"
+        )
+
+
+def _rank(candidates: Candidates, weights: Weights | None, *, tests_behind: bool) -> int:
+    """Place of the best accepted file, 0 = it is not there; without weights by the policy's word."""
+
+    def worth(evidence: Evidence) -> float:
+        if weights is None:
+            return evidence.named
+        return score(evidence if tests_behind else replace(evidence, is_test=False), weights)
+
+    ranked = sorted(candidates.files, key=lambda pair: -worth(pair[0]))
+    return next((place for place, (_, is_right) in enumerate(ranked, start=1) if is_right), 0)
+
+
+def _rate(outcomes: Sequence[bool]) -> str:
+    low, high = wilson_interval(sum(outcomes), len(outcomes))
+    return f"{sum(outcomes):4} = {100 * sum(outcomes) / len(outcomes):5.1f} [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

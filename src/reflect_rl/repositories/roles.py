@@ -1,0 +1,20 @@
+"""What a file is for, as far as its path tells."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["is_test"]
+
+TEST_FOLDERS = frozenset(("test", "tests", "testsuite", "spec", "specs", "__tests__", "testdata"))
+TEST_FILE = re.compile(r"^(?:tests?_.*|.*_tests?|conftest|tests?|.*[.-](?:test|spec))\.\w+$", re.IGNORECASE)
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test, or made for tests.
+
+    >>> is_test("a/tests/data.json"), is_test("src/parser_test.go"), is_test("src/contest.py")
+    (True, True, False)
+    """
+    *folders, name = path.split("/")
+    return not TEST_FOLDERS.isdisjoint(folder.lower() for folder in folders) or bool(TEST_FILE.match(name))
