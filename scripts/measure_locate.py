@@ -57,11 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     _show(rows, player.settings.weights)
     if options.without:
-        asked = [_candidates(part) for row in rows for part in row["asked"]]
-        found = calibrate(asked)
-        print(f"export would give: {json.dumps(asdict(found) | {'weights': found.weights.model_dump()})}")
-        kept = best_threshold([judge(part, player.settings.weights) for part in asked], player.settings.weights)
-        print(f"with the player's weights: {json.dumps(asdict(kept) | {'weights': kept.weights.model_dump()})}")
+        _show_thresholds([_candidates(part) for row in rows for part in row["asked"]], player.settings.weights)
     return 0
 
 
@@ -70,11 +66,21 @@ def _measure(player: Player, options: argparse.Namespace) -> list[dict[str, Any]
     usable = [question for question in tasks.questions if question.split == options.split and question.supported]
     order = stream(options.seed, "measure locate").permutation(len(usable))[: options.questions]
     rows = read_jsonl(options.log, "Delete it.") if options.log.exists() else []
+    about = {
+        "player": player.model.hash(),
+        "tasks": tasks.identity,
+        "split": options.split,
+        "episodes": options.episodes,
+        "seed": options.seed,
+        "without": options.without,
+    }
+    if any(row["about"] != about for row in rows):
+        raise UserError(f"{options.log} holds answers under other settings. Name another --log.")
     known = {row["key"]: row for row in rows}
     effort = Effort(options.episodes, options.seconds, seed=options.seed)
     for number, question in enumerate((usable[index] for index in order), start=1):
         if question.key not in known:
-            known[question.key] = _row(player, tasks, question, effort, without=options.without)
+            known[question.key] = _row(player, tasks, question, effort, without=options.without) | {"about": about}
             append_jsonl(options.log, [known[question.key]])
         print(f"\r{number} of {len(order)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
@@ -116,6 +122,18 @@ def _show(rows: Sequence[dict[str, Any]], weights: Weights) -> None:
             f"{name:36} first {_rate(first)}   first {TOP} {_rate(near)}   locate has first "
             f"{100 * gain.difference:+.1f} [{100 * gain.lo:+.1f}, {100 * gain.hi:+.1f}], p {gain.p_value:.2g}"
         )
+
+
+def _show_thresholds(asked: Sequence[Candidates], weights: Weights) -> None:
+    """What export would give the player, and what its own weights do on the same answers."""
+    try:
+        fitted = calibrate(asked)
+        kept = best_threshold([judge(part, weights) for part in asked], weights)
+    except ValueError as error:
+        print(f"no threshold: {error}")
+        return
+    for name, found in {"export would give": fitted, "with the player's weights": kept}.items():
+        print(f"{name}: {json.dumps(asdict(found) | {'weights': found.weights.model_dump()})}")
 
 
 def _rank(candidates: Candidates, weights: Weights | None, *, tests_behind: bool) -> int:
