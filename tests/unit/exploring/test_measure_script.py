@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
+from a_script import load_script
 from reflect_rl.core.store import read_jsonl
 from reflect_rl.exploring.calibrate import Candidates
 from reflect_rl.exploring.evidence import Evidence, Weights
 from three_projects import save_three_projects
 from tiny_player import save_tiny_player
 
-SCRIPT = Path(__file__).parents[3] / "scripts" / "measure_locate.py"
-
 
 @pytest.fixture(scope="module")
 def script():
-    specification = importlib.util.spec_from_file_location("measure_locate", SCRIPT)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return load_script("measure_locate")
 
 
 @pytest.fixture

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[3] / "scripts" / "make_results.py"
+from a_script import load_script
 
 
 @pytest.fixture(scope="module")
 def script():
-    specification = importlib.util.spec_from_file_location("make_results", SCRIPT)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return load_script("make_results")
 
 
 @pytest.mark.parametrize(
