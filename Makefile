@@ -17,17 +17,19 @@ help:
 
 install: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml constraints.txt
+PACKAGES := packages/reflect-rl packages/alfworld-native packages/reflect-locate benchmarks
+
+$(INSTALLED): pyproject.toml constraints.txt $(PACKAGES:=/pyproject.toml)
 	@echo "installing into .venv, this takes minutes the first time"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet pip==$(PIP_VERSION)
-	$(BIN)/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt -e . --group dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt $(PACKAGES:%=-e ./%) --group dev
 	@touch $@
 
 # For tests only: they compare the native household engine with TextWorld. Without a compiler they are skipped.
 $(TEXTWORLD): $(INSTALLED)
 	@echo "building TextWorld for the tests, this takes minutes the first time"
-	@$(BIN)/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt -e ".[alfworld]" \
+	@$(BIN)/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt -e "./packages/alfworld-native[textworld]" \
 		|| echo "TextWorld could not be built (it needs g++, make and cmake): the tests that need it will be skipped"
 	@touch $@
 
@@ -45,4 +47,4 @@ docs: install
 	$(BIN)/python scripts/make_config_docs.py
 
 clean:
-	rm -rf .venv build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist packages/*/src/*.egg-info packages/*/build benchmarks/src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

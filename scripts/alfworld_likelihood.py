@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from reflect_rl.household.engine import Game
-from reflect_rl.household.sources import load_games
+from alfworld_native.engine import Game
+from alfworld_native.sources import load_games
 
 SMALLEST_SHARE = 0.005
 Pair = tuple[str, str]

@@ -30,13 +30,13 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
+from alfworld_native.generate import generate_games
+from alfworld_native.lockstep import compare
+from alfworld_native.record import GameRecord, Wording
+from alfworld_native.sources import data_folder, load_games
+from alfworld_native.textworld import Workers
 from reflect_rl import household
-from reflect_rl.core.errors import FaultyEnvironmentError, UserError
-from reflect_rl.household.generate import generate_games
-from reflect_rl.household.lockstep import compare
-from reflect_rl.household.record import GameRecord, Wording
-from reflect_rl.household.sources import data_folder, load_games
-from reflect_rl.household.textworld import Workers
+from reflect_rl.errors import FaultyEnvironmentError, UserError
 
 ENGINE = ("engine.py", "pddl.py", "problem.py", "record.py", "wording.py")
 """Files that decide what the native engine says."""

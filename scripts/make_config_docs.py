@@ -13,9 +13,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from reflect_rl.core import catalog
-from reflect_rl.core.config import FOLDERS, Frozen
-from reflect_rl.pipeline.config import RunConfig
+from reflect_rl import registry
+from reflect_rl.config import FOLDERS, Frozen
+from reflect_rl.runs.config import RunConfig
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 MARKER = "<!-- generated below: run `make docs` -->"
@@ -35,8 +35,8 @@ def _below(model: type[Frozen], prefix: str) -> Iterator[tuple[str, list[str], t
             groups.setdefault(part, []).append(prefix + key)
     for part, tables in groups.items():
         if part in FOLDERS:
-            for name in catalog.names(FOLDERS[part]):
-                yield f'`[{tables[0]}]` with `name = "{name}"`', tables, catalog.find(FOLDERS[part], name).Config
+            for name in registry.names(FOLDERS[part]):
+                yield f'`[{tables[0]}]` with `name = "{name}"`', tables, registry.find(FOLDERS[part], name).Config
             continue
         if _leaves(part):
             yield ", ".join(f"`[{table}]`" for table in tables), tables, part

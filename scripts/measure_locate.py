@@ -20,17 +20,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from reflect_rl.core.errors import UserError
-from reflect_rl.core.seeding import stream
-from reflect_rl.core.statistics import paired_difference, wilson_interval
-from reflect_rl.core.store import append_jsonl, read_jsonl
-from reflect_rl.exploring.calibrate import Candidates, ask, best_threshold, calibrate, judge, trees_of
-from reflect_rl.exploring.default_player import Player, load_player
-from reflect_rl.exploring.errand import forget_trees, matches
-from reflect_rl.exploring.evidence import Evidence, Weights, score
-from reflect_rl.exploring.locate import Effort
-from reflect_rl.pipeline.workers import silence
-from reflect_rl.repositories.questions import Question, TaskSet
+from reflect_locate.calibrate import Candidates, ask, best_threshold, calibrate, judge, trees_of
+from reflect_locate.default_player import Player, load_player
+from reflect_locate.evidence import Evidence, Weights, score
+from reflect_locate.locate import Effort
+from reflect_locate.question import forget_trees, matches
+from reflect_locate.repositories.questions import Question, TaskSet
+from reflect_rl.errors import UserError
+from reflect_rl.runs.workers import silence
+from reflect_rl.seeding import stream
+from reflect_rl.statistics import paired_difference, wilson_interval
+from reflect_rl.store import append_jsonl, read_jsonl
 
 TOP = 5
 

@@ -2,7 +2,7 @@
 
     python scripts/measure_watchdog.py
 
-Turns are played by the random player in 64 slots, with and without limits, alternating; the median of the rounds is
+Turns are played by the random player in 64 num_envs, with and without limits, alternating; the median of the rounds is
 printed. A language model makes a turn take a thousand times as long.
 """
 
@@ -12,11 +12,11 @@ import statistics
 import time
 import timeit
 
-from reflect_rl.core import catalog
-from reflect_rl.core.watchdog import Limits, on_duty, watch
+from reflect_rl import registry
 from reflect_rl.players.policies.random import RandomPolicy
 from reflect_rl.players.reflectors.none import NoReflector
-from reflect_rl.rollout.play import Request, play
+from reflect_rl.rollout import Request, play
+from reflect_rl.watchdog import Limits, on_duty, watch
 
 REPEATS = 100_000
 ROUNDS = 9
@@ -41,7 +41,7 @@ def _duty_microseconds() -> float:
 
 
 def _turn_microseconds(name: str, limits: Limits) -> float:
-    module = catalog.find("environments", name)
+    module = registry.find("environments", name)
     config = module.Config()
     tasks = [task for mode in module.MODES for task in module.tasks(config, mode, "train")]
     requests = [Request(tasks[k % len(tasks)], k) for k in range(1000)]

@@ -1,0 +1,130 @@
+"""Who plays in the benchmark: two players with trained or random weights, and the game."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+
+from reflect_bench.options import BenchOptions, Shape
+from reflect_bench.shapes import build, texts_of
+from reflect_rl import registry
+from reflect_rl.config import EnvironmentConfig, parse
+from reflect_rl.envs.dangerous_taxi import Config as TaxiConfig
+from reflect_rl.errors import RunFolderError
+from reflect_rl.models.labels import Labels, find_labels
+from reflect_rl.models.load import EmbeddedConfig, LanguageModel, load_model
+from reflect_rl.players.policies.language_model import LanguageModelPolicy
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.folder import units
+from reflect_rl.store import read_json
+from reflect_rl.types import Decision, View
+
+__all__ = ["Cast", "GuidedPolicy", "cast", "player"]
+
+PlayerName = Literal["policy_reflect", "reflector"]
+PLAYERS: tuple[PlayerName, ...] = get_args(PlayerName)
+"""As their data sets, and so their folders in a run, are called."""
+SOLVER_SHARE = 0.95
+"""Probability with which the solver's action is played: a fifth of the prompts of an update then differ, as in a whole
+training with noisy labels (33% at its beginning, 14% at its end)."""
+
+
+class GuidedPolicy:
+    """Computes what the policy computes, but plays the solver's action with probability `SOLVER_SHARE`.
+
+    A policy with random weights dies after two turns; what is measured should be episodes as training plays them.
+    """
+
+    sees_oracle = True
+
+    def __init__(self, policy: LanguageModelPolicy) -> None:
+        self.policy, self.name = policy, policy.name
+
+    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        """The policy's probabilities; its action or the solver's."""
+        decisions = self.policy.decide([replace(view, oracle=None) for view in views], rngs)
+        return [self._guided(*parts) for parts in zip(decisions, views, rngs, strict=True)]
+
+    def _guided(self, decision: Decision, view: View, rng: np.random.Generator) -> Decision:
+        if view.oracle is None or rng.random() >= SOLVER_SHARE:
+            return decision
+        return replace(decision, index=view.oracle.best)
+
+
+@dataclass
+class Cast:
+    """The parts of online training."""
+
+    policy: LanguageModel
+    reflector: LanguageModel
+    labels: Labels
+    environment: EnvironmentConfig
+    mode: str
+    max_new_tokens: int
+    """Longest reflection of ours."""
+    shuffle_labels: bool
+    weights: str
+    """`random`, or the folder of the run that trained them."""
+    actions: Literal["policy", "solver"]
+    """Who chooses the actions."""
+
+
+def cast(options: BenchOptions, shape: Shape, device: torch.device) -> Cast:
+    """The parts for a shape.
+
+    Raises:
+        RunFolderError: the run has no trained players.
+    """
+    run = _run(options)
+    environment = run.environment if options.run is not None else TaxiConfig()
+    policy, reflector = (player(options, shape, device, name) for name in PLAYERS)
+    module = registry.find("environments", environment.name)
+    trained = _trained(options, shape)
+    return Cast(
+        policy,
+        reflector,
+        find_labels(policy, int(module.Environment(environment).action_space.n)),
+        environment,
+        module.MODES[-1],
+        run.reflector.max_new_tokens,
+        run.prompt.shuffle_labels,
+        str(options.run) if trained else "random",
+        ("policy" if trained else "solver") if options.actions == "auto" else options.actions,
+    )
+
+
+def player(options: BenchOptions, shape: Shape, device: torch.device, name: PlayerName) -> LanguageModel:
+    """One of the two players, with the same weights at every call.
+
+    Of a run it is the player of the first unit as supervised training left it, before online training.
+
+    Raises:
+        RunFolderError: the run has no such player.
+    """
+    run = _run(options)
+    if not _trained(options, shape):
+        environment = run.environment if options.run is not None else TaxiConfig()
+        embedded = run.model.embedded if shape == "embedded" else EmbeddedConfig()
+        texts = texts_of(environment, seed=0)
+        return build(shape, texts, PLAYERS.index(name), embedded, device, options.precision)
+    folder = next(units(run)).model(name)
+    if not folder.is_dir():
+        raise RunFolderError(f"{folder} is missing. Name a run that trained reflect_rl, or leave --run out.")
+    config = run.model.model_copy(update={"device": options.device, "precision": options.precision})
+    return load_model(config, folder, trainable=name == "policy_reflect")
+
+
+def _trained(options: BenchOptions, shape: Shape) -> bool:
+    return options.run is not None and shape == "embedded"
+
+
+def _run(options: BenchOptions) -> RunConfig:
+    """The run's configuration, or the default one."""
+    if options.run is None:
+        return RunConfig()
+    values = read_json(options.run / "config.json", f"Is {options.run} a run folder?")
+    return parse(RunConfig, {**values, "output_dir": str(options.run)})

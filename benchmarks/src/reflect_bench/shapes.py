@@ -1,0 +1,96 @@
+"""Models to measure with: the default small one, and larger shapes with random weights and the same tokenizer.
+
+The tokenizer is always the embedded one, learned from the game's texts, so that nothing is downloaded; the networks
+keep the full number of vocabulary rows of their shape.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, GPT2Config, PretrainedConfig, Qwen3Config
+
+from reflect_bench.options import Shape
+from reflect_rl import registry
+from reflect_rl.config import EnvironmentConfig
+from reflect_rl.data.generate import DATASETS, DataConfig, demonstrations, rows
+from reflect_rl.models.embedded import build_embedded
+from reflect_rl.models.load import EmbeddedConfig, LanguageModel, forked_rng
+
+__all__ = ["build", "texts_of"]
+
+Ends = dict[str, Any]
+
+
+@cache
+def texts_of(environment: EnvironmentConfig, seed: int, starts: int = 8) -> tuple[str, ...]:
+    """Prompts and answers of a few demonstrations, which the tokenizer is learned from."""
+    count = int(registry.find("environments", environment.name).Environment(environment).action_space.n)
+    labels = [str(number) for number in range(count)]
+    pools = demonstrations(DataConfig(), environment, starts, seed, excluded=frozenset())
+    episodes = [episode for pool in pools.values() for episode in pool]
+    return tuple(row.prompt + row.completion for name in DATASETS for row in rows(name, episodes, labels, frozenset()))
+
+
+def build(
+    shape: Shape, texts: Sequence[str], seed: int, embedded: EmbeddedConfig, device: torch.device, precision: str
+) -> LanguageModel:
+    """A model with random weights whose reflections are words.
+
+    Args:
+        shape: which network.
+        texts: what the tokenizer is learned from.
+        seed: for the weights.
+        embedded: the small model's shape; its `context_tokens` hold for the larger ones where they exceed their own.
+        device: where the weights go.
+        precision: `float32`, `mixed` or `bfloat16`.
+    """
+    small = build_embedded(texts, embedded, seed)
+    network: Any = small.model
+    if shape != "embedded":
+        ends = {"bos_token_id": None, "eos_token_id": small.end_id, "pad_token_id": small.pad_id}
+        with forked_rng(seed):
+            network = AutoModelForCausalLM.from_config(
+                _network(shape, embedded.context_tokens, ends), dtype=torch.float32, attn_implementation="sdpa"
+            )
+    _write_words(network, small)
+    network.to(device=device, dtype=torch.bfloat16 if precision == "bfloat16" else torch.float32)
+    return LanguageModel(network.eval(), small.tokenizer, precision == "mixed")
+
+
+def _network(shape: Shape, context_tokens: int, ends: Ends) -> PretrainedConfig:
+    if shape == "qwen3-0.6b":
+        return Qwen3Config(
+            vocab_size=151_936,
+            hidden_size=1024,
+            intermediate_size=3072,
+            num_hidden_layers=28,
+            num_attention_heads=16,
+            num_key_value_heads=8,
+            head_dim=128,
+            max_position_embeddings=max(40_960, context_tokens),
+            tie_word_embeddings=True,
+            **ends,
+        )
+    layers, width, heads = {"gpt2-small": (12, 768, 12), "gpt2-xl": (48, 1600, 25)}[shape]
+    return GPT2Config(n_layer=layers, n_embd=width, n_head=heads, n_positions=max(1024, context_tokens), **ends)
+
+
+def _write_words(network: Any, model: LanguageModel) -> None:
+    """Rows of the vocabulary that are words become ten times as large, so that the likeliest token is always one.
+
+    Random weights would otherwise write bytes and tokens that no tokenizer knows, and a text of 96 of them does not
+    have 96 tokens when it is read again. No operation is saved by it. No end token is ever written.
+    """
+    words = [token for token in range(len(model.tokenizer)) if _is_word(model, token)]
+    with torch.no_grad():
+        network.get_output_embeddings().weight[words] *= 10
+
+
+def _is_word(model: LanguageModel, token: int) -> bool:
+    text = model.decode([token])
+    return re.fullmatch(r" [a-z]+", text) is not None and model.encode(text) == [token]

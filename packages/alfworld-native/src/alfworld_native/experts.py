@@ -1,0 +1,285 @@
+"""The solver of household games: it knows every fact, and how many turns the shortest solution still needs.
+
+Going anywhere takes a turn, so what a way costs depends only on which of its places coincide. The turns of a plan
+(fetch a thing, treat it, put it somewhere) are a short sum, and the shortest plan is the least of few sums; no search
+through states is needed. Plans that put down and take up again a wanted thing are considered only where such a thing is
+treated already and the one in hand is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import inf
+
+from alfworld_native.engine import COOLER, HEATER, Game, State
+from alfworld_native.problem import Receptacle
+
+__all__ = ["NEVER", "Position", "best_commands", "position_of", "turns_left"]
+
+NEVER = 1_000_000
+"""Turns of a game that cannot be won any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A wanted thing, and a receptacle that it can be taken out of."""
+
+    thing: str
+    receptacle: Receptacle
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What the length of a solution depends on."""
+
+    game: Game
+    held: str | None
+    closed: frozenset[str]
+    """Receptacles that one cannot reach into."""
+    sources: tuple[Source, ...]
+    """Wanted things that lie somewhere."""
+    treated: frozenset[str]
+    """Wanted things that are clean, hot or cool as the goal asks."""
+    placed: dict[str, frozenset[str]]
+    """Receptacle of the goal's kind -> wanted things in it."""
+    lamps: tuple[tuple[str, bool], ...]
+    """Place of each lamp of the goal's kind, and whether it has been used."""
+    targets: tuple[Receptacle, ...]
+    """Receptacles of the goal's kind that take the wanted thing."""
+    tools: frozenset[str]
+    """Places at which a thing can be treated as the goal asks."""
+
+    def turns(self, place: str) -> float:
+        """Turns of the shortest solution for a player who is at a place; infinite when there is none."""
+        if self.held is None:
+            return self._unladen(place, self.closed)
+        laden = inf
+        if self._wanted(self.held):
+            laden = self._laden(self.held, place, self.closed)
+            if not (self._must_treat and self.held not in self.treated and self.treated):
+                return laden
+        return min(laden, self._dropped(self.held, place))
+
+    def _wanted(self, thing: str) -> bool:
+        return _is_wanted(self.game, thing)
+
+    @property
+    def _must_treat(self) -> bool:
+        return self.game.goal.task_type in ABILITIES
+
+    def _dropped(self, held: str, place: str) -> float:
+        """Put down what is in hand, then win."""
+        kind = self.game.things[held].kind
+        drops = {self._likeness(each, place): each for each in self.game.receptacles.values() if kind in each.accepts}
+        return min(
+            (self._reach(place, each, self.closed) + 1 + self._after(each) for each in drops.values()), default=inf
+        )
+
+    def _likeness(self, drop: Receptacle, place: str) -> tuple[object, ...]:
+        """Equal for receptacles that it makes no difference to put a thing into."""
+        source = tuple(each.thing for each in self.sources if each.receptacle.place == drop.place)
+        is_closed = drop.name in self.closed
+        opens_source = is_closed and any(each.receptacle == drop for each in self.sources)
+        return drop.place == place, source, is_closed, opens_source, drop.kind, len(self.placed.get(drop.name, ()))
+
+    def _after(self, drop: Receptacle) -> float:
+        return self._unladen(drop.place, self.closed - {drop.name})
+
+    @staticmethod
+    def _reach(place: str, receptacle: Receptacle, closed: frozenset[str]) -> int:
+        """Turns until one can reach into a receptacle."""
+        return (place != receptacle.place) + (receptacle.name in closed)
+
+    def _unladen(self, place: str, closed: frozenset[str]) -> float:
+        """With nothing in hand."""
+        if self.game.goal.task_type == "pick_two_obj_and_place":
+            return min((self._two(place, closed, each) for each in self._distinct_targets(place)), default=inf)
+        return min(
+            (
+                self._reach(place, each.receptacle, closed)
+                + 1
+                + self._laden(each.thing, each.receptacle.place, closed - {each.receptacle.name}, each.receptacle)
+                for each in self.sources
+            ),
+            default=inf,
+        )
+
+    def _laden(self, thing: str, place: str, closed: frozenset[str], taken_from: Receptacle | None = None) -> float:
+        """With a wanted thing in hand."""
+        task_type = self.game.goal.task_type
+        if task_type == "look_at_obj_in_light":
+            return min(((place != lamp) + (not lit) for lamp, lit in self.lamps), default=inf)
+        if task_type == "pick_two_obj_and_place":
+            return self._first_of_two(thing, place, closed)
+        if task_type not in ABILITIES or thing in self.treated:
+            return self._stored(place, closed)
+        # A thing can be in two receptacles: what was taken out of one still counts as being in the other.
+        stays = any(
+            thing in things for name, things in self.placed.items() if not taken_from or name != taken_from.name
+        )
+        return min(
+            ((place != tool) + 1 + (0 if stays else self._stored(tool, closed)) for tool in self.tools),
+            default=inf,
+        )
+
+    def _stored(self, place: str, closed: frozenset[str]) -> float:
+        return min((self._reach(place, each, closed) + 1 for each in self.targets), default=inf)
+
+    # ---- two things
+
+    def _distinct_targets(self, place: str) -> Iterable[Receptacle]:
+        """Receptacles of the goal's kind, of those that are alike only one."""
+        special = {place, *(each.receptacle.place for each in self.sources)}
+        alike: dict[tuple[object, ...], Receptacle] = {}
+        for each in self.targets:
+            where = each.place if each.place in special else ""
+            alike.setdefault((where, each.name in self.closed, self.placed.get(each.name)), each)
+        return alike.values()
+
+    def _first_of_two(self, held: str, place: str, closed: frozenset[str]) -> float:
+        """Deliver what is in hand, then fetch another where one is missing still."""
+        best = inf
+        for target in self._distinct_targets(place):
+            inside = self.placed.get(target.name, frozenset()) - {held}
+            turns: float = self._reach(place, target, closed) + 1
+            if not inside:
+                others = (each for each in self.sources if each.thing != held)
+                turns += min((self._errand(target, each, closed) for each in others), default=inf)
+            best = min(best, turns)
+        return best
+
+    def _errand(self, target: Receptacle, source: Source, closed: frozenset[str]) -> int:
+        """From an open target to a source and back."""
+        return self._reach(target.place, source.receptacle, closed) + 2 + (source.receptacle.place != target.place)
+
+    def _two(self, place: str, closed: frozenset[str], target: Receptacle) -> float:
+        """Bring as many things as are missing to a receptacle."""
+        inside = self.placed.get(target.name, frozenset())
+        outside = [each for each in self.sources if each.thing not in inside]
+        opening = target.name in closed
+        firsts = [
+            self._reach(place, each.receptacle, closed) + 2 + (each.receptacle.place != target.place)
+            for each in outside
+        ]
+        if inside:
+            return min(firsts, default=inf) + opening
+        seconds = [self._errand(target, each, closed) for each in outside]
+        return opening + min(
+            (
+                firsts[i] + seconds[k] - (a.receptacle is b.receptacle and a.receptacle.name in closed)
+                for (i, a), (k, b) in product(enumerate(outside), repeat=2)
+                if a.thing != b.thing
+            ),
+            default=inf,
+        )
+
+
+ABILITIES = {
+    "pick_clean_then_place_in_recep": "cleanable",
+    "pick_heat_then_place_in_recep": "heatable",
+    "pick_cool_then_place_in_recep": "coolable",
+}
+"""Task type -> what a thing must be able to become."""
+
+
+def _is_wanted(game: Game, name: str) -> bool:
+    thing, goal = game.things[name], game.goal
+    return thing.kind == goal.object_kind and bool(getattr(thing, ABILITIES.get(goal.task_type, "pickupable")))
+
+
+def _targets(game: Game) -> tuple[Receptacle, ...]:
+    goal = game.goal
+    return tuple(
+        each for each in game.receptacles.values() if each.kind == goal.target_kind and goal.object_kind in each.accepts
+    )
+
+
+def _tools(game: Game) -> frozenset[str]:
+    kinds: dict[str, frozenset[str]] = {
+        "pick_clean_then_place_in_recep": game.words.cleaners,
+        "pick_heat_then_place_in_recep": frozenset({HEATER}),
+        "pick_cool_then_place_in_recep": frozenset({COOLER}),
+    }
+    treating = kinds.get(game.goal.task_type, frozenset())
+    return frozenset(each.place for each in game.receptacles.values() if each.kind in treating)
+
+
+def position_of(state: State) -> Position:
+    """The position of an episode."""
+    game, goal = state.game, state.game.goal
+    is_treated = {
+        "pick_clean_then_place_in_recep": state.is_clean,
+        "pick_heat_then_place_in_recep": state.is_hot,
+        "pick_cool_then_place_in_recep": state.is_cool,
+    }.get(goal.task_type, lambda _: True)
+    wanted = [name for name, thing in game.things.items() if thing.kind == goal.object_kind and _is_wanted(game, name)]
+    targets = _targets(game)
+    inside = {name: [each for each in wanted if each in state.contents(name)] for name in game.receptacles}
+    return Position(
+        game=game,
+        held=state.holding,
+        closed=frozenset(name for name in game.receptacles if not state.is_open(name)),
+        sources=tuple(
+            Source(thing, game.receptacles[name])
+            for name, things in inside.items()
+            for thing in things
+            if thing != state.holding and game.things[thing].pickupable
+        ),
+        treated=frozenset(filter(is_treated, wanted)),
+        placed={each.name: frozenset(inside[each.name]) for each in targets},
+        lamps=tuple(_lamps(state)),
+        targets=targets,
+        tools=_tools(game),
+    )
+
+
+def _lamps(state: State) -> Iterator[tuple[str, bool]]:
+    game = state.game
+    if game.goal.task_type == "look_at_obj_in_light":
+        for receptacle in game.receptacles.values():
+            for name in state.contents(receptacle.name):
+                if game.things[name].kind == game.goal.target_kind and game.things[name].toggleable:
+                    yield receptacle.place, state.is_lit(name)
+
+
+def turns_left(state: State) -> int:
+    """Turns of the shortest solution; `NEVER` when there is none."""
+    if state.won:
+        return 0
+    turns = position_of(state).turns(state.place)
+    return NEVER if turns == inf else int(turns)
+
+
+def best_commands(state: State) -> tuple[str, ...]:
+    """The commands that begin a shortest solution, in the order of the list."""
+    position = position_of(state)
+    least = position.turns(state.place) - 1
+    places: dict[str, float] = {}
+    return tuple(command for command in state.admissible if _turns_after(position, state, command, places) == least)
+
+
+IDLE = frozenset({"close", "examine", "help", "inventory", "look", "slice"})
+"""Verbs that begin no shortest solution."""
+
+
+def _turns_after(position: Position, state: State, command: str, places: dict[str, float]) -> float:
+    """Turns that a shortest solution needs after a command; infinite for commands that never begin one.
+
+    Args:
+        position: that of the state.
+        state: before the command.
+        command: that can be given.
+        places: turns from each place, as far as they are known; grows.
+    """
+    verb, _, rest = command.partition(" ")
+    if verb in IDLE or (verb == "take" and not _is_wanted(state.game, rest.partition(" from ")[0])):
+        return inf
+    if verb == "go":
+        place = state.game.receptacles[rest.removeprefix("to ")].place
+        if place not in places:
+            places[place] = position.turns(place)
+        return places[place]
+    after = state.copy()
+    return 0.0 if after.step(command).won else position_of(after).turns(after.place)

@@ -1,0 +1,119 @@
+"""Game files as TextWorld reads them (`game.tw-pddl`): what all games share, and one game's problem and sentence.
+
+The shared texts, a PDDL domain and a grammar, come from the installed alfworld (extra `alfworld`), whose own are those
+of wording 2.1.2. Undoing that version's few changes gives those of wording 2.1.1, which the games of json_2.1.1 carry;
+a checksum proves it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from alfworld_native.record import HouseholdError, Wording
+
+__all__ = ["INSTALL", "TextWorldMissingError", "game_file", "logic"]
+
+INSTALL: Final = (
+    "Install it with `pip install 'reflect-rl[alfworld]'` (Linux or macOS; it compiles, for which g++, make and cmake "
+    "must be there), or play with the native engine."
+)
+
+CHECKSUMS: Final[dict[Wording, tuple[str, str]]] = {
+    "2.1.1": (
+        "34172c333dff7e62eb90e85367fa5519b5f31b3849e56123d96dbc0deda50e27",
+        "d955e6db384c68ac5797e881b795fd36d788e87a03547f9a87e48fbd7c5b361b",
+    ),
+    "2.1.2": (
+        "f1473041ed01da514de1f87adfd7ef0804862361f83ccf63c75e43633b0eb280",
+        "c5b22f0f73309a7fd7c8e5b71de42ad4803b60766ab4a51cc2feb34162be036b",
+    ),
+}
+"""SHA-256 of domain and grammar."""
+
+OLDER_DOMAIN: Final = ((";(receptacleType ?r SinkType)", "(receptacleType ?r SinkType)"),)
+"""2.1.2 to 2.1.1: a sink cleans, not only its basin."""
+
+OLDER_GRAMMAR: Final = (
+    ("You arrive at {r.name}.", "You arrive at {lend.name}."),
+    ("You move the {o.name} to the {r.name}.", "You put the {o.name} in/on the {r.name}."),
+    ('"move {o} to {r}"', '"put {o} in/on {r}"'),
+)
+
+PLACEHOLDER: Final = "UNKNOWN GOAL."
+
+RESERVED: Final = frozenset('"\\{}[]#|;<>\n')
+"""Characters with a meaning in the grammar, which a sentence in it cannot contain."""
+
+
+class TextWorldMissingError(HouseholdError):
+    """TextWorld, or ALFWorld's version of it, is not installed."""
+
+
+@lru_cache
+def logic(wording: Wording) -> tuple[str, str]:
+    """PDDL domain and grammar that all games of a wording share.
+
+    Raises:
+        TextWorldMissingError: alfworld is not installed, or another version than the one known here.
+    """
+    found = find_spec("alfworld")
+    if found is None or found.origin is None:
+        raise TextWorldMissingError(f"TextWorld's games need alfworld, which is not installed. {INSTALL}")
+    folder = Path(found.origin).parent / "data"
+    try:
+        domain, grammar = ((folder / name).read_text() for name in ("alfred.pddl", "alfred.twl2"))
+    except OSError as error:
+        raise TextWorldMissingError(f"the installed alfworld has no game texts ({error}). {INSTALL}") from None
+    if wording == "2.1.1":
+        domain = _without(_replaced(domain, OLDER_DOMAIN), "(:action help", "\n)\n")
+        grammar = _without(_replaced(grammar, OLDER_GRAMMAR), "action help {", "\n}\n")
+    if (_sha256(domain), _sha256(grammar)) != CHECKSUMS[wording]:
+        raise TextWorldMissingError(f"the installed alfworld has other game texts than version 0.4.2. {INSTALL}")
+    return domain, grammar
+
+
+def game_file(problem: str, goal: str, wording: Wording) -> str:
+    """Text of a game file; for the games of json_2.1.1 the original one, byte for byte.
+
+    Args:
+        problem: the PDDL problem.
+        goal: the sentence that the player reads.
+        wording: decides domain and grammar.
+
+    Raises:
+        TextWorldMissingError: see `logic`.
+        HouseholdError: the sentence cannot stand in a grammar.
+    """
+    if not goal or RESERVED & set(goal):
+        unfit = "".join(sorted(RESERVED & set(goal)))
+        raise HouseholdError(f"TextWorld cannot say the goal {goal!r}: it is empty or contains one of {unfit!r}.")
+    domain, grammar = logic(wording)
+    return json.dumps(
+        {
+            "pddl_domain": domain,
+            "grammar": grammar.replace(PLACEHOLDER, goal),
+            "pddl_problem": problem,
+            "solvable": True,
+        }
+    )
+
+
+def _replaced(text: str, changes: tuple[tuple[str, str], ...]) -> str:
+    for new, old in changes:
+        text = text.replace(new, old)
+    return text
+
+
+def _without(text: str, start: str, end: str) -> str:
+    """The text less one block, from what starts it to what ends it, and the line end before it."""
+    before, _, rest = text.partition(f"\n{start}")
+    return before + rest.partition(end)[2]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

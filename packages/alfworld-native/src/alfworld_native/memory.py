@@ -1,0 +1,177 @@
+"""What a player of a household game knows: everything that the game said, and nothing else.
+
+A `Memory` reads texts and lists of commands only, so it works with any engine that writes ALFWorld's text, and never
+knows more than the player.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from alfworld_native.problem import Goal
+from alfworld_native.record import HouseholdError
+from alfworld_native.sentence import TREATMENTS, kind_of, read_sentence
+
+__all__ = ["Memory"]
+
+ROOM: Final = re.compile(r"Looking quickly around you, you see (.*?)\.\s*$", re.MULTILINE)
+TASK: Final = re.compile(r"Your task is to: (.*)$", re.MULTILINE)
+SEEN: Final = re.compile(r"(?:On|In) (?:the (\S+ \d+)|it), you see (.*?)\.$")
+OPEN: Final = re.compile(r"The (\S+ \d+) is open\.")
+CLOSED: Final = re.compile(r"The (\S+ \d+) is closed\.$")
+TAKEN: Final = re.compile(r"You pick up the (.+?) from the (.+?)\.$")
+PUT: Final = re.compile(r"You (?:put|move) the (.+?) (?:in/on|to) the (.+?)\.$")
+TREATED: Final = re.compile(r"You (clean|heat|cool) the (.+?) using the ")
+LIT: Final = re.compile(r"You turn on the (.+?)\.$")
+TAKE: Final = re.compile(r"take (.+?) from (.+)$")
+
+CONDITIONS: Final = {"clean": "clean", "heat": "hot", "cool": "cool"}
+"""Command -> what a thing is then."""
+OPPOSITES: Final = {"hot": "cool", "cool": "hot"}
+
+
+def _names(listing: str) -> list[str]:
+    """The names of a listing such as "a mug 1, a tomato 2, and a tomato 1"."""
+    if listing == "nothing":
+        return []
+    return [re.sub(r"^(?:and )?(?:an?|some|the) ", "", part) for part in listing.split(", ")]
+
+
+class Memory:
+    """Grows with every answer of the game.
+
+    Args:
+        opening: the text that opens the game.
+        admissible: the commands that can be given first.
+
+    Raises:
+        HouseholdError: the text opens no household game, or its task is none of ALFWorld's sentences.
+    """
+
+    def __init__(self, opening: str, admissible: Sequence[str]) -> None:
+        room, task = ROOM.search(opening), TASK.search(opening)
+        if room is None or task is None:
+            raise HouseholdError(f"no opening of a household game: {opening[:80]!r}.")
+        self.task = task[1].strip()
+        self.goal: Goal = read_sentence(self.task)
+        self.receptacles: tuple[str, ...] = tuple(_names(room[1]))
+        """All there are, as the opening lists them."""
+        self.here: tuple[str, ...] = ()
+        """Receptacles at the player's place, the one gone to first; empty in the middle of the room."""
+        self.held = ""
+        self.origin = ""
+        """The receptacle that the thing in hand was taken out of."""
+        self.contents: dict[str, list[str]] = {}
+        """Receptacle -> what is in it, of those that were looked into."""
+        self.shut: set[str] = set()
+        """Receptacles known to be closed."""
+        self.conditions: dict[str, set[str]] = {}
+        """Thing -> what was done to it: clean, hot, cool; `on` of a lamp."""
+        self.last, self.feedback = "", ""
+        """The last command, and what the game answered."""
+        self.again = False
+        """Whether the last command led to a receptacle that was known, or examined one."""
+        self.admissible: tuple[str, ...] = tuple(admissible)
+        """The commands that can be given now."""
+        self._look_around("")
+
+    def hear(self, command: str, feedback: str, admissible: Sequence[str]) -> None:
+        """Take up what the game answers to a command, and the commands that can be given now."""
+        self.last, self.feedback, self.admissible = command, " ".join(feedback.split()), tuple(admissible)
+        gone_to = command.removeprefix("go to ") if self.feedback.startswith("You arrive at ") else ""
+        subject = gone_to or command.removeprefix("examine ")
+        self.again = subject in self.contents or subject in self.shut
+        self._handle()
+        self._look_around(gone_to)
+        self._read()
+
+    def forget_last(self) -> None:
+        """Go on as if nothing had been done yet; what was seen stays known."""
+        self.last, self.feedback, self.again = "", "", False
+
+    def _handle(self) -> None:
+        """What the command did to things."""
+        if taken := TAKEN.match(self.feedback):
+            self.held, self.origin = taken[1], taken[2]
+            self._remove(taken[1])
+        elif put := PUT.match(self.feedback):
+            self.held, self.origin = "", ""
+            self._remove(put[1])
+            self.contents.setdefault(put[2], []).append(put[1])
+        elif treated := TREATED.match(self.feedback):
+            condition = CONDITIONS[treated[1]]
+            known = self.conditions.setdefault(treated[2], set())
+            known.discard(OPPOSITES.get(condition, ""))
+            known.add(condition)
+        elif lit := LIT.match(self.feedback):
+            self.conditions.setdefault(lit[1], set()).add("on")
+
+    def _remove(self, thing: str) -> None:
+        for things in self.contents.values():
+            if thing in things:
+                things.remove(thing)
+
+    def _read(self) -> None:
+        """What the text lists, and what it says is closed or open."""
+        if closed := CLOSED.search(self.feedback):
+            self.shut.add(closed[1])
+        elif self.feedback.startswith("You close the "):
+            self.shut.add(self.feedback.removeprefix("You close the ").removesuffix("."))
+        opened = OPEN.search(self.feedback)
+        if opened:
+            self.shut.discard(opened[1])
+        seen = SEEN.search(self.feedback)
+        receptacle = (seen[1] or (opened[1] if opened else "")) if seen else ""
+        if seen and receptacle in self.receptacles:
+            self.contents[receptacle] = _names(seen[2])
+
+    def _look_around(self, gone_to: str) -> None:
+        """Where one is, and what is at hand, as the commands tell: they name all that lies within reach."""
+        listed = set(self.admissible)
+        here = [name for name in self.receptacles if f"examine {name}" in listed]
+        self.here = tuple(sorted(here, key=lambda name: name != (gone_to or (self.here or ("",))[0])))
+        within_reach: dict[str, list[str]] = {}
+        for command in self.admissible:
+            if take := TAKE.match(command):
+                within_reach.setdefault(take[2], []).append(take[1])
+        for name in here:
+            if f"open {name}" in listed:
+                self.shut.add(name)
+            elif not self.held:
+                self.shut.discard(name)
+                known = self.contents.setdefault(name, [])
+                known += [thing for thing in within_reach.get(name, []) if thing not in known]
+        self._note_lamps(here)
+
+    def _note_lamps(self, here: Sequence[str]) -> None:
+        """A lamp that can be used here, although it was not listed, stands where one went."""
+        known = {thing for things in self.contents.values() for thing in things}
+        for command in self.admissible:
+            lamp = command.removeprefix("use ")
+            if lamp != command and lamp not in known and here:
+                self.contents.setdefault(self.here[0], []).append(lamp)
+
+    def is_idle(self, command: str) -> bool:
+        """Whether a command can tell nothing new: a look around, or at what is known."""
+        verb, _, rest = command.partition(" ")
+        if verb == "examine":
+            return rest == self.held or rest in self.contents or rest in self.shut
+        return verb in ("look", "inventory", "help")
+
+    @property
+    def stage(self) -> int:
+        """How many parts of the task are done: wanted thing in hand, treated; of two, two parts for each placed."""
+        goal = self.goal
+        holds = kind_of(self.held) == goal.object_kind
+        if goal.task_type == "pick_two_obj_and_place":
+            placed = Counter(place for _, place in self.things(goal.object_kind) if kind_of(place) == goal.target_kind)
+            return 2 * max(placed.values(), default=0) + holds
+        condition = TREATMENTS[goal.task_type][1] if goal.task_type in TREATMENTS else ""
+        return holds + (holds and condition in self.conditions.get(self.held, ()))
+
+    def things(self, kind: str) -> list[tuple[str, str]]:
+        """The things of a kind that were seen and are not in hand, each with its receptacle."""
+        return [(name, place) for place, names in self.contents.items() for name in names if kind_of(name) == kind]

@@ -1,0 +1,316 @@
+"""ALFWorld: household tasks in text, on the native engine or in TextWorld.
+
+The player sees the task, where it is, what it holds, what it has found and searched, the last command and the game's
+answer; not the whole history. All that is rebuilt from the game's texts (`household.memory`), so both engines give the
+same states. Actions are the game's admissible commands in the game's order. The specification is `docs/alfworld.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from pydantic import Field, model_validator
+
+from alfworld_native.engine import Game, State, Step
+from alfworld_native.experts import best_commands, turns_left
+from alfworld_native.explorer import advised
+from alfworld_native.memory import Memory
+from alfworld_native.plugin.games import (
+    MODES,
+    HouseholdConfig,
+    content_of,
+    game_of,
+    household_tasks,
+    mode_of,
+    record_of,
+)
+from alfworld_native.plugin.measures import household_measures
+from alfworld_native.record import GameRecord, HouseholdError
+from alfworld_native.reflections import reflect, reflection_text
+from alfworld_native.scene import read_scene, scene_of, write_scene
+from alfworld_native.trail import Trail
+from reflect_rl.envs.base import TextEnvironment, require_known
+from reflect_rl.errors import UserError
+from reflect_rl.types import Episode, Observation, Oracle, Task
+
+__all__ = [
+    "EVALUATION_ONLY",
+    "MODES",
+    "NAME",
+    "RULES",
+    "VERSION",
+    "Config",
+    "Environment",
+    "action_numbers",
+    "advise",
+    "games_tested",
+    "measures",
+    "numbered",
+    "strata",
+    "task_at",
+    "tasks",
+    "unseen_names",
+]
+
+NAME = "alfworld"
+VERSION = 1
+
+EVALUATION_ONLY = ("backend", "games", "generated_games", "room_size", "split_seed", "subset", "test_games")
+"""Players can be tested on games of all kinds, whichever they were trained on, and in the other engine, too."""
+
+RULES = """\
+You are in a room of a house and do what the task says: put a thing into or onto a kind of receptacle, perhaps clean,
+hot or cool; put two such things into one receptacle; or look at a thing in the light of a lamp. The state shows where
+you are, what you hold, what you can do here for the task, where wanted things were seen, which receptacles are closed,
+searched, closed again (Shut) and not visited yet, and the last command with its answer.
+- `go to`, `open` and `close` a receptacle; what is in a closed one cannot be seen or reached.
+- `take` a thing: you can hold one. `put` (or `move`) puts it down.
+- `clean` what you hold at a sink, `heat` it at a microwave, `cool` it at a fridge; these need not be open.
+- `use` turns a lamp on. To look at a thing in its light, hold the thing where the lamp is.
+- `examine`, `look` and `inventory` tell what is there, and change nothing.
+You win when the task is done. Every command costs a little, so search where such a thing is likely to be."""
+"""The game in words, for players that are told what they play."""
+
+MOST_ACTIONS = 100
+"""Commands of a state; the real games have at most 71."""
+ALIKE = 3
+"""Mistakes of one kind that a perturbed demonstration may choose from."""
+
+advise = reflect
+"""The reflection of an expert who sees no more than a state text (`players.reflectors.lexical`)."""
+
+
+class Config(HouseholdConfig):
+    """ALFWorld: put household things where a sentence wants them, cleaned, heated, cooled or lit."""
+
+    name: Literal["alfworld"] = "alfworld"
+    """Environment: a file of `reflect_rl/environments`, or a dotted module path."""
+    max_episode_steps: int = Field(50, ge=1, le=1000)
+    """Turns after which an episode is truncated (ALFWorld: 50; Reflect-RL: 15)."""
+    backend: Literal["native", "textworld"] = "native"
+    """Engine: `native`, or `textworld`, the original, which needs the extra `alfworld` and is far slower."""
+    numbers: bool = True
+    """The state gives the numbers of commands; set to false for shuffled labels."""
+    drop_useless: bool = False
+    """Leave out commands that tell nothing new: `look`, `inventory`, `help`, and `examine` for what is known."""
+    step_cost: float = Field(0.01, ge=0, le=1)
+    """Cost of a turn that does not win."""
+    milestone: float = Field(0.0, ge=0, le=0.5)
+    """Extra reward for each part of the task, when it is first done: thing taken, treated, first of two placed."""
+
+    @model_validator(mode="after")
+    def _check_games(self) -> Config:
+        if self.games and not self.subset and self.test_games == self.validation_games:
+            raise ValueError(
+                "test_games and validation_games are both 'valid_train'; set validation_games = 'generated'"
+            )
+        if self.subset and not self.games:
+            raise ValueError("subset = 'paper' names real games; set games to the folder that holds them")
+        return self
+
+
+class _Episode(Protocol):
+    """An episode of either engine."""
+
+    def first(self) -> Step: ...
+
+    def step(self, command: str) -> Step: ...
+
+
+def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
+    """The games of one split that are of the mode's kind.
+
+    Raises:
+        HouseholdError: the folder of games, or what should be in it, is missing or corrupt.
+        UnknownNameError: no such mode or split.
+    """
+    return household_tasks(config, mode, split)
+
+
+def task_at(mode: str, state: str) -> Task:
+    """The training task that begins in a state met while playing, with nothing in mind but what led there.
+
+    Raises:
+        UnknownNameError: no such mode.
+    """
+    require_known("mode of alfworld", mode, MODES)
+    return Task(f"{mode}@{state}", mode, "train", json.loads(state))
+
+
+def action_numbers(state: str) -> Mapping[str, int]:
+    """Numbers of the commands that a state text names.
+
+    Raises:
+        ValueError: the text is no state of a household game.
+    """
+    return read_scene(state).numbers
+
+
+def numbered(config: Config) -> bool:
+    """Whether states give the numbers of actions, which shuffled labels would make wrong."""
+    return config.numbers
+
+
+class Environment(TextEnvironment):
+    """The game."""
+
+    def __init__(self, config: Config | None = None, render_mode: str | None = None) -> None:
+        super().__init__(MOST_ACTIONS, render_mode)
+        self.config = config or Config()
+        self.idle_reward = -self.config.step_cost
+
+    def training_tasks(self) -> Sequence[Task]:
+        """The training tasks of the configured modes."""
+        return [task for mode in self.config.modes for task in tasks(self.config, mode, "train")]
+
+    def start(self, task: Task) -> Observation:
+        """Open the task's game, and do what the task says was done already.
+
+        Raises:
+            HouseholdError: the game is missing, or cannot be played.
+            UserError: the task is none of this game.
+        """
+        require_known("mode of alfworld", task.mode, MODES)
+        self._record = self._record_of(task)
+        self._identity = {key: task.data[key] for key in ("game", "from")}
+        self._game = game_of(self.config, self._record)
+        self._episode: _Episode = self._open(self._game)
+        step = self._episode.first()
+        self._memory = Memory(step.feedback, step.admissible)
+        self._shadow, self._behind = self._game.start(), list[str]()
+        self._trail = Trail()
+        for command in task.data.get("done", ()):
+            if command not in self._memory.admissible:
+                raise UserError(f"task {task.key!r} does {command!r}, which its game does not admit.")
+            self._do(str(command))
+        self._memory.forget_last()
+        self._stage = self._memory.stage
+        return self._observe()
+
+    def _record_of(self, task: Task) -> GameRecord:
+        if not {"game", "from"} <= task.data.keys():
+            raise UserError(f"task {task.key!r} is none of alfworld. Take it from tasks().")
+        return record_of(self.config, dict(task.data))
+
+    def _open(self, game: Game) -> _Episode:
+        if self.config.backend == "native":
+            return game.start()
+        from alfworld_native.textworld import TextWorldGame
+
+        return TextWorldGame(self._record.problem, self._record.goal, self.config.wording).start()
+
+    def _do(self, command: str) -> Step:
+        step = self._episode.step(command)
+        self._memory.hear(command, step.feedback, step.admissible)
+        self._trail.add(command, self._memory)
+        self._behind.append(command)
+        return step
+
+    def advance(self, index: int) -> tuple[Observation, float, bool]:
+        """Give a command: +1 for the one that wins, else minus the step's cost, plus milestones."""
+        step = self._do(self.running().actions[index])
+        self.success = step.won
+        gained = max(0, self._memory.stage - self._stage)
+        self._stage += gained
+        reward = 1.0 if step.won else self.config.milestone * gained - self.config.step_cost
+        return self._observe(), min(1.0, reward), step.won
+
+    def _observe(self) -> Observation:
+        listed = tuple(self._listed())
+        if len(listed) > MOST_ACTIONS:
+            raise HouseholdError(
+                f"the game {self._record.key!r} has a state with {len(listed)} commands; {MOST_ACTIONS} are the most. "
+                "Leave it out, or set drop_useless = true."
+            )
+        scene = scene_of(self._memory, listed if self.config.numbers else ())
+        state = json.dumps({**self._identity, "done": self._trail.commands})
+        return Observation(write_scene(scene), listed, state)
+
+    def _listed(self) -> Iterator[str]:
+        for command in self._memory.admissible:
+            if not (self.config.drop_useless and self._memory.is_idle(command)):
+                yield command
+
+    @property
+    def _facts(self) -> State:
+        """The native engine's state: that of the episode, or one that follows TextWorld's."""
+        if isinstance(self._episode, State):
+            return self._episode
+        for command in self._behind:
+            self._shadow.step(command)
+        self._behind.clear()
+        return self._shadow
+
+    def oracle(self) -> Oracle:
+        """The shortest solution; the reflection's advice is that of the explorer, who knows no more than the player.
+
+        Raises:
+            RuntimeError: the game is over or has not begun.
+        """
+        observation, facts = self.running(), self._facts
+        numbers = {command: index for index, command in enumerate(observation.actions)}
+        optimal = tuple(numbers[command] for command in best_commands(facts) if command in numbers)
+        scene = read_scene(observation.text)
+        explorer = numbers.get(advised(scene), optimal[0])
+        told = reflection_text(scene, observation.actions[explorer])
+        safe = self._mistakes(observation.actions, optimal)
+        return Oracle(optimal[0], optimal, safe, told, turns_left(facts), explorer)
+
+    def _mistakes(self, actions: Sequence[str], optimal: Sequence[int]) -> tuple[int, ...]:
+        """Some of each kind of wrong command, evenly over the list; none after which the game could not be won."""
+        kinds: dict[str, list[int]] = {}
+        for index, command in enumerate(actions):
+            verb = command.partition(" ")[0]
+            if index not in optimal and not (verb == "take" and not self._can_be_put_down(command)):
+                kinds.setdefault(verb, []).append(index)
+        return tuple(sorted(index for wrong in kinds.values() for index in _spread(wrong)))
+
+    def _can_be_put_down(self, take: str) -> bool:
+        thing = self._game.things[take.removeprefix("take ").partition(" from ")[0]]
+        return any(thing.kind in receptacle.accepts for receptacle in self._game.receptacles.values())
+
+
+def _spread(indices: Sequence[int]) -> Iterator[int]:
+    """At most `ALIKE` of them, evenly.
+
+    >>> list(_spread([3, 4, 5, 6, 7, 8]))
+    [3, 5, 7]
+    """
+    count = min(ALIKE, len(indices))
+    return (indices[place * len(indices) // count] for place in range(count))
+
+
+def measures(config: Config, episode: Episode) -> dict[str, float]:
+    """What an evaluated episode cost, beside success, return and turns.
+
+    Raises:
+        UserError: its task is none of this game.
+    """
+    game = Environment(config.model_copy(update={"backend": "native"}))  # the solver's engine anyway
+    game.reset(options={"task": episode.task})
+    return household_measures(episode, game.oracle().turns_left)
+
+
+def games_tested(config: Config, mode: str, split: str) -> dict[str, str]:
+    """Which games a result is about, in which wording and engine.
+
+    Raises:
+        HouseholdError: they cannot be read.
+    """
+    games, digest = content_of(config, mode, split)
+    return {"wording": config.wording, "backend": config.backend, "games": games, "games_digest": digest}
+
+
+def strata(config: Config, task: Task) -> dict[str, str]:
+    """What success is told apart by: the kind of task."""
+    data: Mapping[str, Any] = task.data
+    return {"task": mode_of(record_of(config, dict(data))) if task.mode == "all" else task.mode}
+
+
+def unseen_names(config: Config, task: Task) -> tuple[str, ...]:
+    """Names that an annotator must not write before the state shows them: of wanted things, and of lamps."""
+    game = game_of(config, record_of(config, dict(task.data)))
+    kinds = {game.goal.object_kind, game.goal.target_kind}
+    return tuple(name for name, thing in game.things.items() if thing.kind in kinds)

@@ -1,0 +1,200 @@
+"""Which household games are played: real ones of a folder, generated ones, and how they become tasks.
+
+A set of games is loaded once and a game parsed once in a process; all episodes share them.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Any, Final, Literal, cast
+
+from pydantic import Field
+
+from alfworld_native.engine import Game
+from alfworld_native.games import GameSet
+from alfworld_native.generate import GameSplit, Mix, game_seed, numbered_game
+from alfworld_native.record import GameRecord, TaskType, Wording
+from alfworld_native.sources import data_folder, load_games
+from reflect_rl.config import EnvironmentConfig
+from reflect_rl.envs.base import SPLITS, require_known
+from reflect_rl.errors import UserError
+from reflect_rl.seeding import stream
+from reflect_rl.types import Task
+
+__all__ = ["MODES", "HouseholdConfig", "content_of", "game_of", "household_tasks", "mode_of", "record_of"]
+
+TYPES: Final[dict[str, TaskType]] = {
+    "pick": "pick_and_place_simple",
+    "look": "look_at_obj_in_light",
+    "clean": "pick_clean_then_place_in_recep",
+    "heat": "pick_heat_then_place_in_recep",
+    "cool": "pick_cool_then_place_in_recep",
+    "two": "pick_two_obj_and_place",
+}
+"""Mode -> ALFWorld's name of the kind of task."""
+MODES: Final = (*TYPES, "all")
+"""One kind of task each, easiest first, and all of them."""
+Mode = Literal["pick", "look", "clean", "heat", "cool", "two", "all"]
+
+PAPER_TESTS: Final = "valid_seen+valid_unseen+valid_train"
+"""Where Reflect-RL's test games come from."""
+
+
+class HouseholdConfig(EnvironmentConfig):
+    """Which games are played."""
+
+    games: str = ""
+    """Folder with ALFWorld's games: what `alfworld-download` made, or compact records; `$ALFWORLD_DATA` may stand in it
+    (empty: generated games, which need no data)."""
+    modes: tuple[Mode, ...] = Field(("all",), min_length=1)
+    """Variants to train and evaluate: one kind of task (`pick`, `look`, `clean`, `heat`, `cool`, `two`), or `all`."""
+    subset: Literal["", "paper"] = ""
+    """Games that are used: all, or the ones of Reflect-RL's paper (a tomato into the microwave: 7 for training, 4 for
+    the test; validated on generated games, as none are left)."""
+    test_games: Literal["valid_seen", "valid_unseen", "valid_train"] = "valid_seen"
+    """Split of the data that is the test (`valid_train` cannot be, as long as one validates on it)."""
+    validation_games: Literal["valid_train", "generated"] = "valid_train"
+    """What is validated on; without a folder, and for the paper's games, generated games."""
+    most_validation_games: int = Field(64, ge=1)
+    """Validation games of each mode, drawn by `split_seed`."""
+    generated_games: int = Field(200, ge=1)
+    """Generated training games of each mode where there is no folder; half as many for the test."""
+    additional_games: int = Field(0, ge=0)
+    """Generated training games of each mode on top of those of the folder."""
+    room_size: float = Field(1.0, gt=0, le=1.5)
+    """Factor on the numbers of receptacles and things in generated games; larger rooms have too many commands."""
+    split_seed: int = Field(0, ge=0)
+    """Seed of the generated games and of the choice of validation games."""
+    wording: Wording = "2.1.1"
+    """Version of ALFWorld's text: `2.1.1` (`put X in/on Y`), or `2.1.2` and later (`move X to Y`, `help`)."""
+
+
+def household_tasks(config: HouseholdConfig, mode: str, split: str) -> tuple[Task, ...]:
+    """The games of one split that are of the mode's kind.
+
+    Raises:
+        HouseholdError: the folder, or what should be in it, is missing or corrupt.
+        UnknownNameError: no such mode or split.
+    """
+    require_known("mode of alfworld", mode, MODES)
+    require_known("split", split, SPLITS)
+    return _tasks(config, mode, cast(GameSplit, split))
+
+
+@lru_cache(256)
+def _tasks(config: HouseholdConfig, mode: str, split: GameSplit) -> tuple[Task, ...]:
+    if not config.games or (split == "validation" and _validates_on_generated(config)):
+        return _generated(config, mode, split, _count(config, split))
+    real = _real(config, mode, split)
+    if split == "train":
+        return (*real, *_generated(config, mode, split, config.additional_games))
+    if split == "validation":
+        chosen = stream(config.split_seed, "alfworld", mode, split).permutation(len(real))[
+            : config.most_validation_games
+        ]
+        return tuple(real[index] for index in sorted(chosen))
+    return tuple(real)
+
+
+def _validates_on_generated(config: HouseholdConfig) -> bool:
+    return config.validation_games == "generated" or config.subset == "paper"
+
+
+def _count(config: HouseholdConfig, split: GameSplit) -> int:
+    if split == "validation":
+        return config.most_validation_games
+    return config.generated_games if split == "train" else max(1, config.generated_games // 2)
+
+
+def _origin(config: HouseholdConfig, split: GameSplit) -> str:
+    """Splits of the data that a split of ours consists of, joined by `+`."""
+    if split == "test":
+        return PAPER_TESTS if config.subset == "paper" else config.test_games
+    return {"train": "train", "validation": "valid_train"}[split]
+
+
+def _real(config: HouseholdConfig, mode: str, split: GameSplit) -> list[Task]:
+    origin = _origin(config, split)
+    return [
+        _task(mode, split, {"game": key, "from": origin, "sha256": digest[:12]})
+        for key, task_type, digest in _contents(config.games, origin, config.subset)
+        if mode == "all" or TYPES[mode] == task_type
+    ]
+
+
+def _generated(config: HouseholdConfig, mode: str, split: GameSplit, count: int) -> tuple[Task, ...]:
+    kind = mode
+    if config.subset == "paper":  # whose games are all of one kind
+        kind, count = "pick", count if mode in ("pick", "all") else 0
+    seed, origin = game_seed(split, config.split_seed), f"generated {kind} {config.room_size:g}"
+    return tuple(_task(mode, split, {"game": f"generated/{seed}/{n}", "from": origin}) for n in range(count))
+
+
+def _task(mode: str, split: str, data: dict[str, Any]) -> Task:
+    return Task(f"{mode}/{data['game']}", mode, split, data)
+
+
+@lru_cache(16)
+def _set(folder: str, origin: str, subset: str) -> GameSet:
+    return load_games(data_folder(os.path.expandvars(folder)), origin.split("+"), name=subset)
+
+
+@lru_cache(16)
+def _contents(folder: str, origin: str, subset: str) -> tuple[tuple[str, TaskType, str], ...]:
+    """Key, kind of task and digest of each game."""
+    return tuple((record.key, record.task_type, record.sha256) for record in _set(folder, origin, subset))
+
+
+def record_of(config: HouseholdConfig, data: dict[str, Any]) -> GameRecord:
+    """The game that a task's data name.
+
+    Raises:
+        HouseholdError: there is no such game.
+        UserError: the data name none.
+    """
+    origin, key = str(data["from"]), str(data["game"])
+    if not origin.startswith("generated "):
+        return _set(config.games, origin, config.subset).find(key)
+    try:
+        _, mode, size = origin.split(" ")
+        _, seed, number = key.split("/")
+        return _numbered(int(seed), int(number), mode, float(size))
+    except (KeyError, ValueError):
+        raise UserError(f"{key!r} from {origin!r} names no generated game. Take tasks from tasks().") from None
+
+
+@lru_cache(64)
+def content_of(config: HouseholdConfig, mode: str, split: str) -> tuple[str, str]:
+    """What the games of a split are, and a digest of all their texts.
+
+    Raises:
+        HouseholdError: they cannot be read.
+    """
+    chosen = household_tasks(config, mode, split)
+    origins = dict.fromkeys(str(task.data["from"]).partition(" ")[0] for task in chosen)
+    return "+".join(origins), GameSet(record_of(config, dict(task.data)) for task in chosen).fingerprint[:16]
+
+
+@lru_cache(512)
+def _numbered(seed: int, number: int, mode: str, size: float) -> GameRecord:
+    return numbered_game(seed, number, Mix(size=size) if mode == "all" else Mix((TYPES[mode],), size=size))
+
+
+def mode_of(record: GameRecord) -> str:
+    """The mode of a game's kind of task."""
+    return next(mode for mode, task_type in TYPES.items() if task_type == record.task_type)
+
+
+@lru_cache(512)
+def _parsed(problem: str, goal: str, wording: Wording) -> Game:
+    return Game(problem, goal, wording)
+
+
+def game_of(config: HouseholdConfig, record: GameRecord) -> Game:
+    """A game, parsed once.
+
+    Raises:
+        HouseholdError: its problem is not one of this domain.
+    """
+    return _parsed(record.problem, record.goal, config.wording)

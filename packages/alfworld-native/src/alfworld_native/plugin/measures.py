@@ -1,0 +1,38 @@
+"""What a household game cost, read from its episode."""
+
+from __future__ import annotations
+
+from alfworld_native.reflections import mistake
+from alfworld_native.scene import read_scene
+from reflect_rl.types import Episode
+
+__all__ = ["household_measures"]
+
+IDLE = frozenset({"look", "inventory", "help", "examine"})
+"""First words of commands that change nothing."""
+
+
+def household_measures(episode: Episode, shortest_turns: int) -> dict[str, float]:
+    """Costs of one episode.
+
+    - `spl`: success weighted by path length, shortest / played turns where the game was won (Anderson et al. 2018,
+      arXiv:1807.06757, section 4);
+    - `places_searched`: receptacles that were looked into before the last turn;
+    - `idle_turns`: commands that changed nothing;
+    - `mistakes`: turns whose command was a mistake, as far as the state text after it shows; the last turn left out.
+
+    Args:
+        episode: of ALFWorld.
+        shortest_turns: turns that the solver needs for the task.
+
+    Raises:
+        ValueError: the episode is none of ALFWorld.
+    """
+    scenes = [read_scene(turn.observation.text) for turn in episode.turns]
+    commands = [turn.action or "look" for turn in episode.turns]  # a turn without an action changed nothing either
+    return {
+        "spl": episode.success * shortest_turns / max(len(scenes), shortest_turns),
+        "places_searched": float(len(scenes[-1].known)),
+        "idle_turns": float(sum(command.partition(" ")[0] in IDLE for command in commands)),
+        "mistakes": float(sum(bool(mistake(scene)) for scene in scenes)),
+    }

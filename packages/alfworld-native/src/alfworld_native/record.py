@@ -1,0 +1,58 @@
+"""What is known of a household game before it is played: a record that every source of games makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from reflect_rl.errors import UserError
+
+__all__ = ["TASK_TYPES", "GameRecord", "HouseholdError", "TaskType", "Wording"]
+
+Wording = Literal["2.1.1", "2.1.2"]
+"""Version of ALFWorld's text: "2.1.1" has `put X in/on Y` and "You arrive at loc 8."; "2.1.2", also that of later
+versions, has `move X to Y`, `help` and "You arrive at bed 1."."""
+
+TaskType = Literal[
+    "pick_and_place_simple",
+    "look_at_obj_in_light",
+    "pick_clean_then_place_in_recep",
+    "pick_heat_then_place_in_recep",
+    "pick_cool_then_place_in_recep",
+    "pick_two_obj_and_place",
+]
+
+TASK_TYPES: tuple[TaskType, ...] = (
+    "pick_and_place_simple",
+    "look_at_obj_in_light",
+    "pick_clean_then_place_in_recep",
+    "pick_heat_then_place_in_recep",
+    "pick_cool_then_place_in_recep",
+    "pick_two_obj_and_place",
+)
+"""ALFWorld's kinds of task, in the order of its configuration (1 to 6)."""
+
+
+class HouseholdError(UserError):
+    """A household game that cannot be read, made or played."""
+
+
+@dataclass(frozen=True, slots=True)
+class GameRecord:
+    """One household game."""
+
+    key: str
+    """Unique: the id of the record, or `generated/<seed>/<number>`."""
+    task_type: TaskType
+    goal: str
+    """The sentence in the game, for example "put some tomato on microwave."."""
+    problem: str
+    """The PDDL problem."""
+    scene: str = ""
+    """For example FloorPlan13; empty when unknown."""
+    subject: str = ""
+    """What the task is about, as ALFWorld names it ("Tomato-None-Microwave"): what named filters look at."""
+    annotations: tuple[str, ...] = ()
+    """What people wrote about the task."""
+    sha256: str = ""
+    """Of the original game file; empty when there is none."""

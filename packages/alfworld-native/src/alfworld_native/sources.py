@@ -1,0 +1,292 @@
+"""Games from files: ALFWorld's own layout, or compact records with one JSON line per game.
+
+Layout of `alfworld-download`, under `$ALFWORLD_DATA` or any folder:
+
+    json_2.1.1/<split>/<kind of game>/<trial>/{game.tw-pddl,traj_data.json}
+
+Compact records, in any folder: `<split>.jsonl.xz`, one game per line with the fields `id`, `task_type`, `pddl_params`,
+`scene`, `goal`, `anns`, `solvable`, `sha256` and `pddl_problem`. Both give equal records, in the order of their keys.
+Of the official layout those games count that ALFWorld's own environment plays: marked as solvable, of the six kinds of
+task, nothing movable or sliced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar, get_args
+
+from alfworld_native.games import NAMED, GameSet
+from alfworld_native.record import TASK_TYPES, GameRecord, HouseholdError, TaskType
+from reflect_rl.errors import suggestion
+
+__all__ = ["OFFICIAL_SPLITS", "OfficialSplit", "data_folder", "load_actions", "load_games"]
+
+OfficialSplit = Literal["train", "valid_seen", "valid_unseen", "valid_train"]
+
+OFFICIAL_SPLITS: Final[tuple[OfficialSplit, ...]] = get_args(OfficialSplit)
+
+VERSIONS: Final = ("json_2.1.1", "json_2.1.2", "json_2.1.3")
+"""Folders that ALFWorld's data may have; the first one that there is counts."""
+
+PAPER_FILE: Final = "tomato_microwave.jsonl.xz"
+"""The games of all splits that the named filter `paper` keeps; enough where the larger files are missing."""
+
+MOST_BYTES: Final = 32 * 2**20
+"""Of one game file or one line of records; real ones have less than 0.1 and 2 MB."""
+
+GOAL: Final = re.compile(r'Your task is to: ([^"\n]+)"')
+"""Where a game's grammar states the goal."""
+
+REMEDY: Final = (
+    "Set the folder to where `alfworld-download` put its data ($ALFWORLD_DATA), or to one of compact records."
+)
+
+Value = TypeVar("Value")
+
+
+def data_folder(configured: str = "") -> Path:
+    """The folder with the games: the configured one, else `$REFLECT_RL_ALFWORLD`, else `$ALFWORLD_DATA`.
+
+    Raises:
+        HouseholdError: none is named, or it does not exist.
+    """
+    named = configured or os.environ.get("REFLECT_RL_ALFWORLD", "") or os.environ.get("ALFWORLD_DATA", "")
+    if not named:
+        raise HouseholdError(f"no folder with ALFWorld's games is named. {REMEDY}")
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise HouseholdError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
+    return folder
+
+
+def load_games(
+    folder: Path,
+    splits: str | Sequence[str],
+    *,
+    task_types: Sequence[TaskType] = (),
+    name: str = "",
+    distinct: bool = False,
+) -> GameSet:
+    """The games of one or more splits, split by split, each in the order of its keys.
+
+    Where a folder has both, compact records are read rather than the official layout.
+
+    Args:
+        folder: see the top of this file; also a `json_2.1.1` itself.
+        splits: names out of `OFFICIAL_SPLITS`. Reflect-RL's test games are those of all three that begin with `valid`.
+        task_types: kinds of task to keep; none = all.
+        name: kind of game to keep, see `GameSet.select`; `paper` = Reflect-RL's.
+        distinct: drop games that equal an earlier one in all but their name.
+
+    Raises:
+        HouseholdError: unknown split, missing or corrupt files, or no game is left.
+    """
+    named = (splits,) if isinstance(splits, str) else tuple(splits)
+    for split in named:
+        if split not in OFFICIAL_SPLITS:
+            raise HouseholdError(f"ALFWorld has no split {split!r}. {suggestion(split, OFFICIAL_SPLITS)}")
+    if not folder.is_dir():
+        raise HouseholdError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
+    games = GameSet(chain.from_iterable(_split(folder.resolve(), split, NAMED.get(name, name)) for split in named))
+    if not games:
+        raise HouseholdError(f"{folder} has no game of {', '.join(named)} that can be played.")
+    return games.select(task_types, name, distinct)
+
+
+def load_actions(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
+    """What ALFWorld's hand-coded expert did in each game: key -> commands, from `<split>.handcoded.jsonl.xz`.
+
+    Raises:
+        HouseholdError: the file is missing or corrupt.
+    """
+    path = folder / f"{split}.handcoded.jsonl.xz"
+    if not path.is_file():
+        raise HouseholdError(f"there is no file {path} with the expert's actions.")
+    return {_text(row, "id", where): _texts(row, "actions", where) for where, row in _rows(folder.resolve(), path)}
+
+
+def _split(folder: Path, split: str, name: str) -> Iterator[GameRecord]:
+    """The games of a split, in the order of their keys."""
+    few, compact = folder / PAPER_FILE, folder / f"{split}.jsonl.xz"
+    roots = (*(folder / version for version in VERSIONS), folder)
+    official = next((root / split for root in roots if (root / split).is_dir()), None)
+    if name == NAMED["paper"] and few.is_file():
+        return _ordered(_compact(folder, few, split))
+    if compact.is_file():
+        return _ordered(_compact(folder, compact, ""))
+    if official is not None:
+        return _official(official, folder)
+    raise HouseholdError(f"{folder} has neither {compact.name} nor {VERSIONS[0]}/{split}. {REMEDY}")
+
+
+def _ordered(records: Iterator[GameRecord]) -> Iterator[GameRecord]:
+    """The records, which must come in the order of their keys: the order of the official layout is that, too."""
+    last = ""
+    for record in records:
+        if record.key <= last:
+            raise HouseholdError(f"records must be sorted by `id`, each once: {record.key!r} follows {last!r}.")
+        last = record.key
+        yield record
+
+
+def _compact(folder: Path, path: Path, split: str) -> Iterator[GameRecord]:
+    """Games of a file of compact records that can be solved.
+
+    Args:
+        folder: that the file must be in, links followed.
+        path: of the file.
+        split: to keep; empty = all.
+    """
+    for where, row in _rows(folder, path):
+        if split and row.get("split") != split:
+            continue
+        if not _value(row, "solvable", bool, where):
+            continue
+        yield GameRecord(
+            key=_text(row, "id", where),
+            task_type=_task_type(row, where),
+            goal=_text(row, "goal", where),
+            problem=_text(row, "pddl_problem", where),
+            scene=_text(row, "scene", where),
+            subject=_subject(_value(row, "pddl_params", dict, where), where),
+            annotations=_texts(row, "anns", where),
+            sha256=_text(row, "sha256", where),
+        )
+
+
+def _official(split: Path, folder: Path) -> Iterator[GameRecord]:
+    """Games of a split in ALFWorld's own layout that its environment plays.
+
+    Raises:
+        HouseholdError: nothing there looks like a game, or a file is corrupt.
+    """
+    trials = [trial for kind in _folders(split) for trial in _folders(kind)]
+    games = [trial for trial in trials if (trial / "game.tw-pddl").is_file() and (trial / "traj_data.json").is_file()]
+    if not games:
+        raise HouseholdError(
+            f"{split} has no game: none of its {len(trials)} folders two levels down has game.tw-pddl and "
+            f"traj_data.json. Links to other folders are not followed. {REMEDY}"
+        )
+    keyed = {f"{trial.parent.name}/{trial.name}": trial for trial in games}
+    for key in sorted(keyed):
+        # ALFWorld's environment looks for these words in the whole path; they occur in these two names only.
+        if not re.search("movable|Sliced", key):
+            record = _official_game(key, keyed[key], folder)
+            if record is not None:
+                yield record
+
+
+def _official_game(key: str, trial: Path, folder: Path) -> GameRecord | None:
+    """A game; None where ALFWorld's environment would pass over it."""
+    raw = _bytes(trial / "game.tw-pddl", folder)
+    game = _json(raw, str(trial / "game.tw-pddl"))
+    if game.get("solvable") is not True:
+        return None
+    where = str(trial / "traj_data.json")
+    story = _json(_bytes(trial / "traj_data.json", folder), where)
+    if story.get("task_type") not in TASK_TYPES:
+        return None
+    grammar = _text(game, "grammar", str(trial / "game.tw-pddl"))
+    goal = GOAL.search(grammar)
+    if goal is None:
+        raise HouseholdError(f"{trial / 'game.tw-pddl'}: its grammar does not say `Your task is to: …`.")
+    notes = _value(_value(story, "turk_annotations", dict, where), "anns", list, where)
+    return GameRecord(
+        key=key,
+        task_type=_task_type(story, where),
+        goal=goal[1],
+        problem=_text(game, "pddl_problem", str(trial / "game.tw-pddl")),
+        scene=_text(_value(story, "scene", dict, where), "floor_plan", where),
+        subject=_subject(_value(story, "pddl_params", dict, where), where),
+        annotations=tuple(_text(note, "task_desc", where) for note in notes),
+        sha256=hashlib.sha256(raw).hexdigest(),
+    )
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Folders in a folder, without links."""
+    with os.scandir(folder) as entries:
+        return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _bytes(path: Path, folder: Path) -> bytes:
+    """Contents of a file, which must lie in the folder, links followed."""
+    _check_inside(path, folder)
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise HouseholdError(f"{path} is larger than {MOST_BYTES} bytes: it is no file of a game.")
+        return path.read_bytes()
+    except OSError as error:
+        raise HouseholdError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _check_inside(path: Path, folder: Path) -> None:
+    if not path.resolve().is_relative_to(folder):
+        raise HouseholdError(f"{path} is a link out of {folder}, which is not followed. Put the file itself there.")
+
+
+def _rows(folder: Path, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """JSON lines of an xz file, each with its place for messages."""
+    _check_inside(path, folder)
+    number = 0
+    try:
+        with lzma.open(path) as lines:
+            while line := lines.readline(MOST_BYTES):
+                number += 1
+                yield f"{path}, line {number}", _json(line, f"{path}, line {number}")
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise HouseholdError(f"{path} cannot be read after line {number}: {error}. Copy the file again.") from None
+
+
+def _json(raw: bytes, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError) as error:  # also text that is not UTF-8
+        raise HouseholdError(f"{where} is not JSON ({error}). Copy the file again.") from None
+    if not isinstance(value, dict):
+        raise HouseholdError(f"{where} holds {type(value).__name__}, not a JSON object.")
+    return value
+
+
+def _value(row: Mapping[str, Any], field: str, kind: type[Value], where: str) -> Value:
+    if field not in row:
+        raise HouseholdError(f"{where} has no {field!r}.")
+    value = row[field]
+    if not isinstance(value, kind):
+        raise HouseholdError(f"{where}: {field!r} is {value!r:.60}, not of type {kind.__name__}.")
+    return value
+
+
+def _text(row: Mapping[str, Any], field: str, where: str) -> str:
+    return _value(row, field, str, where)
+
+
+def _texts(row: Mapping[str, Any], field: str, where: str) -> tuple[str, ...]:
+    values = _value(row, field, list, where)
+    if not all(isinstance(value, str) for value in values):
+        raise HouseholdError(f"{where}: {field!r} is not a list of texts.")
+    return tuple(values)
+
+
+def _task_type(row: Mapping[str, Any], where: str) -> TaskType:
+    value = _text(row, "task_type", where)
+    for task_type in TASK_TYPES:
+        if value == task_type:
+            return task_type
+    raise HouseholdError(f"{where}: no kind of task is named {value!r}. {suggestion(value, TASK_TYPES)}")
+
+
+def _subject(parameters: Mapping[str, Any], where: str) -> str:
+    """What a game is about, as ALFWorld's folders name it: thing, movable receptacle, place."""
+    thing, movable, parent, toggled = (
+        _text(parameters, field, where)
+        for field in ("object_target", "mrecep_target", "parent_target", "toggle_target")
+    )
+    return f"{thing}-{movable or 'None'}-{parent or toggled}"

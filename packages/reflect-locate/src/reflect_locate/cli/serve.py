@@ -1,0 +1,87 @@
+"""`reflect-rl serve PATH...`: an MCP server that finds files, for editors and coding agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+from rich.console import Console
+
+from reflect_locate.cli.locate import PlayerOptions, show_help, told_left_out
+from reflect_rl.cli.arguments import named_and_flags, overridden
+from reflect_rl.config import parse
+from reflect_rl.errors import ConfigError
+
+__all__ = ["ServeOptions", "parse_serve", "run"]
+
+VERB = "serve"
+
+
+class ServeOptions(PlayerOptions):
+    """Serve the tool `locate` to editors and coding agents (MCP): over stdin and stdout, or HTTP on this machine."""
+
+    http: bool = False
+    """Serve over HTTP, on 127.0.0.1 only (`--http`, without a value)."""
+    port: int = Field(8765, ge=0, le=65_535)
+    """Port for HTTP; 0 = a free one."""
+    seconds: float = Field(30, gt=0, le=86_400)
+    """Longest search; episodes that are not finished then do not count."""
+
+
+SWITCHES = {"--http": ("http", "true"), "--search": ("search", "true"), "--no-search": ("search", "false")}
+"""Flags that need no value."""
+
+
+def run(arguments: Sequence[str], console: Console) -> None:
+    """The verb; nothing but the protocol is written to stdout.
+
+    Args:
+        arguments: the folders that may be asked about, then flags.
+        console: for the help only.
+
+    Raises:
+        UserError: a mistake in the arguments, a folder that cannot be read, no player, or no MCP SDK.
+        SystemExit: the help was asked for (0).
+    """
+    paths, options = parse_serve(arguments)
+    notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+
+    from reflect_locate.default_player import load_player
+    from reflect_locate.library import Library
+    from reflect_locate.locate import Effort
+    from reflect_locate.serve import Desk, make_server, serve_http, serve_stdio
+    from reflect_rl.runs.workers import silence
+
+    library = Library(paths)
+    silence()
+    effort = Effort(options.episodes, options.seconds, options.search, options.seed)
+    desk = Desk(library, load_player(options.model, options.unit, options.method), effort, options.threshold)
+    server = make_server(desk.answer)
+    for root in library.roots:
+        if root.snapshot is not None:
+            notes.print(told_left_out(root.snapshot))
+    if options.http:
+        serve_http(server, options.port, lambda address: notes.print(f"serving {address}"))
+    else:
+        serve_stdio(server)
+
+
+def parse_serve(arguments: Sequence[str]) -> tuple[list[str], ServeOptions]:
+    """Paths and options of a call.
+
+    Raises:
+        ConfigError: a wrong flag or value, or no path.
+        SystemExit: the help was asked for (0).
+    """
+    words = [word for word in arguments if word not in ("-h", "--help", *SWITCHES)]
+    paths, flags = named_and_flags(VERB, words)
+    for name, value in (SWITCHES[word] for word in arguments if word in SWITCHES):
+        if name in flags:
+            raise ConfigError("--search and --no-search exclude each other. Give one of them.")
+        flags[name] = [value]
+    options = parse(ServeOptions, overridden(ServeOptions, {}, flags, {}))
+    if any(word in ("-h", "--help") for word in arguments):
+        show_help(f"{VERB} PATH...", options)
+    if not paths:
+        raise ConfigError("name the folders that may be asked about: reflect-rl serve PATH...")
+    return paths, options

@@ -1,0 +1,84 @@
+"""`reflect-rl tasks PATH...`: questions about files, made from the files themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from reflect_locate.questions.benchmark import check
+from reflect_locate.questions.build import build_task_set, preview
+from reflect_locate.questions.card import card_tables
+from reflect_locate.questions.config import TasksConfig
+from reflect_rl.cli.arguments import overridden, show_help, split_words
+from reflect_rl.config import parse, read_toml
+from reflect_rl.errors import ConfigError
+
+__all__ = ["TasksOptions", "parse_tasks", "run"]
+
+VERB = "tasks"
+SWITCHES = ("check_benchmark", "dry_run")
+"""What is done instead of building a task set."""
+
+
+class TasksOptions(TasksConfig):
+    """Make questions about files from the files themselves."""
+
+    check_benchmark: bool = False
+    """Build the benchmark from the standard library of the running Python, write nothing, and say whether it is the
+    known one of this Python version."""
+    dry_run: bool = False
+    """Read the corpora, and show what would be sent to the endpoint, how much, and the first request in full; send and
+    write nothing."""
+
+
+def run(arguments: Sequence[str], console: Console) -> None:
+    """The verb.
+
+    Args:
+        arguments: a TOML file or corpora, then flags.
+        console: where the card is printed.
+
+    Raises:
+        UserError: a mistake in the arguments, or a corpus that cannot be read.
+        SystemExit: the help was asked for (0).
+    """
+    options = parse_tasks(arguments)
+    if options.check_benchmark:
+        console.print(check())
+        return
+    config = parse(TasksConfig, options.model_dump(exclude=set(SWITCHES)))
+    if options.dry_run:
+        console.print(preview(config))
+        return
+    tasks = build_task_set(config, console.print)
+    console.print(card_tables(tasks.card))
+    console.print(f"task set: {tasks.folder}  (identity {tasks.identity[:12]}; the whole card is in card.json)")
+
+
+def parse_tasks(arguments: Sequence[str]) -> TasksOptions:
+    """The options of a call.
+
+    Raises:
+        ConfigError: a wrong key or value, or several configuration files.
+        SystemExit: the help was asked for (0).
+    """
+    words = [word for word in arguments if word not in ("-h", "--help")]
+    paths, flags = split_words(VERB, words)
+    flags |= {name: ["true"] for name in SWITCHES if flags.get(name) == []}
+    options = parse(TasksOptions, overridden(TasksOptions, _values(paths), flags, {}))
+    if len(words) < len(arguments):
+        show_help(VERB, TasksOptions, options)
+    return options
+
+
+def _values(paths: Sequence[Path]) -> dict[str, Any]:
+    """Those of the configuration file, or the corpora that were named."""
+    files = [path for path in paths if path.suffix == ".toml"]
+    if not files:
+        return {"corpora": [str(path) for path in paths]} if paths else {}
+    if len(paths) > 1:
+        raise ConfigError(f"name one configuration file, or corpora, got {', '.join(map(str, paths))}.")
+    return read_toml(files[0])

@@ -1,0 +1,257 @@
+"""A player that can be used: the trained policy, its reflection player, and how they play.
+
+A player is a folder: `settings.json`, `policy/` (safetensors and tokenizer), and `reflector/` where the reflections are
+written by a language model. It is exported from a run; a run folder can also be played as it is.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from pydantic import Field
+
+from reflect_locate.envs import autoexplore
+from reflect_locate.evidence import Weights
+from reflect_locate.fitted import FittedPolicy
+from reflect_rl.config import Frozen, parse
+from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
+from reflect_rl.models.labels import Labels, find_labels
+from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
+from reflect_rl.models.score import Rule
+from reflect_rl.players.base import Reflector
+from reflect_rl.players.policies.language_model import Decoding
+from reflect_rl.players.reflectors.frozen import FrozenReflector
+from reflect_rl.players.reflectors.lexical import LexicalReflector
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.runs.config import METHODS, Method, RunConfig
+from reflect_rl.runs.folder import Unit, units
+from reflect_rl.store import read_json, write_json
+
+__all__ = ["PACKAGED", "Player", "PlayerSettings", "export_player", "load_player", "load_settings"]
+
+PACKAGED = Path(__file__).with_name("player")
+"""The player that comes with this package."""
+ROWS: Mapping[str, Method] = {str(name): row for name, row in METHODS.items()}
+MADE_BY = "reflect-rl run configs/autoexplore/default.toml"
+SETTINGS = "settings.json"
+NOTED = ("command", "config_hash", "fingerprint", "git_commit", "versions", "created", "finished", "hardware")
+"""Of a run's card, what is noted with a player."""
+
+
+class PlayerSettings(Frozen):
+    """How a player plays, and where it comes from."""
+
+    version: Literal[1] = 1
+    """Of this file."""
+    environment: autoexplore.Config = Field(default_factory=autoexplore.Config)
+    """The game as the player knows it; the task set is not part of it."""
+    reflector: Literal["lexical", "model", "none"] = "lexical"
+    """Who writes the reflections; `model` = the one in `reflector/`."""
+    max_new_tokens: int = Field(96, ge=1)
+    """Longest reflection of a model, in tokens."""
+    scoring: Rule = "choice_token"
+    """How actions are scored."""
+    labels: tuple[str, ...] = ()
+    """Names of the numbered actions, in order."""
+    weights: Weights = Field(default_factory=Weights)
+    """How much each kind of evidence for a file counts (see `evidence`)."""
+    threshold: float = Field(0.2, ge=0, le=1)
+    """Below this confidence nothing is found (see `locate`)."""
+    trained: Mapping[str, Any] = Field(default_factory=dict)
+    """Which run, unit and method it comes from."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the parts of a player are."""
+
+    settings: PlayerSettings
+    policy: Path
+    reflector: Path | None = None
+
+
+@dataclass(frozen=True)
+class Player:
+    """A loaded player."""
+
+    settings: PlayerSettings
+    model: LanguageModel
+    labels: Labels
+    reflector: Reflector
+
+    def policy(self, decoding: Decoding) -> FittedPolicy:
+        """The policy, greedy or sampling; both share the model, not the memory."""
+        return self._policies[decoding]
+
+    @cached_property
+    def _policies(self) -> dict[Decoding, FittedPolicy]:
+        decodings: tuple[Decoding, ...] = ("greedy", "sampled")
+        return {d: FittedPolicy(self.model, self.labels, d, self.settings.scoring, cache_size=2000) for d in decodings}
+
+
+def load_player(folder: Path | None = None, unit: str = "", method: str = "", device: str = "auto") -> Player:
+    """The player of a folder.
+
+    Args:
+        folder: a player, or a run (None: the packaged player).
+        unit: of a run: for example `starts-100/seed-0` (empty: its first).
+        method: of a run (empty: the last trained one that its configuration names).
+        device: see `ModelConfig.device`.
+
+    Raises:
+        ModelError: no such player, or one that cannot be used.
+        UnknownNameError: the run has no such unit, or there is no such method.
+    """
+    place = _find(folder, unit, method)
+    settings = place.settings
+    model = load_model(ModelConfig(device=device), place.policy, trainable=False)
+    count = int(autoexplore.Environment(settings.environment).action_space.n)
+    labels = find_labels(model, count)
+    if settings.labels and settings.labels != labels.texts:
+        raise ModelError(
+            f"the tokenizer of {place.policy} does not name the actions as it did in training. Export the player again."
+        )
+    reflector: Reflector = NoReflector() if settings.reflector == "none" else LexicalReflector()
+    if place.reflector is not None:
+        writer = load_model(ModelConfig(device=device), place.reflector, trainable=False)
+        reflector = FrozenReflector(writer, settings.max_new_tokens, numbers=autoexplore.action_numbers)
+    return Player(settings, model, labels, reflector)
+
+
+def load_settings(folder: Path | None = None, unit: str = "", method: str = "") -> tuple[PlayerSettings, Path]:
+    """How the player of a folder plays, and the folder of its policy's model; arguments and errors of `load_player`."""
+    place = _find(folder, unit, method)
+    return place.settings, place.policy
+
+
+def export_player(
+    run: Path,
+    target: Path,
+    unit: str = "",
+    method: str = "",
+    answers: Mapping[str, Any] = MappingProxyType({}),
+    notes: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    half: bool = False,
+) -> Path:
+    """Copy a trained player out of a run.
+
+    Args:
+        run: the run folder.
+        target: folder for the player, which must not be there yet.
+        unit: for example `starts-100/seed-0` (empty: the run's first).
+        method: whose players (empty: the last trained one that the run's configuration names).
+        answers: settings of the player's answers, `weights` and `threshold` (what is missing keeps its default).
+        notes: what is kept under `trained` besides the run's card, such as how these were measured.
+        half: store weights in 16 bits, half the size, rounded to 11 bits of precision. Players compute in 32.
+
+    Returns:
+        the folder.
+
+    Raises:
+        ModelError: the method is not trained, or the target exists.
+        UnknownNameError: the run has no such unit, or there is no such method.
+    """
+    if target.exists():
+        raise ModelError(f"{target} exists. Choose another folder for the player, or delete it.")
+    place = _of_run(run, unit, method)
+    values = place.settings.model_dump(mode="json")
+    values |= answers
+    values["environment"].pop("tasks")  # a place on this machine
+    model = load_model(ModelConfig(device="cpu"), place.policy, trainable=False)
+    count = int(autoexplore.Environment(place.settings.environment).action_space.n)
+    values["labels"] = list(find_labels(model, count).texts)
+    fresh = target.with_name(target.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    _store(model, fresh / "policy", half=half)
+    values["trained"] |= {"weights": model.hash(), **notes}
+    if place.reflector is not None:
+        _store(load_model(ModelConfig(device="cpu"), place.reflector, trainable=False), fresh / "reflector", half=half)
+    write_json(fresh / SETTINGS, values)
+    fresh.rename(target)
+    return target
+
+
+def _store(model: LanguageModel, folder: Path, *, half: bool) -> None:
+    """Write a model; afterwards it is the one that will be read."""
+    if half:
+        model.model.half()
+    model.save(folder)
+    model.model.float()
+
+
+def _find(folder: Path | None, unit: str, method: str) -> _Place:
+    if folder is None:
+        if not (PACKAGED / SETTINGS).is_file():
+            raise ModelError(
+                f"no player comes with this installation. Make one with `{MADE_BY}`, and name its run folder: "
+                "--model runs/autoexplore-default."
+            )
+        return _of_player(PACKAGED)
+    folder = folder.expanduser()
+    if (folder / SETTINGS).is_file():
+        return _of_player(folder)
+    if (folder / "config.json").is_file() and (folder / "run.json").is_file():
+        return _of_run(folder, unit, method)
+    raise ModelError(
+        f"{str(folder)!r} is neither a player (a folder with {SETTINGS}) nor a run folder. Make a run with `{MADE_BY}`."
+    )
+
+
+def _of_player(folder: Path) -> _Place:
+    values = read_json(folder / SETTINGS, "Export the player again.")
+    if not isinstance(values, dict):
+        raise ModelError(f"{folder / SETTINGS} holds no settings. Export the player again.")
+    try:
+        settings = parse(PlayerSettings, values)
+    except (ConfigError, UnknownNameError) as error:
+        raise ModelError(f"{folder / SETTINGS}: {error} Export the player again.") from None
+    return _Place(settings, folder / "policy", folder / "reflector" if settings.reflector == "model" else None)
+
+
+def _of_run(run: Path, unit_name: str, method: str) -> _Place:
+    trained = [name for name, entry in ROWS.items() if entry.model]
+    if method and method not in trained:
+        raise UnknownNameError(f"no trained method {method!r}. {suggestion(method, trained)}")
+    values = read_json(run / "config.json", f"Is {run} a run folder? Make one with `{MADE_BY}`.")
+    card = read_json(run / "run.json", f"Is {run} a run folder? Make one with `{MADE_BY}`.")
+    config = parse(RunConfig, {**values, "output_dir": str(run)})
+    if not isinstance(config.environment, autoexplore.Config):
+        raise ModelError(f"{run} is a run of {config.environment.name!r}, whose players cannot find files.")
+    if config.prompt.shuffle_labels:
+        raise ModelError(f"{run} was trained with prompt.shuffle_labels, and players are used with ordered labels.")
+    named = [name for name in config.methods if name in trained]
+    if not (method or named):
+        raise ModelError(f"{run} is a run of {list(config.methods)}, none of which is trained.")
+    method = method or named[-1]
+    known = {entry.name: entry for entry in units(config)}
+    if unit_name and unit_name not in known:
+        raise UnknownNameError(f"the run {run} has no unit {unit_name!r}. {suggestion(unit_name, known)}")
+    unit = known[unit_name] if unit_name else next(iter(known.values()))
+    policy, reflector = _models(config, unit, method)
+    for folder in (policy, reflector):
+        if folder is not None and not folder.is_dir():
+            raise ModelError(f"{run} has no model of {method!r} in {folder}. Train it with `reflect-rl run {run}`.")
+    kind = ROWS[method].reflector
+    settings = PlayerSettings(
+        environment=config.environment,
+        reflector="none" if kind is None else "lexical" if reflector is None else "model",
+        max_new_tokens=config.reflector.max_new_tokens,
+        scoring=config.prompt.scoring,
+        trained={"unit": unit.name, "method": method, **{key: card.get(key) for key in NOTED}},
+    )
+    return _Place(settings, policy, reflector)
+
+
+def _models(config: RunConfig, unit: Unit, method: str) -> tuple[Path, Path | None]:
+    """Folders of the policy and of the model that writes reflections."""
+    entry = ROWS[method]
+    policy = unit.rlft(method) / "model" if entry.online else unit.model(entry.policy or "base")
+    is_written = entry.reflector is not None and not entry.is_lexical
+    return policy, unit.model(str(entry.reflector)) if is_written else None

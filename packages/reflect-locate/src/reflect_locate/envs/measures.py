@@ -1,0 +1,36 @@
+"""What an exploration cost, read from its episode."""
+
+from __future__ import annotations
+
+from reflect_locate.envs.text import read_scene
+from reflect_rl.types import Episode
+
+__all__ = ["exploration_measures"]
+
+
+def exploration_measures(episode: Episode, shortest_turns: int) -> dict[str, float]:
+    """Costs of one episode.
+
+    - `spl`: success weighted by path length, shortest / played turns where the game was won (Anderson et al. 2018,
+      arXiv:1807.06757, section 4);
+    - `characters_read`: of all that the commands showed, names in listings left out;
+    - `files_read`: files that were opened and whose content was seen;
+    - `wrong_answers`, `timeouts`: 1 where the episode ended so, else 0.
+
+    Args:
+        episode: of AutoExplore.
+        shortest_turns: turns that the solver needs for the task.
+
+    Raises:
+        ValueError: the episode is none of AutoExplore.
+    """
+    scenes = [read_scene(turn.observation.text) for turn in episode.turns]
+    last = episode.turns[-1]
+    answered = (last.action or "").startswith("id ")
+    return {
+        "spl": episode.success * shortest_turns / max(len(scenes), shortest_turns),
+        "characters_read": float(sum(len(scene.result) for scene in scenes)),
+        "files_read": float(len(scenes[-1].read)),
+        "wrong_answers": float(answered and not episode.success),
+        "timeouts": float(not answered),
+    }

@@ -1,0 +1,182 @@
+"""Folders that may be asked about: snapshots that are read again when their files have changed.
+
+A path that a caller names is never opened. It only chooses a part of a snapshot, so it can lead nowhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reflect_locate.question import forget_trees
+from reflect_locate.repositories._git import GitRepository
+from reflect_locate.repositories.ingest import IngestConfig, ingest, split_revision
+from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.tree import Tree
+from reflect_rl.errors import UserError
+
+__all__ = ["Library", "Shelved"]
+
+MOST_TREES = 16
+"""Parts of a root whose trees are kept."""
+MOST_ENTRIES = 500_000
+"""Entries of a folder that are looked at to tell whether it has changed."""
+MARKED = (".gitignore",)
+"""Hidden files that decide about others."""
+
+
+@dataclass
+class Shelved:
+    """A root: a folder, an archive or a git revision."""
+
+    source: str
+    place: Path
+    """Where it is."""
+    snapshot: Snapshot | None = None
+    mark: str = ""
+    """Changes when a file does."""
+    trees: dict[str, Tree] = field(default_factory=dict)
+    """Parts that were asked about, by their folder."""
+
+
+class Library:
+    """The roots.
+
+    Args:
+        sources: a folder, an archive or `FOLDER@REVISION` each.
+        config: what is read of them.
+
+    Raises:
+        UserError: no root, or one of them twice.
+        SnapshotError: a root cannot be read.
+    """
+
+    def __init__(self, sources: Sequence[str], config: IngestConfig | None = None) -> None:
+        if not sources:
+            raise UserError("no folder is named. Name those that may be asked about: reflect-rl serve PATH...")
+        self._config = config or IngestConfig()
+        self.roots = [Shelved(source, split_revision(source)[0].resolve()) for source in sources]
+        places = [root.place for root in self.roots]
+        if len(set(places)) < len(places):
+            raise UserError(f"a folder is named twice: {', '.join(sources)}. Name each once.")
+        for root in self.roots:
+            self._refresh(root)
+
+    def tree(self, path: str = "") -> tuple[Shelved, Tree]:
+        """The root and the part of it that a caller names.
+
+        Args:
+            path: a folder below a root: absolute, relative to the only root, or behind the name of a root. Empty: the
+                only root.
+
+        Raises:
+            UserError: it is outside of the roots, is no folder with text files, or names none of several roots.
+        """
+        root, folder = self._split(path)
+        self._refresh(root)
+        if folder not in root.trees:
+            assert root.snapshot is not None  # noqa: S101 (it was just read)
+            if folder in root.snapshot.files:
+                raise UserError(f"{path!r} is a file. Name a folder.")
+            tree = Tree(root.snapshot, folder)
+            if not tree.paths:
+                raise UserError(f"there is no folder {path!r} with text files in {root.source!r}.")
+            if len(root.trees) >= MOST_TREES:
+                root.trees.clear()
+                forget_trees()
+            root.trees[folder] = tree
+        return root, root.trees[folder]
+
+    def _split(self, path: str) -> tuple[Shelved, str]:
+        """The root, and the folder inside it; nothing on the disk is looked at."""
+        names = ", ".join(repr(root.source) for root in self.roots)
+        if not path:
+            if len(self.roots) > 1:
+                raise UserError(f"several folders are served, so name one of them as the path: {names}.")
+            return self.roots[0], ""
+        for root, inside in self._absolute(path) if posixpath.isabs(path) else self._relative(path):
+            if inside != ".." and not inside.startswith("../"):
+                return root, "" if inside == "." else inside
+        raise UserError(f"{path!r} is outside of what is served: {names}.")
+
+    def _absolute(self, path: str) -> Iterator[tuple[Shelved, str]]:
+        """Roots, the longest first, each with the way from it to the path."""
+        for root in sorted(self.roots, key=lambda root: -len(str(root.place))):
+            for start in (root.place, split_revision(root.source)[0].absolute()):
+                yield root, posixpath.relpath(posixpath.normpath(path), start)
+
+    def _relative(self, path: str) -> Iterator[tuple[Shelved, str]]:
+        """Roots that a relative path may be meant for, each with the way from it."""
+        for root in self.roots:
+            if path == root.source:
+                yield root, "."
+        normal = posixpath.normpath(path)
+        first, _, rest = normal.partition("/")
+        for root in self.roots:
+            if len(self.roots) > 1 and first == root.place.name:
+                yield root, rest or "."
+        if len(self.roots) == 1:
+            yield self.roots[0], normal
+
+    def _refresh(self, root: Shelved) -> None:
+        """Read the root again when its files have changed."""
+        mark = _mark(root.source, self._config)
+        if root.snapshot is not None and mark == root.mark:
+            return
+        before = root.snapshot
+        root.snapshot = ingest(root.source, self._config)
+        root.mark = mark
+        if before is not None and before.identity != root.snapshot.identity:
+            root.trees.clear()
+            forget_trees()
+
+
+def _mark(source: str, config: IngestConfig) -> str:
+    """The commit that a revision names; else a hash of names, sizes and times of change of the files that matter.
+
+    Raises:
+        SnapshotError: there is no such revision.
+    """
+    place, revision = split_revision(source)
+    if revision:
+        return GitRepository(place).commit(revision)
+    digest = hashlib.sha256()
+    if not place.is_dir():
+        entries: Iterator[str] = iter([_line(str(place), place.stat())] if place.exists() else [])
+    else:
+        entries = _entries(str(place), config)
+    for line in entries:
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _entries(top: str, config: IngestConfig) -> Iterator[str]:
+    skipped = {rule.strip("/") for rule in config.exclude}
+    waiting, left = [top], MOST_ENTRIES
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in entries:
+            left -= 1
+            if left < 0:
+                return
+            if entry.name in skipped or (entry.name.startswith(".") and entry.name not in MARKED and not config.hidden):
+                continue
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.name.lower().endswith((*config.suffixes, *MARKED)):
+                    yield _line(entry.path, entry.stat(follow_symlinks=False))
+            except OSError:
+                continue
+
+
+def _line(path: str, status: os.stat_result) -> str:
+    return f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n"

@@ -1,0 +1,76 @@
+"""Best-first reader: a floor for AutoExplore with the information and the turns of the learned players.
+
+It knows what the state says and remembers nothing else. Differs from the reader of the feasibility study: that one
+remembered the listings of all folders that it had seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from reflect_locate.envs.text import Scene, asked_words, read_scene
+from reflect_rl.players.policies.wishes import best_note, first_listed, fit
+from reflect_rl.types import Decision, View
+
+__all__ = ["ReaderPolicy", "build"]
+
+
+class ReaderPolicy:
+    """Reads files in the order of their names, and answers with the one whose nearest passage fits best.
+
+    The best entry is the one whose name shares most words with the question, and of equals the nearest: inside a folder
+    its files, then its folders, then the way out. At the root folders come before files, the fullest first, because the
+    answers of deeper games lie in them. Reading ends when a passage holds all words of the question, or with the turns.
+    Where a search is offered, its files come before all others.
+    """
+
+    name = "reader"
+    sees_oracle = False
+
+    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        """The best entry of each view, or the best answer.
+
+        Raises:
+            ValueError: a state is none of AutoExplore.
+        """
+        scenes = [read_scene(view.observation.text) for view in views]
+        return [
+            Decision(first_listed(view, [*_answer(scene), *_searches(view), *_places(scene)]), self.name)
+            for view, scene in zip(views, scenes, strict=True)
+        ]
+
+
+def build() -> ReaderPolicy:
+    """The policy, by the name of its file."""
+    return ReaderPolicy()
+
+
+def _answer(scene: Scene) -> Iterator[str]:
+    """The best file that was read, once there is no better to be found or no turn left for it."""
+    asked = asked_words(scene.question)
+    best = best_note(scene.read, asked)
+    if best and (len(best[1]) >= len(asked) or scene.turn >= scene.horizon):
+        yield f"id {best[0]}"
+
+
+def _searches(view: View) -> Iterator[str]:
+    """What a search found, best first, else the next search."""
+    actions = view.observation.actions
+    yield from (action for action in actions if action.startswith("cat /"))
+    yield from (action for action in actions if action.startswith("search "))
+
+
+def _places(scene: Scene) -> Iterator[str]:
+    """Entries of this page, best first, then the other pages and the way out."""
+    asked = asked_words(scene.question)
+    entries = [(fit(name, asked), not scene.folder, unread, f"cd {name}") for name, unread in scene.folders if unread]
+    entries += [(fit(name, asked), bool(scene.folder), 0, f"cat {name}") for name in scene.files]
+    entries.sort(key=lambda entry: entry[:3], reverse=True)
+    yield from (action for *_, action in entries)
+    # `more` comes back to the first page after the last one, and the rest of the tree is found from there.
+    if scene.page < scene.pages:
+        yield "more"
+    yield "cd .."
+    yield "more"

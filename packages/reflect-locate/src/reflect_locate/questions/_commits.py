@@ -1,0 +1,163 @@
+"""The commits of a git repository and the paths they touch, read with plumbing commands only.
+
+The repository is not trusted. No shell, hook, filter, pager, signature check, external diff, index or working tree
+takes part, and nothing is fetched: a repository without all its objects is read as far as it goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reflect_locate.repositories._git import GitRepository
+from reflect_locate.repositories.snapshot import SnapshotError
+from reflect_rl.errors import UserError
+
+__all__ = ["Change", "Commit", "HistoryError", "commit_time", "commits", "paths_at", "revision_before"]
+
+SECONDS = 300
+"""Longest wait for one command of git."""
+
+MOST_BYTES = 64_000_000
+"""Longest output of one command; of a longer history the first part, the newest, is read."""
+
+COMPARE = ("--stdin", "-r", "-z", "--name-status", "--no-ext-diff", "--no-textconv")
+RENAMES = (("-M", "-l1000"), ("-M100%", "-l1000"), ("--no-renames",))
+"""Ways to find renamed files; the first that works is taken. Equal contents (100 %) are known by their names, so that
+a partial mirror, which lacks contents, is enough."""
+
+FIELDS = "%P%x00%ct%x00%an%x00%ae%x00%s%x00"
+COMMIT = re.compile(rb"[0-9a-f]{40,64}")
+
+
+class HistoryError(UserError):
+    """The history of a repository does not hold what is asked of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit did to one path."""
+
+    kind: str
+    """A added, M modified, D deleted, R renamed (and perhaps modified), T type changed."""
+    path: str
+    """After the commit (of a deleted file: before it)."""
+    before: str
+    """Path before the commit; differs from `path` only for a renamed file."""
+    same_content: bool = False
+    """A renamed file whose content did not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit and what it changed against its parent."""
+
+    name: str
+    parents: int
+    time: int
+    """When it was committed, in seconds since 1970."""
+    author: str
+    """Name and address."""
+    subject: str
+    changes: tuple[Change, ...]
+    """Of a merge, and of a commit without parents: none."""
+
+
+def commits(repository: Path, revision: str, without: str = "", most: int = 50_000) -> list[Commit]:
+    """All commits that a revision contains, a commit always before its parents.
+
+    Args:
+        repository: top folder of a checkout, or a bare repository.
+        revision: where to begin.
+        without: leave out this commit and all that it contains (empty: nothing).
+        most: read no more than this number, the first in that order.
+
+    Raises:
+        SnapshotError: git cannot read it.
+    """
+    git = GitRepository(repository, SECONDS)
+    chosen = [git.commit(revision)] + ([f"^{git.commit(without)}"] if without else [])
+    words = ("--topo-order", f"--max-count={most}", "--encoding=UTF-8", f"--format={FIELDS}", *chosen)
+    fields = git.run("rev-list", *words, most=MOST_BYTES).split(b"\0")
+    heads = [fields[place : place + 5] for place in range(0, len(fields) - 5, 5)]
+    names = [head[0].split()[1].decode() for head in heads]
+    parents = [len(head[0].split()) - 2 for head in heads]
+    changes = _changes(git, [name for name, count in zip(names, parents, strict=True) if count <= 1])
+    return [
+        Commit(name, count, int(head[1]), f"{_text(head[2])} <{_text(head[3])}>", _text(head[4]), changes.get(name, ()))
+        for name, count, head in zip(names, parents, heads, strict=True)
+    ]
+
+
+def commit_time(repository: Path, revision: str) -> int:
+    """When a commit was made, in seconds since 1970.
+
+    Raises:
+        SnapshotError: git cannot read it.
+    """
+    git = GitRepository(repository, SECONDS)
+    return int(git.run("rev-list", "--max-count=1", "--format=%ct", git.commit(revision)).split()[-1])
+
+
+def revision_before(repository: Path, revision: str, time: int) -> str:
+    """The name of the newest commit on the main line of a revision that was made before a time; "" if there is none.
+
+    Raises:
+        SnapshotError: git cannot read it.
+    """
+    git = GitRepository(repository, SECONDS)
+    said = git.run("rev-list", "--first-parent", "--format=%ct", git.commit(revision), most=MOST_BYTES)
+    lines = said.decode("ascii").split("\n")
+    rows = zip(lines[::2], lines[1::2], strict=False)  # "commit NAME", time
+    return next((head.split()[1] for head, made in rows if int(made) < time), "")
+
+
+def paths_at(repository: Path, revision: str) -> frozenset[str]:
+    """Paths of all files of a commit; links and submodules are none.
+
+    Raises:
+        SnapshotError: git cannot read it.
+    """
+    git = GitRepository(repository, SECONDS)
+    said = git.run("ls-tree", "-r", "-z", "--full-tree", git.commit(revision))
+    entries = (entry.partition(b"\t") for entry in said.split(b"\0") if entry)
+    return frozenset(_path(path) for head, _, path in entries if head.startswith(b"100"))
+
+
+def _changes(git: GitRepository, names: Sequence[str]) -> dict[str, tuple[Change, ...]]:
+    """What each of these commits changed, by its name."""
+    given = "".join(f"{name}\n" for name in names).encode()
+    for renames in RENAMES[:-1]:
+        try:
+            return _parsed(git.run("diff-tree", *COMPARE, *renames, most=MOST_BYTES, given=given))
+        except SnapshotError:  # contents are missing
+            continue
+    return _parsed(git.run("diff-tree", *COMPARE, *RENAMES[-1], most=MOST_BYTES, given=given))
+
+
+def _parsed(said: bytes) -> dict[str, tuple[Change, ...]]:
+    """Commit names, each followed by its entries: a status, and one path (of a renamed file two)."""
+    found: dict[str, list[Change]] = {}
+    entries: list[Change] = []
+    words = iter(said.split(b"\0")[:-1])
+    try:
+        for word in words:
+            if COMMIT.fullmatch(word):
+                entries = found.setdefault(word.decode(), [])
+                continue
+            kind, before = word[:1].decode(), _path(next(words))
+            path = _path(next(words)) if kind in "RC" else before
+            entries.append(Change(kind, path, before, word == b"R100"))
+    except StopIteration:  # of a history that is too long the last entry may be cut
+        pass
+    return {name: tuple(changes) for name, changes in found.items()}
+
+
+def _path(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,304 @@
+"""Trees of files -> a task set: read, ask, filter, divide, note what was done."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from reflect_locate.questions._candidate import Candidate
+from reflect_locate.questions._commits import HistoryError, commit_time
+from reflect_locate.questions.card import Reading, card_of
+from reflect_locate.questions.config import SPLITS, TasksConfig
+from reflect_locate.questions.filters import is_excluded, questions_of
+from reflect_locate.questions.sources import docstrings, documents, endpoint, history, tables
+from reflect_locate.questions.splits import by_files, by_lists, by_projects, by_time, without_held_out
+from reflect_locate.repositories.corpora import corpus, project_name
+from reflect_locate.repositories.ingest import split_revision
+from reflect_locate.repositories.questions import Question, TaskSet
+from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
+from reflect_rl.errors import ConfigError
+from reflect_rl.llm.client import Spent
+from reflect_rl.llm.ledger import REQUESTS
+from reflect_rl.seeding import seed_for
+
+__all__ = ["Built", "build", "build_task_set", "preview"]
+
+FEWEST_TESTED = 10
+"""Test questions that make a division by time worth while."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A task set before it is written."""
+
+    questions: list[Question]
+    snapshots: list[Snapshot]
+    card: dict[str, object]
+
+
+@dataclass(slots=True)
+class _Corpus:
+    """A tree of files, and what is asked about it."""
+
+    project: str
+    snapshot: Snapshot
+    reading: Reading
+    questions: list[Question] = field(default_factory=list)
+    now: int | None = None
+    """When its commit was made, if later commits are the test."""
+
+
+def build_task_set(config: TasksConfig, tell: Tell = print) -> TaskSet:
+    """Build a task set and write it to `config.output_dir`.
+
+    Args:
+        config: which corpora, sources and shares.
+        tell: is told each corpus that was read.
+
+    Raises:
+        ConfigError: no corpus, one of them twice, or an output folder that holds something else.
+        UserError: a corpus cannot be read.
+    """
+    folder = config.output_dir
+    listing = folder / "questions.jsonl"
+    if folder.exists() and not listing.exists() and not (folder.is_dir() and _is_free(folder)):
+        raise ConfigError(f"{folder} holds something else than a task set. Choose another --output-dir.")
+    built = build(config, tell)
+    listing.unlink(missing_ok=True)  # until the new set is whole there is none
+    kept = {f"{snapshot.name}.json.gz" for snapshot in built.snapshots}
+    for old in (folder / "snapshots").glob("*.json.gz"):
+        if old.name not in kept:
+            old.unlink()
+    return TaskSet.save(folder, built.questions, built.snapshots, built.card)
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether there is nothing in a folder, or only what an interrupted call has asked an endpoint."""
+    return all(path.name == REQUESTS for path in folder.iterdir())
+
+
+def build(config: TasksConfig, tell: Tell = print) -> Built:
+    """The questions about all corpora, with their splits, and what to note about them.
+
+    Raises:
+        ConfigError: no corpus, two corpora of one project in two lists, or one corpus twice.
+        UserError: a corpus cannot be read.
+    """
+    projects = _projects(config)
+    splits = by_lists({split: getattr(config, split) for split in SPLITS}, projects)
+    alone = _is_alone(config, projects)
+    names: Counter[str] = Counter()
+    corpora = []
+    for spec, project in projects.items():
+        corpora.append(entry := _read(spec, project, config, names, tell, alone=alone))
+        tell(f"{entry.snapshot.name}: {len(entry.snapshot.files)} files, {len(entry.questions)} questions")
+        for note in entry.reading.notes:
+            tell(f"  {note}")
+    _limit(corpora, config)
+    if alone:
+        questions = _inside(corpora, config)
+    else:
+        splits = splits or by_projects(projects.values(), config.fractions, config.seed)
+        questions = [replace(q, split=splits[q.repository]) for entry in corpora for q in entry.questions]
+    kept = without_held_out(questions)
+    by_snapshot = Counter(question.snapshot for question in kept)
+    for entry in corpora:
+        entry.reading.kept = by_snapshot[entry.snapshot.name]
+    held_out = Counter(question.source for question in questions)
+    held_out.subtract(question.source for question in kept)
+    card = card_of(config, kept, [entry.reading for entry in corpora], held_out)
+    return Built(kept, [entry.snapshot for entry in corpora], card)
+
+
+def preview(config: TasksConfig) -> str:
+    """What `build` would send to the endpoint, and what it would take; nothing is sent, and no task set is written.
+
+    Raises:
+        ConfigError: no corpus.
+        UserError: a corpus cannot be read.
+    """
+    projects = _projects(config)
+    if not config.endpoint.base_url:
+        return "endpoint.base_url is empty: no language model is asked, and nothing would be sent."
+    alone, missing = _is_alone(config, projects), dict[str, str]()
+    for spec in projects:
+        snapshot, _ = _tree(spec, config, [], alone=alone)
+        missing |= endpoint.prompts(snapshot, config.endpoint, _answers(config), _asked_about(snapshot, config))
+    return endpoint.preview(missing, config.endpoint, config.output_dir)
+
+
+def _projects(config: TasksConfig) -> dict[str, str]:
+    """The project of each corpus that is named."""
+    specs = [*config.corpora, *(spec for split in SPLITS for spec in getattr(config, split))]
+    if not specs:
+        raise ConfigError("no corpus is named. Name a folder, an archive, or stdlib: reflect-rl tasks PATH.")
+    return {spec: project_name(spec) for spec in specs}
+
+
+def _is_alone(config: TasksConfig, projects: Mapping[str, str]) -> bool:
+    """Whether there is one project, to be divided inside."""
+    return bool(config.corpora) and len(set(projects.values())) == 1
+
+
+def _read(spec: str, project: str, config: TasksConfig, names: Counter[str], tell: Tell, *, alone: bool) -> _Corpus:
+    """One corpus with its questions."""
+    notes: list[str] = []
+    tree, past = _tree(spec, config, notes, alone=alone)
+    snapshot = _named(tree, names)
+    skipped: list[str] = []
+    with _collector_off():
+        candidates = [*_candidates(snapshot, config, skipped), *(past.commits if past else ())]
+    if config.endpoint.base_url:
+        candidates += _of_endpoint(snapshot, config, notes, tell)
+    filtered = questions_of(snapshot, project, candidates, config.filters, config.seed)
+    reading = Reading(spec, project, snapshot, filtered, tuple(skipped), tuple(notes))
+    return _Corpus(project, snapshot, reading, filtered.questions, past.now if past else None)
+
+
+def _tree(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> tuple[Snapshot, _Past | None]:
+    """The files of a corpus, and its history where it is asked about."""
+    past = _with_history(spec, config, notes, alone=alone) if history.NAME in config.sources else None
+    return past.snapshot if past else corpus(spec, config.ingest, config.cache.expanduser()), past
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """A revision of a repository, and what its commits say about its files."""
+
+    snapshot: Snapshot
+    commits: list[Candidate]
+    now: int | None = None
+    """When the revision was made, if `commits` has later ones too, which are the test."""
+
+
+def _with_history(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> _Past | None:
+    """The tree of a git repository with its commits; None where there are none to read.
+
+    Raises:
+        UserError: a division by time was asked for, and cannot be made.
+    """
+    place = _git_place(spec)
+    share = config.fractions[2]
+    if place is None:
+        return None
+    try:
+        if alone and config.divide != "files" and 0 < share < 1:
+            past = _before_the_newest(place, history.snapshot_revision(place[0], share, place[1]), config)
+            tested = sum((entry.time or 0) > (past.now or 0) for entry in past.commits)
+            if tested >= FEWEST_TESTED or config.divide == "time":
+                return past
+            notes.append(f"{tested} questions from the newest commits, too few to divide by time")
+    except (HistoryError, SnapshotError) as error:
+        if config.divide == "time":
+            raise
+        notes.append(str(error))
+    try:
+        snapshot = corpus(spec, config.ingest, config.cache.expanduser())
+        return _Past(snapshot, list(history.candidates(*place, snapshot)))
+    except HistoryError as error:
+        notes.append(str(error))
+    except SnapshotError:  # no commit yet; what else may be wrong comes up when the files are read without the history
+        pass
+    return None
+
+
+def _before_the_newest(place: tuple[Path, str], base: str, config: TasksConfig) -> _Past:
+    """The tree of a revision with the commits before and after it."""
+    repository, revision = place
+    snapshot = corpus(f"{repository}@{base}", config.ingest, config.cache.expanduser())
+    later = history.candidates(repository, base, snapshot, until=revision)
+    return _Past(snapshot, [*later, *history.candidates(repository, base, snapshot)], commit_time(repository, base))
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """No search for cycles: syntax trees have none, and looking for them takes more time than parsing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _named(snapshot: Snapshot, names: Counter[str]) -> Snapshot:
+    """The snapshot under a name that no other one has."""
+    names[snapshot.name] += 1
+    if names[snapshot.name] == 1:
+        return snapshot
+    return _named(Snapshot(f"{snapshot.name}-{names[snapshot.name]}", snapshot.files, snapshot.left_out), names)
+
+
+def _candidates(snapshot: Snapshot, config: TasksConfig, skipped: list[str]) -> Iterator[Candidate]:
+    """What the files say about themselves."""
+    if docstrings.NAME in config.sources:
+        yield from docstrings.candidates(snapshot, skipped)
+    if documents.NAME in config.sources:
+        yield from documents.candidates(snapshot)
+    if tables.NAME in config.sources:
+        yield from tables.candidates(snapshot)
+
+
+def _git_place(spec: str) -> tuple[Path, str] | None:
+    """Folder and revision of a corpus that is a git repository."""
+    top, revision = split_revision(spec)
+    is_git = (top / ".git").exists() or ((top / "HEAD").is_file() and (top / "objects").is_dir())
+    return (top, revision or "HEAD") if is_git else None
+
+
+def _of_endpoint(snapshot: Snapshot, config: TasksConfig, notes: list[str], tell: Tell) -> list[Candidate]:
+    """What a language model asks about the files that can be targets."""
+    counts, paths = endpoint.Counts(), _asked_about(snapshot, config)
+
+    def progress(done: int, total: int, spent: Spent) -> None:
+        if done * TOLD // total > (done - 1) * TOLD // total:
+            price = f", cost {spent.cost:.4g}" if spent.cost else ""
+            tokens = spent.prompt_tokens + spent.completion_tokens
+            tell(f"  endpoint: {done} of {total} answers, {tokens:,} tokens{price}")
+
+    found = endpoint.candidates(snapshot, config.endpoint, _answers(config), paths, counts, config.output_dir, progress)
+    candidates = list(found)
+    notes.append("endpoint: " + ", ".join(f"{name} {count}" for name, count in asdict(counts).items()))
+    return candidates
+
+
+TOLD = 10
+"""Times that is told how far an endpoint is, for each corpus."""
+
+
+def _answers(config: TasksConfig) -> Path:
+    """All answers of endpoints so far, about any corpus."""
+    return config.cache.expanduser() / "answers.jsonl"
+
+
+def _asked_about(snapshot: Snapshot, config: TasksConfig) -> list[str]:
+    """The files that can be targets."""
+    return [path for path in snapshot.files if not is_excluded(path, config.filters)]
+
+
+def _limit(corpora: Sequence[_Corpus], config: TasksConfig) -> None:
+    """Keep at most so many questions of each project, in their order."""
+    most = config.max_questions_per_repository
+    for project in {entry.project for entry in corpora} if most else ():
+        mine = [entry for entry in corpora if entry.project == project]
+        keys = [question.key for entry in mine for question in entry.questions]
+        chosen = set(sorted(keys, key=lambda key: seed_for(config.seed, "most", key))[:most])
+        for entry in mine:
+            entry.questions = [question for question in entry.questions if question.key in chosen]
+
+
+def _inside(corpora: Sequence[_Corpus], config: TasksConfig) -> list[Question]:
+    """The questions of a single project, divided by time or by files."""
+    if len(corpora) == 1 and corpora[0].now is not None:
+        train, validation, _ = config.fractions
+        return by_time(corpora[0].questions, corpora[0].now, validation / max(train + validation, 1e-9))
+    questions = [question for entry in corpora for question in entry.questions]
+    snapshots = {entry.snapshot.name: entry.snapshot for entry in corpora}
+    return by_files(questions, snapshots, config.fractions, config.seed)

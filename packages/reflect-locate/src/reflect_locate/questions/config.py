@@ -1,0 +1,70 @@
+"""Settings of a task set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from reflect_locate.questions.filters import FilterConfig
+from reflect_locate.questions.sources.endpoint import EndpointConfig
+from reflect_locate.repositories.ingest import IngestConfig
+from reflect_rl.config import Frozen
+
+__all__ = ["SPLITS", "Split", "TasksConfig"]
+
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+
+
+class TasksConfig(Frozen):
+    """Questions about trees of files, and how they are divided.
+
+    A corpus is a folder, an archive, a git revision (`PATH@REVISION`), `stdlib` (of the running Python),
+    `installed:NAME` (an installed distribution) or `sdist:NAME==VERSION` (a source distribution on PyPI).
+    """
+
+    output_dir: Path = Path("runs/tasks")
+    """Folder for the task set; one that is there already is replaced."""
+    corpora: tuple[str, ...] = ()
+    """Trees of files, divided by `fractions`: whole projects, or of a single project its files or its history."""
+    train: tuple[str, ...] = ()
+    """Corpora whose questions are for training."""
+    validation: tuple[str, ...] = ()
+    """Corpora whose questions are for validation."""
+    test: tuple[str, ...] = ()
+    """Corpora whose questions are for the test."""
+    sources: tuple[Literal["docstrings", "documents", "tables", "history"], ...] = Field(
+        ("docstrings", "documents", "tables", "history"), min_length=1
+    )
+    """Where questions come from: docstrings of Python, the beginnings of documents, columns of tables, git commits."""
+    seed: int = Field(0, ge=0)
+    """Root of everything that is drawn."""
+    fractions: tuple[float, float, float] = (0.7, 0.1, 0.2)
+    """Shares of training, validation and test, where no lists divide the corpora."""
+    divide: Literal["auto", "files", "time"] = "auto"
+    """How a single project is divided: by its files, or by time (`auto`: by time where its history is long enough).
+    By time, the test asks about the newest commits, and the tree is the one before them."""
+    max_questions_per_repository: int | None = Field(None, ge=1)
+    """Most questions of one project, drawn by the seed (unset: all)."""
+    cache: Path = Path("~/.cache/reflect-rl/corpora")
+    """Folder for downloads."""
+    endpoint: EndpointConfig = Field(default_factory=EndpointConfig)
+    """A server that writes questions too; without `base_url` nobody is asked, and nothing leaves the machine."""
+    filters: FilterConfig = Field(default_factory=FilterConfig)
+    """Which candidates become questions."""
+    ingest: IngestConfig = Field(default_factory=IngestConfig)
+    """What is read of a tree of files."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TasksConfig:
+        listed = [*self.train, *self.validation, *self.test]
+        if self.corpora and listed:
+            raise ValueError("name corpora either in corpora, or in the lists train, validation and test, not in both")
+        named = [*self.corpora, *listed]
+        if repeated := sorted({spec for spec in named if named.count(spec) > 1}):
+            raise ValueError(f"the corpus {repeated[0]!r} is named twice")
+        if min(self.fractions) < 0 or abs(sum(self.fractions) - 1) > 1e-6:
+            raise ValueError(f"fractions: three shares that add up to 1, got {list(self.fractions)}")
+        return self

@@ -1,0 +1,149 @@
+"""Questions from git history: the subject of a commit describes the file that the commit changed.
+
+`git1`: the commit touches one file. `gitN`: it touches several, of which one is neither a test nor a change log.
+Targets bear the names they have in the snapshot, however they were called at the time of the commit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from reflect_locate.questions._candidate import Candidate
+from reflect_locate.questions._commits import (
+    Change,
+    Commit,
+    HistoryError,
+    commit_time,
+    commits,
+    paths_at,
+    revision_before,
+)
+from reflect_locate.questions._subjects import is_bot, is_cosmetic, subject
+from reflect_locate.repositories.roles import is_test
+from reflect_locate.repositories.snapshot import Snapshot
+
+__all__ = ["NAME", "candidates", "snapshot_revision"]
+
+NAME = "history"
+
+CHANGE_LOG = re.compile(
+    r"^(?:change(?:s|log)?|changelog[._-].*|history|news|releases?|release[ _-]?notes?|whats_?new|authors|contributors)"
+    r"(?:\.\w+)?$",
+    re.IGNORECASE,
+)
+CHANGE_LOG_FOLDERS = frozenset(
+    ("changelog", "changelogs", "changes", "changelog.d", "news", "newsfragments", "releasenotes")
+)
+
+
+def candidates(
+    repository: Path, revision: str, snapshot: Snapshot, until: str = "", most: int = 50_000
+) -> Iterator[Candidate]:
+    """Subjects of usable commits, newest first; with `until` those made after the snapshot instead.
+
+    Each bears the time of its commit. A commit that joined the history after the snapshot, but is older than it, is in
+    neither part, so that a split at the time of the snapshot's commit is a split of the history.
+
+    Args:
+        repository: top folder of a checkout, or a bare repository.
+        revision: of the snapshot.
+        snapshot: the files of that revision.
+        until: a later revision; read the commits that it has and the snapshot's has not (empty: the past).
+        most: read no more than this number of commits.
+
+    Raises:
+        SnapshotError: git cannot read the history.
+    """
+    now = commit_time(repository, revision)
+    if until:
+        newer = commits(repository, until, without=revision, most=most)
+        found = [entry for entry in _forwards(newer, snapshot.files.keys()) if (entry.time or 0) > now]
+        yield from reversed(found)
+    else:
+        found = list(_backwards(commits(repository, revision, most=most), snapshot.files.keys()))
+        yield from (entry for entry in found if (entry.time or 0) <= now)
+
+
+def snapshot_revision(repository: Path, newest_share: float = 0.2, revision: str = "HEAD", most: int = 50_000) -> str:
+    """The commit before the newest usable ones: what is tested on later commits sees this tree.
+
+    Args:
+        repository: top folder of a checkout, or a bare repository.
+        newest_share: share of the usable commits that come after it, above 0 and below 1.
+        revision: the end of the history.
+        most: read no more than this number of commits.
+
+    Returns:
+        The name of the newest commit on the main line that is older than all of these.
+
+    Raises:
+        HistoryError: it is too short for such a split.
+        SnapshotError: git cannot read it.
+    """
+    if not 0 < newest_share < 1:
+        raise ValueError(f"newest_share is {newest_share}, and must be above 0 and below 1")
+    history = commits(repository, revision, most=most)
+    times = sorted((entry.time or 0 for entry in _backwards(history, paths_at(repository, revision))), reverse=True)
+    first = times[math.ceil(newest_share * len(times)) - 1] if times else 0
+    found = revision_before(repository, revision, first) if times else ""
+    if not found:
+        raise HistoryError(
+            f"the history of {repository} is too short to be split by time ({len(times)} usable commits). Leave out "
+            "the time split, or fetch the whole history (`git fetch --unshallow`)."
+        )
+    return found
+
+
+def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[Candidate]:
+    """From the snapshot into its past; `names` maps a path of the time to that of the snapshot."""
+    names = {path: path for path in files}
+    for commit in history:
+        if chosen := _chosen(commit):
+            change, source = chosen
+            yield from _candidate(commit, names.get(change.path), source)
+        # Before it was added or renamed, a path was absent, or another file.
+        left = {change.before: names.get(change.path) for change in commit.changes if change.kind == "R"}
+        for change in commit.changes:
+            if change.kind in "AR":
+                names.pop(change.path, None)
+        names |= {path: meant for path, meant in left.items() if meant is not None}
+
+
+def _forwards(history: Sequence[Commit], files: Collection[str]) -> Iterator[Candidate]:
+    """From the snapshot into its future; what was added since has no path in the snapshot."""
+    names = {path: path for path in files}
+    for commit in reversed(history):
+        if chosen := _chosen(commit):
+            change, source = chosen
+            yield from _candidate(commit, names.get(change.before) if change.kind != "A" else None, source)
+        left = {change.path: names.get(change.before) for change in commit.changes if change.kind == "R"}
+        for change in commit.changes:
+            if change.kind in "ADR":
+                names.pop(change.before, None)
+        names |= {path: meant for path, meant in left.items() if meant is not None}
+
+
+def _candidate(commit: Commit, target: str | None, source: str) -> Iterator[Candidate]:
+    if target is not None and (text := subject(commit.subject)):
+        yield Candidate(text, target, source, None, commit.time)
+
+
+def _chosen(commit: Commit) -> tuple[Change, str] | None:
+    """The one file that a commit is about, and the source's name; None if it is unusable."""
+    if commit.parents != 1 or not commit.changes or is_bot(commit.author):
+        return None
+    main = [change for change in commit.changes if not (is_test(change.path) or _is_change_log(change.path))]
+    if len(main) != 1 or main[0].kind not in "AMR" or main[0].same_content:
+        return None
+    name = PurePosixPath(main[0].path).name
+    if name.lower().startswith("readme") and is_cosmetic(commit.subject):
+        return None
+    return main[0], "git1" if len(commit.changes) == 1 else "gitN"
+
+
+def _is_change_log(path: str) -> bool:
+    *folders, name = path.split("/")
+    return not CHANGE_LOG_FOLDERS.isdisjoint(folder.lower() for folder in folders) or bool(CHANGE_LOG.match(name))

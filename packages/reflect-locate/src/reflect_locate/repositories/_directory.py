@@ -1,0 +1,232 @@
+"""Files of a folder on disk. No symbolic link is followed, nothing but regular files is opened, nothing is written.
+
+Each folder is opened relative to the open folder above it (`openat` with `O_NOFOLLOW`), so nobody can lead the walk out
+of the tree by renaming or linking while it runs; what was opened is checked again on the open file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+from reflect_locate.repositories._gate import Gate, Reason
+from reflect_locate.repositories._text import decode
+from reflect_locate.repositories.ignore import NO_RULES, IgnoreRules
+from reflect_locate.repositories.snapshot import SnapshotError
+
+__all__ = ["read_directory", "read_listed", "read_one"]
+
+OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+"""Without blocking: a FIFO without a writer is opened at once instead of never."""
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+FOLDER = getattr(os, "O_DIRECTORY", 0)
+IGNORE_BYTES = 200_000
+"""Largest `.gitignore` that is read."""
+ATTEMPTS = 2
+"""Readings of a file that changes while it is read."""
+
+Entry = tuple[str, str]
+"""Name, and one of "folder", "file", "symlink", "special"."""
+
+
+def read_directory(root: Path, gate: Gate) -> None:
+    """Pass the files below a folder through the gate, in the order of their names.
+
+    Raises:
+        SnapshotError: the folder itself cannot be read, or the time is up.
+    """
+    with _root(root) as number:
+        _read_folder(number, "", NO_RULES, gate, os.fstat(number).st_dev)
+
+
+def read_listed(root: Path, paths: Iterable[str], gate: Gate) -> None:
+    """Pass only these files below a folder through the gate.
+
+    Raises:
+        SnapshotError: the folder itself cannot be read, or the time is up.
+    """
+    with _root(root) as number:
+        for path in sorted(set(paths)):
+            gate.check_time()
+            if gate.admits_file(path):
+                gate.take(path, _read_below(number, path.split("/"), gate.config.max_file_bytes))
+
+
+def read_one(root: Path, path: str, largest: int) -> bytes | Reason:
+    """The bytes of one file below a folder, or why they cannot be had.
+
+    Raises:
+        SnapshotError: the folder itself cannot be read.
+    """
+    with _root(root) as number:
+        return _read_below(number, path.split("/"), largest)
+
+
+@contextmanager
+def _root(root: Path) -> Iterator[int]:
+    """The open folder; the user named it, so this one may be reached over a link."""
+    if os.open not in os.supports_dir_fd or not NO_LINK:
+        raise SnapshotError(f"cannot read the folder {str(root)!r} safely on this system. Use an archive of it.")
+    try:
+        number = os.open(root, OPEN | FOLDER)
+    except (OSError, ValueError) as error:
+        raise SnapshotError(f"cannot read the folder {str(root)!r}: {error}. Check its path and rights.") from None
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def _read_folder(number: int, folder: str, above: IgnoreRules, gate: Gate, device: int) -> None:
+    """Read the open folder `number`, whose path is `folder` ("" or "a/b/")."""
+    entries = _entries(number, gate.config.max_entries)
+    if isinstance(entries, Reason):
+        gate.leave(folder or "./", entries)
+        return
+    rules = _rules(number, folder, entries, above, gate)
+    for name, kind in entries:
+        gate.check_time()
+        path = folder + name
+        if kind == "symlink":
+            gate.leave(path, Reason.SYMLINK)
+        elif kind == "special":
+            gate.leave(path, Reason.SPECIAL)
+        elif kind == "folder":
+            _enter(number, path, rules, gate, device)
+        elif gate.admits_file(path):
+            data = Reason.IGNORED if rules.ignores(path) else _read_file(number, name, gate.config.max_file_bytes)
+            gate.take(path, data)
+
+
+def _enter(parent: int, path: str, rules: IgnoreRules, gate: Gate, device: int) -> None:
+    if not gate.admits_folder(path):
+        return
+    if rules.ignores(path, is_folder=True):
+        gate.leave(path + "/", Reason.IGNORED)
+        return
+    number = _open(parent, path.rpartition("/")[2], FOLDER)
+    if isinstance(number, Reason):
+        gate.leave(path + "/", number)
+        return
+    try:
+        if os.fstat(number).st_dev != device:
+            gate.leave(path + "/", Reason.OTHER_SYSTEM)
+        else:
+            _read_folder(number, path + "/", rules, gate, device)
+    finally:
+        os.close(number)
+
+
+def _entries(number: int, most: int) -> list[Entry] | Reason:
+    """Names and kinds, sorted; none when there are too many of them."""
+    try:
+        with os.scandir(number) as scan:
+            entries = [(entry.name, _kind(entry)) for entry in islice(scan, most + 1)]
+    except OSError:
+        return Reason.UNREADABLE
+    return Reason.TOO_MANY if len(entries) > most else sorted(entries)
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    try:
+        if entry.is_symlink():
+            return "symlink"
+        if entry.is_dir(follow_symlinks=False):
+            return "folder"
+        return "file" if entry.is_file(follow_symlinks=False) else "special"
+    except OSError:
+        return "file"  # opening it tells more
+
+
+def _rules(number: int, folder: str, entries: list[Entry], above: IgnoreRules, gate: Gate) -> IgnoreRules:
+    """The rules of this folder; a `.gitignore` that cannot be used is reported."""
+    if not gate.config.use_gitignore or (".gitignore", "file") not in entries:
+        return above
+    data = _read_file(number, ".gitignore", IGNORE_BYTES)
+    text = decode(data) if isinstance(data, bytes) else None
+    rules = above if text is None else above.under(folder, text)
+    if text is None or rules.skipped:
+        gate.leave(folder + ".gitignore", Reason.RULE)
+    return rules
+
+
+def _read_file(folder: int, name: str, largest: int) -> bytes | Reason:
+    """The bytes of one regular file of an open folder, or why they cannot be had.
+
+    A file that changes while it is read is read once more, then given up.
+    """
+    result: bytes | Reason = Reason.CHANGED
+    for _ in range(ATTEMPTS):
+        result = _read_once(folder, name, largest)
+        if result is not Reason.CHANGED:
+            break
+    return result
+
+
+def _read_once(folder: int, name: str, largest: int) -> bytes | Reason:
+    number = _open(folder, name)
+    if isinstance(number, Reason):
+        return number
+    try:
+        before = os.fstat(number)
+        if not stat.S_ISREG(before.st_mode):
+            return Reason.SPECIAL
+        if before.st_size > largest:
+            return Reason.TOO_LARGE
+        data = _bytes(number, before.st_size + 1)
+        is_same = len(data) == before.st_size and _stamp(os.fstat(number)) == _stamp(before)
+        return data if is_same else Reason.CHANGED
+    except OSError:
+        return Reason.UNREADABLE
+    finally:
+        os.close(number)
+
+
+def _read_below(root: int, parts: list[str], largest: int) -> bytes | Reason:
+    """The bytes of a file some folders below an open one; no part of the way may be a link."""
+    if len(parts) == 1:
+        return _read_file(root, parts[0], largest)
+    number = _open(root, parts[0], FOLDER)
+    if isinstance(number, Reason):
+        return number
+    try:
+        return _read_below(number, parts[1:], largest)
+    finally:
+        os.close(number)
+
+
+def _open(folder: int, name: str, kind: int = 0) -> int | Reason:
+    """An open file (or folder) of an open folder, or why it cannot be opened."""
+    try:
+        return os.open(name, OPEN | NO_LINK | kind, dir_fd=folder)
+    except OSError as error:
+        return _why(error, is_folder=bool(kind))
+
+
+def _why(error: OSError, *, is_folder: bool) -> Reason:
+    if error.errno in (errno.ELOOP, errno.EMLINK):
+        return Reason.SYMLINK
+    if error.errno == errno.ENOTDIR and is_folder:  # it was a folder when it was listed
+        return Reason.CHANGED
+    if error.errno == errno.ENOENT:
+        return Reason.CHANGED
+    return Reason.SPECIAL if error.errno in (errno.ENXIO, errno.ENODEV) else Reason.UNREADABLE
+
+
+def _bytes(number: int, most: int) -> bytes:
+    """Up to `most` bytes from the start of an open file."""
+    parts: list[bytes] = []
+    while most > 0 and (part := os.read(number, min(most, 1 << 20))):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    """What differs when a file was written, renamed over or removed."""
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_nlink)

@@ -1,0 +1,258 @@
+"""The gate that every file passes on its way into a snapshot, wherever it comes from: one set of rules and limits."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+
+from pathspec import GitIgnoreSpec
+from pydantic import Field, field_validator
+
+from reflect_locate.repositories._text import decode, holds_private_key, is_safe_name, shown
+from reflect_locate.repositories.ignore import SECRETS, is_bounded, names_pattern
+from reflect_locate.repositories.snapshot import LeftOut, SnapshotError
+from reflect_rl.config import Frozen
+
+__all__ = ["SUFFIXES", "Gate", "IngestConfig", "Reason", "left_out_counts"]
+
+CODE = (".py", ".c", ".cpp", ".cxx", ".cc", ".h", ".hpp", ".hxx", ".cs", ".java", ".go", ".ipynb")
+TABLES = (".csv", ".tsv")
+TEXTS = (".txt", ".md", ".rst", ".json", ".yaml", ".yml")
+SCRIPTS = (".sh", ".bash", ".zsh")
+SUFFIXES = (*CODE, *TABLES, *TEXTS, *SCRIPTS)
+"""The types of files that the paper's environment offers."""
+
+HISTORIES = frozenset({".git", ".hg", ".svn", ".bzr", ".jj"})
+"""Folders of version control; their files are never part of a tree."""
+
+LONGEST_PATH = 4096
+LFS_POINTER = "version https://git-lfs.github.com/spec/"
+KEEP_LISTED = 200
+"""Entries that are named for each reason; the rest are counted."""
+
+
+class Reason(StrEnum):
+    """Why an entry is not in a snapshot."""
+
+    BINARY = "binary"
+    CHANGED = "changed while read"
+    DAMAGED = "damaged"
+    DUPLICATE = "duplicate name"
+    ENCRYPTED = "encrypted"
+    EXCLUDED = "excluded"
+    HIDDEN = "hidden"
+    IGNORED = "ignored"
+    LINK = "link"
+    MISSING = "missing object"
+    OTHER_SYSTEM = "other file system"
+    OTHER_TYPE = "other type"
+    OVER_LIMIT = "over the limit of the snapshot"
+    POINTER = "LFS pointer"
+    RULE = "rule not used"
+    SECRET = "secret"  # noqa: S105 (a reason)
+    SPECIAL = "special file"
+    SUBMODULE = "submodule"
+    SYMLINK = "symlink"
+    TOO_DEEP = "too deep"
+    TOO_LARGE = "too large"
+    TOO_MANY = "too many entries"
+    UNREADABLE = "unreadable"
+    UNSAFE_NAME = "unsafe name"
+
+
+class IngestConfig(Frozen):
+    """Which files a snapshot takes."""
+
+    suffixes: tuple[str, ...] = SUFFIXES
+    """Endings of the names of files that are read, with the dot; upper and lower case are one."""
+    hidden: bool = False
+    """Read files and folders whose name starts with a dot (never those of version control)."""
+    use_gitignore: bool = True
+    """Leave out what a `.gitignore` inside the folder says. Archives and commits hold only what somebody chose."""
+    deny: tuple[str, ...] = SECRETS
+    """Names of files and folders that may hold secrets: shell patterns. Files with a private key are left out too."""
+    exclude: tuple[str, ...] = ("__pycache__/", "node_modules/", "site-packages/")
+    """What else to leave out, written as in a `.gitignore` at the root."""
+    max_file_bytes: int = Field(1_000_000, ge=1, le=100_000_000)
+    """Largest file."""
+    max_files: int = Field(50_000, ge=1)
+    """Most files."""
+    max_total_bytes: int = Field(200_000_000, ge=1)
+    """Most bytes of all files together."""
+    max_depth: int = Field(40, ge=0, le=200)
+    """Most folders on the way to a file."""
+    max_entries: int = Field(20_000, ge=1)
+    """Most entries of one folder; one with more is left out whole."""
+    max_members: int = Field(500_000, ge=1)
+    """Most members of an archive or of a commit that are looked at."""
+    max_archive_bytes: int = Field(1_000_000_000, ge=1)
+    """Largest archive."""
+    max_unpacked_bytes: int = Field(4_000_000_000, ge=1)
+    """Most bytes that an archive may unpack to while it is read."""
+    max_seconds: float = Field(300, gt=0, le=86_400)
+    """Longest time for one snapshot."""
+
+    @field_validator("exclude")
+    @classmethod
+    def _are_rules(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for rule in value:
+            if not is_bounded(rule):
+                raise ValueError(f"{rule!r} is no rule of a .gitignore, or has too many stars")
+        return value
+
+
+class Gate:
+    """What one ingest has taken and what it has left out so far.
+
+    Args:
+        source: what is read, for messages.
+        config: rules and limits.
+        is_public: the names cannot give secrets away, because everybody has the files.
+    """
+
+    def __init__(self, source: str, config: IngestConfig, *, is_public: bool = False) -> None:
+        self.source, self.config = source, config
+        self.files: dict[str, str] = {}
+        self._is_public = is_public
+        self._bytes = 0
+        self._names: dict[str, Reason | None] = {}
+        self._deny = names_pattern(() if is_public else config.deny)
+        self._exclude = GitIgnoreSpec.from_lines(config.exclude)
+        self._suffixes = frozenset(suffix.lower() for suffix in config.suffixes)
+        self._listed: dict[str, list[str]] = {}
+        self._counts: Counter[str] = Counter()
+        self._deadline = time.monotonic() + config.max_seconds
+
+    @property
+    def seconds_left(self) -> float:
+        """Time that this ingest still has."""
+        return self._deadline - time.monotonic()
+
+    def check_time(self) -> None:
+        """Called between entries.
+
+        Raises:
+            SnapshotError: the time is up.
+        """
+        if self.seconds_left <= 0:
+            raise SnapshotError(
+                f"reading {self.source!r} took longer than {self.config.max_seconds:g} s. "
+                "Choose a smaller folder, exclude parts of it, or raise max_seconds."
+            )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further file fits."""
+        return len(self.files) >= self.config.max_files or self._bytes >= self.config.max_total_bytes
+
+    def leave(self, path: str, reason: Reason) -> None:
+        """Note an entry that is left out; the path of a folder ends with a slash."""
+        self._counts[reason] += 1
+        listed = self._listed.setdefault(reason, [])
+        if len(listed) < KEEP_LISTED:
+            listed.append(shown(path[:LONGEST_PATH]))
+
+    def admits_folder(self, path: str) -> bool:
+        """Whether a folder may be opened, by its path."""
+        reason = self._objection(path, path.count("/") + 1)
+        if reason is None and self._exclude.match_file(path + "/"):
+            reason = Reason.EXCLUDED
+        if reason is not None:
+            self.leave(path + "/", reason)
+        return reason is None
+
+    def admits_file(self, path: str, size: int = 0) -> bool:
+        """Whether a file may be opened, by its path and its size in bytes (0: not known yet)."""
+        reason = self._objection(path, path.count("/"))
+        if reason is None and self._exclude.match_file(path):
+            reason = Reason.EXCLUDED
+        if reason is None and _suffix(path) not in self._suffixes:
+            reason = Reason.OTHER_TYPE
+        if reason is None and size > self.config.max_file_bytes:
+            reason = Reason.TOO_LARGE
+        if reason is None and (self.is_full or self._bytes + size > self.config.max_total_bytes):
+            reason = Reason.OVER_LIMIT
+        if reason is not None:
+            self.leave(path, reason)
+        return reason is None
+
+    def take(self, path: str, data: bytes | Reason) -> None:
+        """Put an admitted file into the snapshot, if what is in it is text without secrets."""
+        result = self._text(path, data) if isinstance(data, bytes) else data
+        if isinstance(result, Reason):
+            self.leave(path, result)
+        else:
+            self.files[path] = result
+            self._bytes += len(data)
+
+    def finish(self) -> None:
+        """Leave out files whose path is a folder of another, as only an archive or a forged commit can have."""
+        folders = {path[:cut] for path in self.files for cut, letter in enumerate(path) if letter == "/"}
+        for path in sorted(folders & self.files.keys()):
+            del self.files[path]
+            self.leave(path, Reason.DUPLICATE)
+
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What is left out: by path, then what is only counted, as an entry without a path for each reason."""
+        named = [LeftOut(path, str(reason)) for reason, paths in self._listed.items() for path in paths]
+        more = {reason: count - len(self._listed[reason]) for reason, count in sorted(self._counts.items())}
+        rest = [LeftOut("", f"{reason}: {count} more") for reason, count in more.items() if count]
+        return (*sorted(named, key=lambda entry: (entry.path, entry.reason)), *rest)
+
+    def _text(self, path: str, data: bytes) -> str | Reason:
+        if len(data) > self.config.max_file_bytes:
+            return Reason.TOO_LARGE
+        if self.is_full or self._bytes + len(data) > self.config.max_total_bytes:
+            return Reason.OVER_LIMIT
+        if path in self.files:
+            return Reason.DUPLICATE
+        text = decode(data)
+        if text is None:
+            return Reason.BINARY
+        if text.startswith(LFS_POINTER):
+            return Reason.POINTER
+        return Reason.SECRET if not self._is_public and holds_private_key(text) else text
+
+    def _objection(self, path: str, folders: int) -> Reason | None:
+        """What speaks against a path, the worst first."""
+        if len(path) > LONGEST_PATH:
+            return Reason.TOO_DEEP
+        reasons = {self._name_reason(name) for name in path.split("/")}
+        for reason in (Reason.UNSAFE_NAME, Reason.SECRET, Reason.HIDDEN):
+            if reason in reasons:
+                return reason
+        return Reason.TOO_DEEP if folders > self.config.max_depth else None
+
+    def _name_reason(self, name: str) -> Reason | None:
+        if name not in self._names:
+            self._names[name] = self._judge(name)
+        return self._names[name]
+
+    def _judge(self, name: str) -> Reason | None:
+        if not is_safe_name(name):
+            return Reason.UNSAFE_NAME
+        if self._deny.match(name.lower()):
+            return Reason.SECRET
+        is_hidden = name.startswith(".") and (not self.config.hidden or name.lower() in HISTORIES)
+        return Reason.HIDDEN if is_hidden else None
+
+
+def left_out_counts(left_out: Iterable[LeftOut]) -> dict[str, int]:
+    """How many entries were left out for each reason, named ones and those that were only counted.
+
+    >>> left_out_counts([LeftOut("a", "symlink"), LeftOut("", "symlink: 7 more")])
+    {'symlink': 8}
+    """
+    counts: Counter[str] = Counter()
+    for entry in left_out:
+        reason, _, more = entry.reason.partition(": ")
+        counts[reason] += 1 if entry.path else int(more.split()[0])
+    return dict(sorted(counts.items()))
+
+
+def _suffix(path: str) -> str:
+    name = path.rpartition("/")[2]
+    stem, dot, end = name.rpartition(".")
+    return (dot + end).lower() if stem else ""

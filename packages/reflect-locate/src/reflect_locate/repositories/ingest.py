@@ -1,0 +1,79 @@
+"""A folder, an archive or a commit -> an immutable snapshot in memory. See `docs/snapshots.md`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reflect_locate.repositories._archive import archive_stem, read_archive
+from reflect_locate.repositories._directory import read_directory
+from reflect_locate.repositories._gate import SUFFIXES, Gate, IngestConfig, Reason, left_out_counts
+from reflect_locate.repositories._git import read_commit
+from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
+
+__all__ = [
+    "SUFFIXES", "IngestConfig", "Reason", "ingest", "left_out_counts", "snapshot_of", "split_revision",
+]  # fmt: skip
+
+DEFAULT = IngestConfig()
+
+
+def ingest(source: str | Path, config: IngestConfig = DEFAULT, name: str = "") -> Snapshot:
+    """Read a tree of text files, once, without changing or running anything.
+
+    Args:
+        source: a folder; an archive (`.tar`, `.tar.gz`, `.tgz`, `.tar.xz`, `.tar.bz2`, `.zip`, `.whl`); or a git
+            repository and a revision, `FOLDER@REVISION`.
+        config: which files are taken, and limits.
+        name: of the snapshot; by default the name of the folder or of the archive, for a commit with its first digits.
+
+    Raises:
+        SnapshotError: there is no such source, it cannot be read, or no file of it can be taken.
+    """
+    path, revision = split_revision(source)
+    gate = Gate(str(source), config)
+    if revision:
+        commit = read_commit(path, revision, gate)
+        return snapshot_of(gate, name or f"{path.resolve().name.removesuffix('.git')}@{commit[:12]}")
+    kind = _kind(path)
+    if kind == "folder":
+        read_directory(path, gate)
+        return snapshot_of(gate, name or path.resolve().name)
+    if kind == "file":
+        read_archive(path, gate)
+        return snapshot_of(gate, name or archive_stem(path.name) or path.name)
+    raise SnapshotError(
+        f"no folder or archive {str(source)!r}. Give a folder, an archive, or FOLDER@REVISION for a commit."
+    )
+
+
+def _kind(path: Path) -> str:
+    try:
+        return "folder" if path.is_dir() else "file" if path.is_file() else ""
+    except (OSError, ValueError):  # too long for a path
+        return ""
+
+
+def split_revision(source: str | Path) -> tuple[Path, str]:
+    """The path of a source, and the revision after its last `@` ("" without one, or when such a path exists)."""
+    whole = Path(source).expanduser()
+    text, at, revision = str(source).rpartition("@")
+    if not at or _kind(whole) or _kind(folder := Path(text or ".").expanduser()) != "folder":
+        return whole, ""
+    return folder, revision or "HEAD"
+
+
+def snapshot_of(gate: Gate, name: str) -> Snapshot:
+    """The snapshot of what passed the gate.
+
+    Raises:
+        SnapshotError: nothing passed.
+    """
+    gate.finish()
+    left_out = gate.left_out()
+    if not gate.files:
+        counts = ", ".join(f"{reason} {count}" for reason, count in left_out_counts(left_out).items())
+        raise SnapshotError(
+            f"{gate.source!r} has no file to read. Left out: {counts or 'nothing'}. "
+            f"Files that are read end with {' '.join(gate.config.suffixes)}."
+        )
+    return Snapshot(name, gate.files, left_out)

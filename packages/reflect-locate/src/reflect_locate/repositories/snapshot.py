@@ -1,0 +1,98 @@
+"""A tree of text files at one moment: read once, never changed, shared by all episodes."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from reflect_rl.errors import UserError
+
+__all__ = ["LeftOut", "Snapshot", "SnapshotError"]
+
+
+class SnapshotError(UserError):
+    """A tree of files cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An entry that is not in the snapshot."""
+
+    path: str
+    reason: str
+
+
+class Snapshot:
+    """Relative path -> text.
+
+    Args:
+        name: of the tree, for example `flask-3.1.0`.
+        files: text of each file by its path: POSIX, relative, without empty parts, `.` and `..`.
+        left_out: entries that were found and not read.
+
+    Raises:
+        ValueError: a path is not relative, or is a folder of another.
+    """
+
+    def __init__(self, name: str, files: Mapping[str, str], left_out: Sequence[LeftOut] = ()) -> None:
+        for path in files:
+            if not path or any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:
+                raise ValueError(f"{path!r} is no relative path inside the tree")
+        folders = {path[:cut] for path in files for cut in _cuts(path)}
+        if both := sorted(folders & files.keys()):
+            raise ValueError(f"{both[0]!r} is both a file and a folder")
+        self.name = name
+        self.files: Mapping[str, str] = MappingProxyType(dict(sorted(files.items())))
+        self.left_out = tuple(left_out)
+        self.identity = _identity(self.files)
+
+    def save(self, path: Path) -> None:
+        """Write the snapshot, whole or not at all; equal snapshots give equal bytes."""
+        value = {
+            "name": self.name,
+            "files": dict(self.files),
+            "left_out": [[entry.path, entry.reason] for entry in self.left_out],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_name(path.name + ".new")
+        with scratch.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
+            file.write(json.dumps(value, ensure_ascii=True).encode())
+        with scratch.open("rb") as written:
+            os.fsync(written.fileno())
+        scratch.rename(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Snapshot:
+        """The snapshot that `save` wrote.
+
+        Raises:
+            SnapshotError: the file is missing, or none that `save` wrote.
+        """
+        try:
+            with gzip.open(path, "rb") as file:
+                value: Any = json.loads(file.read())
+            return cls(value["name"], value["files"], [LeftOut(*entry) for entry in value["left_out"]])
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            raise SnapshotError(f"cannot read the snapshot {path}: {error}. Make the task set again.") from None
+
+
+def _cuts(path: str) -> list[int]:
+    return [place for place, letter in enumerate(path) if letter == "/"]
+
+
+def _identity(files: Mapping[str, str]) -> str:
+    """SHA-256 over paths and texts, each with its length, in the order of the paths."""
+    digest = hashlib.sha256()
+    for path, text in files.items():
+        for part in (path, text):
+            encoded = part.encode("utf-8", "surrogatepass")
+            digest.update(f"{len(encoded)}:".encode())
+            digest.update(encoded)
+    return digest.hexdigest()

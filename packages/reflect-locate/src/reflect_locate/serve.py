@@ -1,0 +1,194 @@
+"""An MCP server with one tool, `locate`, for editors and coding agents (Model Context Protocol, official SDK).
+
+It speaks over stdin and stdout, or over HTTP on this machine only. Nothing outside the folders that it was started with
+can be asked about, and nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from reflect_locate.library import Library
+from reflect_locate.locate import Answer, Effort, StoppedError, locate
+from reflect_rl import __version__
+from reflect_rl.errors import ReflectRLError, UserError
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+    from reflect_locate.default_player import Player
+
+__all__ = ["ADDRESS", "Desk", "Located", "LocatedFile", "make_server", "serve_http", "serve_stdio"]
+
+ADDRESS = "127.0.0.1"
+"""The only address that is listened on."""
+NEEDS = "reflect-rl serve needs the MCP SDK: pip install 'reflect-rl[serve]'"
+MOST_FILES = 50
+INSTRUCTIONS = (
+    "Finds the file of a repository that answers a question in words. Ask what the file does, not for its name. Scores "
+    "are shares of the evidence; `found` is false when no file stands out, and then `files` is empty."
+)
+
+
+class LocatedFile(BaseModel):
+    """A file that may answer the question."""
+
+    path: str = Field(description="Relative to `root`.")
+    score: float = Field(description="Evidence that it answers the question, in [0, 1].")
+    named: float = Field(description="Mean probability with which the player names it.")
+    match: float = Field(description="Its index score divided by that of the best file; 0 without the index.")
+    path_match: float = Field(description="The same for the words of its path.")
+    is_test: bool = Field(description="A test file; false where the question speaks of tests.")
+    words: list[str] = Field(description="Words of the question that stand close together in it.")
+    coverage: float = Field(description="Share of the question's words that these are.")
+    walk: list[str] = Field(description="Commands on the way to it.")
+    reasons: list[str] = Field(description="What was noted on the way.")
+
+
+class Located(BaseModel):
+    """Where the answer to a question is."""
+
+    found: bool = Field(description="Whether the confidence reaches the threshold.")
+    root: str = Field(description="The folder that paths are relative to.")
+    files: list[LocatedFile] = Field(description="Best first; empty when nothing was found.")
+    confidence: float
+    threshold: float
+
+
+class Desk:
+    """Answers questions, one at a time: the players share a model.
+
+    Args:
+        library: the folders that may be asked about.
+        player: who plays.
+        effort: how long to search.
+        threshold: confidence below which nothing is found (None: the player's).
+    """
+
+    def __init__(self, library: Library, player: Player, effort: Effort, threshold: float | None = None) -> None:
+        self._library, self._player, self._effort, self._threshold = library, player, effort, threshold
+        self._alone = threading.Lock()
+
+    def answer(self, question: str, path: str, top_k: int, is_stopped: Callable[[], bool]) -> Located:
+        """The answer to one call.
+
+        Raises:
+            UserError: the question or the path is of no use.
+            StoppedError: the call was cancelled.
+        """
+        with self._alone:
+            if is_stopped():
+                raise StoppedError("the search was stopped.")
+            root, tree = self._library.tree(path)
+            answer = locate(self._player, tree, question, self._effort, self._threshold, is_stopped)
+        return _located(answer, str(root.place), tree.prefix, top_k)
+
+
+def _located(answer: Answer, root: str, prefix: str, top_k: int) -> Located:
+    rows = [entry.to_json() for entry in answer.files[:top_k]] if answer.found else []
+    return Located(
+        found=answer.found,
+        root=root,
+        files=[LocatedFile(**{**row, "path": prefix + row["path"]}) for row in rows],
+        confidence=round(answer.confidence, 4),
+        threshold=answer.threshold,
+    )
+
+
+def make_server(answer: Callable[[str, str, int, Callable[[], bool]], Located]) -> MCPServer[Any]:
+    """The server.
+
+    Args:
+        answer: see `Desk.answer`; it is called in another thread, so that the server goes on listening.
+
+    Raises:
+        UserError: the SDK is not installed.
+    """
+    try:
+        import anyio
+        from mcp.server import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
+        from mcp_types import ToolAnnotations
+    except ImportError:
+        raise UserError(NEEDS) from None
+
+    server: MCPServer[Any] = MCPServer(
+        "reflect-rl", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
+    )
+    reads_only = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+
+    async def locate_tool(
+        question: Annotated[str, Field(description="What the file does or holds, in words.")],
+        path: Annotated[str, Field(description="Folder to search (empty: all that is served).")] = "",
+        top_k: Annotated[int, Field(ge=1, le=MOST_FILES, description="Most files to return.")] = 5,
+    ) -> Located:
+        cancelled = threading.Event()
+        work = partial(answer, question, path, top_k, cancelled.is_set)
+        try:
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        except ReflectRLError as error:
+            raise ToolError(str(error)) from None
+        except Exception as error:
+            print(f"locate failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            raise ToolError(f"unexpected {type(error).__name__}: {error}") from None
+        finally:
+            cancelled.set()  # when the call was cancelled, the thread stops at its next turn
+
+    server.tool(
+        "locate",
+        title="Locate a file",
+        description="Find the file that answers a question about a repository.",
+        annotations=reads_only,
+        structured_output=True,
+    )(locate_tool)
+    return server
+
+
+def serve_stdio(server: MCPServer[Any]) -> None:
+    """Serve the process that started this one, until it closes stdin. Stdout belongs to the protocol."""
+    server.run("stdio")
+
+
+def serve_http(server: MCPServer[Any], port: int, tell: Callable[[str], None]) -> None:
+    """Serve programs of this machine over HTTP, until interrupted.
+
+    Args:
+        server: what to serve.
+        port: 0 = a free one.
+        tell: is told the address.
+
+    Raises:
+        UserError: the port is taken.
+    """
+    import anyio
+    import uvicorn
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((ADDRESS, port))
+        listening.listen()  # before the address is told, so that nobody who is quick is refused
+    except OSError as error:
+        listening.close()
+        raise UserError(f"port {port} of {ADDRESS} cannot be used ({error.strerror}). Choose another --port.") from None
+    number = listening.getsockname()[1]
+    # A page in a browser can reach this address under another name (DNS rebinding), so only these names are served.
+    names = [f"{name}:{number}" for name in (ADDRESS, "localhost")]
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=names,
+        allowed_origins=[f"http://{name}" for name in names],
+    )
+    app = server.streamable_http_app(host=ADDRESS, transport_security=security)
+    config = uvicorn.Config(app, log_config=None, log_level="warning", access_log=False)
+    tell(f"http://{ADDRESS}:{number}/mcp")
+    with listening:
+        anyio.run(partial(uvicorn.Server(config).serve, sockets=[listening]))

@@ -1,0 +1,130 @@
+"""`reflect-rl locate`."""
+
+import json
+
+import pytest
+from rich.console import Console
+
+from reflect_locate.cli.locate import parse_locate, run
+from reflect_rl.errors import ConfigError, UserError
+from tiny_player import save_tiny_player, write_files
+
+QUESTION = "Where are rate limits parsed?"
+
+
+@pytest.fixture(scope="module")
+def player(tmp_path_factory):
+    return save_tiny_player(tmp_path_factory.mktemp("player") / "tiny")
+
+
+@pytest.fixture
+def project(tmp_path):
+    return write_files(tmp_path / "kettle", None)
+
+
+@pytest.fixture
+def located(capsys, player):
+    """Calls the verb; its output and notes."""
+
+    def located(*words):
+        run([str(word) for word in (*words, "--model", player)], Console(highlight=False, soft_wrap=True, markup=False))
+        return capsys.readouterr()
+
+    return located
+
+
+def test_json_is_all_that_is_printed(located, project):
+    said = located(project, QUESTION, "--json", "--top-k", 2)
+    rows = json.loads(said.out)
+    assert 1 <= len(rows) <= 2
+    evidence = {"named", "match", "path_match", "is_test", "words", "coverage"}
+    assert set(rows[0]) == {"path", "score", *evidence, "walk", "reasons"}
+    assert (project / rows[0]["path"]).is_file()
+    assert rows == sorted(rows, key=lambda row: -row["score"])
+    assert "kettle: 4 files; left out: nothing" in said.err
+
+
+def test_switches_stand_anywhere(located, project):
+    assert json.loads(located("--json", project, QUESTION, "--episodes", 1).out)
+
+
+def test_json_is_an_empty_list_when_nothing_is_found(located, project):
+    assert json.loads(located(project, "quantum chromodynamics", "--json", "--threshold", 0.5).out) == []
+
+
+def test_a_person_sees_files_walks_and_reasons(located, project):
+    said = located(project, QUESTION, "--episodes", 3).out
+    assert "kettle: 4 files" in said
+    for part in ("1. ", "walk: ", "why: ", "confidence ", "4 episodes in"):
+        assert part in said
+
+
+def test_a_person_is_told_that_nothing_was_found(located, project):
+    said = located(project, "quantum chromodynamics", "--threshold", 0.5).out
+    assert "not found: confidence 0.0" in said
+
+
+def test_what_is_left_out_is_told(located, project):
+    (project / ".env").write_text("TOKEN=1")
+    (project / "picture.png").write_bytes(b"\0")
+    assert "kettle: 4 files; left out: other type 1, secret 1" in located(project, QUESTION, "--episodes", 0).out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere", QUESTION], "no folder or archive 'nowhere'"),
+        ([".", ""], "the question is empty"),
+        ([".", "where is it?"], "only words that stand in every file"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_mistake(located, words, message):
+    with pytest.raises(UserError, match=message):
+        located(*words)
+
+
+def test_an_empty_folder_is_a_mistake(located, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="has no file to read"):
+        located(tmp_path / "empty", QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "got 0 of 2"),
+        (["."], "got 1 of 2"),
+        ([".", "rate", "limits"], "Put quotes around the question"),
+        ([".", QUESTION, "--top-k", "0"], "top_k"),
+        ([".", QUESTION, "--topk", "3"], "Did you mean '--top-k'"),
+        ([".", QUESTION, "--search", "--no-search"], "exclude each other"),
+    ],
+)
+def test_mistakes_in_the_words_are_named(words, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_locate(words)
+
+
+def test_flags_have_values():
+    path, question, options = parse_locate(["x", QUESTION, "--no-search", "--seconds", "9", "--seed", "4"])
+    assert (path, question) == ("x", QUESTION)
+    assert (options.search, options.seconds, options.seed, options.as_json) == (False, 9, 4, False)
+    assert parse_locate(["x", QUESTION, "--search"])[2].search is True
+    assert parse_locate(["x", QUESTION])[2].search is None
+
+
+def test_the_help_names_all_flags(capsys):
+    with pytest.raises(SystemExit) as stop:
+        parse_locate(["--help"])
+    said = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert all(flag in said for flag in ("--top-k", "--json", "--model", "--episodes", "--threshold", "--seed"))
+
+
+def test_the_verb_answers_and_a_mistake_is_one_message(call, project, player):
+    answer = call("locate", project, QUESTION, "--json", "--model", player, "--episodes", 1)
+    assert answer.code == 0
+    assert json.loads(answer.output)
+    assert "got 1 of 2 words" in call("locate", project).mistake
+    assert "no folder or archive 'nowhere'" in call("locate", "nowhere", QUESTION, "--model", player).mistake
+    assert "neither a player" in call("locate", project, QUESTION, "--model", project).mistake

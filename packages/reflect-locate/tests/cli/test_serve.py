@@ -1,0 +1,144 @@
+"""`reflect-rl serve`, driven by a real MCP client: over the pipes of a process, and over HTTP on this machine."""
+
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reflect_locate.cli.serve import parse_serve
+from reflect_rl.errors import ConfigError
+from tiny_player import save_tiny_player, write_files
+
+mcp = pytest.importorskip("mcp")
+
+PROGRAM = """
+import sys
+from rich.console import Console
+from reflect_locate.cli.serve import run
+from reflect_rl.errors import UserError
+try:
+    run(sys.argv[1:], Console())
+except UserError as error:
+    sys.exit(f"error: {error}")
+"""
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    """The command: a program, its folder and a player."""
+    folder = tmp_path_factory.mktemp("served")
+    player = save_tiny_player(folder / "player")
+    project = write_files(folder / "kettle")
+    return ["-c", PROGRAM, str(project), "--model", str(player), "--episodes", "2"]
+
+
+async def ask(server):
+    async with mcp.Client(server, read_timeout_seconds=60) as client:
+        good = await client.call_tool("locate", {"question": "Where are rate limits parsed?", "top_k": 2})
+        bad = await client.call_tool("locate", {"question": "rates", "path": "/etc"})
+        return good, bad
+
+
+def check(good, bad):
+    assert good.is_error is False
+    files = good.structured_content["files"]
+    assert 1 <= len(files) <= 2
+    assert 0 < files[0]["score"] <= 1
+    assert bad.is_error is True
+    assert "'/etc' is outside of what is served" in bad.content[0].text
+
+
+def test_a_client_asks_over_stdin_and_stdout(words):
+    server = mcp.StdioServerParameters(command=sys.executable, args=words)
+    check(*anyio.run(ask, server))
+
+
+def test_stdout_carries_the_protocol_only(words):
+    process = subprocess.run(
+        [sys.executable, *words], input="", capture_output=True, text=True, timeout=60, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == ""
+    assert "kettle: 4 files; left out: nothing" in process.stderr
+
+
+@contextmanager
+def serving(words):
+    """A server over HTTP on a free port; its address."""
+    with subprocess.Popen(
+        [sys.executable, *words, "--http", "--port", "0"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            for line in process.stderr:
+                if found := re.search(r"serving (http://127\.0\.0\.1:\d+/mcp)", line):
+                    yield found[1]
+                    return
+            raise AssertionError("the server did not start")
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def address(words):
+    with serving(words) as address:
+        yield address
+
+
+def test_a_client_asks_over_http(address):
+    check(*anyio.run(ask, address))
+
+
+def status(address, **headers):
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
+    request = urllib.request.Request(address, data=b"{}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_other_hosts_and_origins_are_refused(address):
+    place = address.removeprefix("http://").removesuffix("/mcp")
+    assert status(address, Host=place) == 400  # the body is no message
+    assert status(address, Host="evil.example:80") == 421
+    assert status(address, Host="evil.example") == 421
+    assert status(address, Host=place, Origin="http://evil.example") == 403
+
+
+def test_only_this_machine_is_listened_to(address):
+    port = int(address.rsplit(":", 1)[1].removesuffix("/mcp"))
+    table = Path("/proc/net/tcp")
+    if not table.exists():
+        pytest.skip("this system does not list its sockets there")
+    rows = [line.split()[1] for line in table.read_text().splitlines() if f":{port:04X} 00000000:0000" in line]
+    assert rows == [f"0100007F:{port:04X}"]
+
+
+def test_a_taken_port_is_a_mistake(words, address):
+    port = address.rsplit(":", 1)[1].removesuffix("/mcp")
+    command = [sys.executable, *words, "--http", "--port", port]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert f"port {port} of 127.0.0.1 cannot be used" in process.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [([], "name the folders"), (["x", "--port", "99999"], "port"), (["x", "--htp"], "Did you mean '--http'")],
+)
+def test_mistakes_in_the_words_are_named(words, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_serve(words)
+
+
+def test_flags_have_values():
+    paths, options = parse_serve(["a", "b", "--http", "--port", "0", "--no-search"])
+    assert paths == ["a", "b"]
+    assert (options.http, options.port, options.search) == (True, 0, False)

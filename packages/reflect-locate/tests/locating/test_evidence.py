@@ -1,0 +1,93 @@
+"""How much each kind of evidence counts."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from reflect_locate.evidence import KINDS, SPREAD, TEST_SHARE, Evidence, Weights, fit, score
+
+
+def drawn(truth: Weights, questions: int, seed: int = 0):
+    """Lists of eight candidates, of which one is right: drawn by the softmax of ten times its weighted sum."""
+    rng = torch.Generator().manual_seed(seed)
+    lists = []
+    for _ in range(questions):
+        rows = torch.rand(8, 4, generator=rng)
+        sums = rows @ torch.tensor([truth.coverage, truth.match, truth.path, truth.named])
+        right = int(torch.multinomial((10 * sums).softmax(0), 1, generator=rng))
+        lists.append([(Evidence(*row), k == right) for k, row in enumerate(rows.tolist())])
+    return lists
+
+
+def test_the_score_is_the_weighted_mean_of_what_is_known():
+    weights = Weights(coverage=1, match=2, path=0.5, named=0.5)
+    assert score(Evidence(1.0, 0.5, 0.0, 0.0), weights) == pytest.approx(0.5)
+    assert score(Evidence(1.0, None, None, 0.5), weights) == pytest.approx(1.25 / 1.5)
+    assert score(Evidence(1, 1, 1, 1), weights) == pytest.approx(1)
+    assert score(Evidence(1, 1, 1, 1, is_test=True), weights) == TEST_SHARE
+
+
+def test_tests_do_not_move_the_weights():
+    lists = drawn(Weights(named=0.6), 40)
+    noise = (Evidence(1.0, 1.0, 1.0, 1.0, is_test=True), False)
+    right = [(Evidence(0.0, 0.0, 0.0, 1.0, is_test=True), True), *lists[0][:3]]
+    assert fit([[noise, *pairs] for pairs in lists] + [right]) == fit(lists) != fit([])
+
+
+@pytest.mark.parametrize(
+    "truth", [Weights(), Weights(match=0.3, path=1.5, named=0.8), Weights(match=3.0, path=0.1, named=2.0)]
+)
+def test_the_weights_that_made_the_answers_are_found(truth):
+    found = fit(drawn(truth, 3000))
+    largest = max(truth.model_dump().values())
+    assert max(found.model_dump().values()) == 1.0
+    for kind, weight in truth.model_dump().items():
+        assert getattr(found, kind) == pytest.approx(weight / largest, abs=0.06), kind
+
+
+def test_the_weights_are_the_most_likely_ones():
+    """The posterior written out, at the common factor that is best for it: no other ratios have a higher one."""
+    lists = drawn(Weights(named=0.6), 40)
+    start = np.array(list(Weights().model_dump().values()))
+
+    def log_posterior(weights: np.ndarray) -> float:
+        away = weights - start * (weights @ start) / (start @ start)
+        total = -(away @ away) / 2 / SPREAD**2
+        for pairs in lists:
+            sums = [float(weights @ np.array([getattr(evidence, kind) for kind in KINDS])) for evidence, _ in pairs]
+            total += next(s for s, (_, right) in zip(sums, pairs, strict=True) if right)
+            total -= max(sums) + math.log(sum(math.exp(s - max(sums)) for s in sums))
+        return total
+
+    def best(ratios: np.ndarray) -> float:
+        return max(log_posterior(ratios * k) for k in np.linspace(1, 20, 96))
+
+    found = np.array(list(fit(lists).model_dump().values()))
+    for kind in range(4):
+        for factor in (0.8, 1.25):
+            other = found.copy()
+            other[kind] *= factor
+            assert best(other) < best(found)
+
+
+def test_lists_that_tell_nothing_change_nothing():
+    start = Weights(match=0.7, named=0.3)  # the largest weight is 1 already
+    alike = [(Evidence(0.5, 0.5, 0.5, 0.5), True), (Evidence(0.5, 0.5, 0.5, 0.5), False)]
+    for lists in ([], [[]], [[(Evidence(1, 1, 1, 1), False)]], [[(Evidence(1, 1, 1, 1), True)]], [alike]):
+        assert fit(lists, start) == start
+
+
+def test_without_an_index_its_weights_are_those_of_the_start():
+    """The policy knows; how much the words count is what is learnt."""
+    better, worse = Evidence(0.2, None, None, 0.9), Evidence(0.6, None, None, 0.1)
+    found = fit([[(better, True), (worse, False)]] * 30)
+    assert found.named > found.coverage
+    assert found.match / found.path == pytest.approx(1 / 0.4, rel=0.01)
+
+
+def test_the_order_of_questions_and_candidates_does_not_matter():
+    lists = drawn(Weights(path=1.0), 50)
+    turned = [list(reversed(pairs)) for pairs in reversed(lists)]
+    assert fit(lists) == fit(turned)

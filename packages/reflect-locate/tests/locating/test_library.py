@@ -1,0 +1,148 @@
+"""Folders that may be asked about: which part of them a path names, and when they are read again."""
+
+import os
+import subprocess
+
+import pytest
+
+from reflect_locate.library import Library
+from reflect_locate.repositories.snapshot import SnapshotError
+from reflect_rl.errors import UserError
+from tiny_player import write_files
+
+
+@pytest.fixture
+def kettle(tmp_path):
+    return write_files(tmp_path / "kettle")
+
+
+@pytest.fixture
+def stove(tmp_path):
+    return write_files(tmp_path / "stove", {"gas/valve.md": "A valve.\n"})
+
+
+def paths(library, path=""):
+    return library.tree(path)[1].paths
+
+
+def test_without_a_path_the_only_root_is_meant(kettle):
+    assert paths(Library([str(kettle)])) == ("README.md", "docs/guide.md", "src/clock.py", "src/limits.py")
+
+
+@pytest.mark.parametrize("path", ["src", "src/", "./docs/../src", "/src"])
+def test_a_folder_is_named_below_the_root(kettle, path):
+    library = Library([str(kettle)])
+    if path.startswith("/"):
+        path = f"{kettle}{path}"
+    assert paths(library, path) == ("clock.py", "limits.py")
+    assert library.tree(path)[1].prefix == "src/"
+
+
+@pytest.mark.parametrize(
+    "path", ["..", "../stove", "src/../../stove", "/", "/etc", "{kettle}/../stove", "{kettle}x", "../kettle2"]
+)
+def test_nothing_outside_of_the_root_can_be_named(kettle, stove, path):
+    with pytest.raises(UserError, match="outside of what is served"):
+        Library([str(kettle)]).tree(path.format(kettle=kettle))
+
+
+def test_a_link_that_leaves_the_root_leads_nowhere(kettle, stove):
+    (kettle / "way_out").symlink_to(stove)
+    with pytest.raises(UserError, match="no folder 'way_out'"):
+        Library([str(kettle)]).tree("way_out")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"), [("src/limits.py", "is a file"), ("nowhere", "no folder 'nowhere'"), ("a\0b", "no folder")]
+)
+def test_what_is_no_folder_is_named(kettle, path, message):
+    with pytest.raises(UserError, match=message):
+        Library([str(kettle)]).tree(path)
+
+
+def test_of_several_roots_one_is_named(kettle, stove):
+    library = Library([str(kettle), str(stove)])
+    assert paths(library, "stove") == paths(library, str(stove)) == ("gas/valve.md",)
+    assert paths(library, "kettle/docs") == ("guide.md",)
+    with pytest.raises(UserError, match="several folders are served"):
+        library.tree()
+    with pytest.raises(UserError, match="outside of what is served"):
+        library.tree("docs")
+
+
+def test_the_innermost_root_is_meant(kettle):
+    library = Library([str(kettle), str(kettle / "src")])
+    assert library.tree(str(kettle / "src"))[0] is library.roots[1]
+
+
+def test_a_relative_root_is_found_by_its_absolute_path(kettle, monkeypatch):
+    monkeypatch.chdir(kettle.parent)
+    assert paths(Library(["kettle"]), str(kettle / "docs")) == ("guide.md",)
+
+
+def test_an_unchanged_folder_is_not_read_again(kettle):
+    library = Library([str(kettle)])
+    assert library.tree()[1] is library.tree()[1]
+
+
+@pytest.mark.parametrize("change", ["edit", "add", "remove", "ignore"])
+def test_a_changed_folder_is_read_again(kettle, change):
+    library = Library([str(kettle)])
+    before = library.tree("src")[1]
+    if change == "edit":
+        (kettle / "src/clock.py").write_text("NEW = 1\n")
+    elif change == "add":
+        (kettle / "src/third.py").write_text("")
+    elif change == "remove":
+        (kettle / "src/clock.py").unlink()
+    else:
+        (kettle / ".gitignore").write_text("clock.py\n")
+    after = library.tree("src")[1]
+    assert after is not before
+    expected = {
+        "edit": ("clock.py", "limits.py"),
+        "add": ("clock.py", "limits.py", "third.py"),
+        "remove": ("limits.py",),
+        "ignore": ("limits.py",),
+    }
+    assert after.paths == expected[change]
+    if change == "edit":
+        assert after.text("clock.py") == "NEW = 1\n"
+
+
+def git(folder, *words):
+    identity = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", "-C", str(folder), *identity, *words], check=True, capture_output=True)
+
+
+def test_a_revision_is_read_again_when_it_names_another_commit(kettle):
+    git(kettle, "init", "-q", "-b", "main")
+    git(kettle, "add", ".")
+    git(kettle, "commit", "-qm", "one")
+    library = Library([f"{kettle}@main"])
+    before = library.tree()[1]
+    (kettle / "src/clock.py").unlink()
+    assert library.tree()[1] is before
+    git(kettle, "commit", "-qam", "two")
+    assert library.tree("src")[1].paths == ("limits.py",)
+
+
+def test_a_touched_folder_keeps_its_tree_when_the_contents_are_the_same(kettle):
+    library = Library([str(kettle)])
+    before = library.tree()[1]
+    os.utime(kettle / "README.md", (1, 1))
+    assert library.tree()[1] is before
+
+
+def test_a_root_that_is_gone_is_an_error(kettle):
+    library = Library([str(kettle)])
+    for path in kettle.rglob("*.*"):
+        path.unlink()
+    with pytest.raises(SnapshotError, match="has no file to read"):
+        library.tree()
+
+
+@pytest.mark.parametrize(("count", "message"), [(0, "no folder is named"), (2, "named twice")])
+def test_roots_are_named_once(kettle, count, message):
+    with pytest.raises(UserError, match=message):
+        Library([str(kettle)] * count)

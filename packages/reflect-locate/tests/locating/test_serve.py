@@ -1,0 +1,129 @@
+"""The MCP server, asked by a client in this process."""
+
+import threading
+
+import anyio
+import pytest
+
+from reflect_locate.library import Library
+from reflect_locate.locate import Effort
+from reflect_locate.serve import Desk, Located, make_server
+from reflect_rl.errors import UserError
+from tiny_player import FILES, ScriptedPlayer, write_files
+
+mcp = pytest.importorskip("mcp")
+
+
+def straight(actions):
+    for action in ("id src/limits.py", "id limits.py", "cat limits.py", "cd src"):
+        if action in actions:
+            return {action: 0.9}
+    raise AssertionError(actions)
+
+
+@pytest.fixture
+def desk(tmp_path):
+    library = Library([str(write_files(tmp_path / "kettle", FILES))])
+    return Desk(library, ScriptedPlayer(straight, straight), Effort(2))
+
+
+def call(answer, **arguments):
+    """The result of one call of the tool."""
+
+    async def main():
+        async with mcp.Client(make_server(answer)) as client:
+            return await client.call_tool("locate", arguments)
+
+    return anyio.run(main)
+
+
+def test_the_tool_says_what_it_takes_and_gives(desk):
+    async def main():
+        async with mcp.Client(make_server(desk.answer)) as client:
+            return (await client.list_tools()).tools
+
+    (tool,) = anyio.run(main)
+    assert tool.name == "locate"
+    assert tool.input_schema["required"] == ["question"]
+    assert set(tool.input_schema["properties"]) == {"question", "path", "top_k"}
+    assert set(tool.output_schema["properties"]) == {"found", "root", "files", "confidence", "threshold"}
+    assert tool.annotations.read_only_hint is True
+
+
+def test_an_answer_is_structured(desk, tmp_path):
+    result = call(desk.answer, question="Where are rate limits parsed?")
+    assert result.is_error is False
+    said = Located.model_validate(result.structured_content)
+    assert said.found is True
+    assert said.root == str(tmp_path / "kettle")
+    (file,) = said.files
+    assert (file.path, file.score, file.coverage) == ("src/limits.py", 1.0, 1.0)
+    assert file.walk == ["cd src", "cat limits.py", "id src/limits.py"]
+
+
+def test_paths_are_relative_to_the_root_also_of_a_part(desk):
+    result = call(desk.answer, question="Where are rate limits parsed?", path="src")
+    assert result.structured_content["files"][0]["path"] == "src/limits.py"
+
+
+def test_nothing_found_is_no_error(desk):
+    result = call(desk.answer, question="quantum chromodynamics")
+    assert result.is_error is False
+    assert (result.structured_content["found"], result.structured_content["files"]) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"question": " "}, "the question is empty"),
+        ({"question": "rates", "path": "../.."}, "outside of what is served"),
+        ({"question": "rates", "top_k": 0}, "greater than or equal to 1"),
+        ({}, "question"),
+    ],
+)
+def test_mistakes_are_errors_of_the_tool(desk, arguments, message):
+    result = call(desk.answer, **arguments)
+    assert result.is_error is True
+    assert message in result.content[0].text
+
+
+def test_a_fault_is_an_error_of_the_tool_too(capsys):
+    def broken(*_):
+        raise ZeroDivisionError("by nought")
+
+    result = call(broken, question="rates")
+    assert result.is_error is True
+    assert "unexpected ZeroDivisionError: by nought" in result.content[0].text
+    assert "locate failed" in capsys.readouterr().err
+
+
+def test_a_cancelled_call_stops_the_search_and_the_next_one_is_answered(desk):
+    begun, ended = threading.Event(), threading.Event()
+
+    def patient(question, path, top_k, is_stopped):
+        if question != "wait":
+            return desk.answer(question, path, top_k, is_stopped)
+        begun.set()
+        while not is_stopped():
+            pass
+        ended.set()
+        raise UserError("nobody hears this")
+
+    async def main():
+        async with mcp.Client(make_server(patient)) as client:
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "locate", {"question": "wait"})
+                assert await anyio.to_thread.run_sync(begun.wait, 10)
+                group.cancel_scope.cancel()
+            assert await anyio.to_thread.run_sync(ended.wait, 10)
+            return await client.call_tool("locate", {"question": "Where are rate limits parsed?"})
+
+    with anyio_timeout(20):
+        assert anyio.run(main).structured_content["found"] is True
+
+
+def anyio_timeout(seconds):
+    """A test that hangs is ended by this."""
+    from reflect_rl.watchdog import watch
+
+    return watch("the test", seconds)

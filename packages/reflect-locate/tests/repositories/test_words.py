@@ -1,0 +1,68 @@
+"""Content words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflect_locate.repositories.words import STOP_WORDS, stem, words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("camelCase", ["camel", "cas"]),
+        ("snake_case_name", ["snak", "cas", "nam"]),
+        ("HTTPServer", ["http", "serv"]),
+        ("parseHTML5Tables", ["pars", "html", "tabl"]),  # a single digit says nothing
+        ("utf16 RFC5321", ["utf", "16", "rfc", "5321"]),
+        ("Как дела", ["как", "дела"]),
+        ("the file is a file", []),
+        ("x = y + 1", []),
+        ("limits, limits!", ["limit", "limit"]),
+        ("", []),
+    ],
+)
+def test_texts_are_cut_at_signs_and_inside_names(text: str, expected: list[str]):
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ("open", "opens", "opened", "opening", "opener", "openers"),
+        ("run", "runs", "running"),
+        ("stop", "stopped", "stopping"),
+        ("configure", "configuration", "configurations", "configured"),
+        ("query", "queries"),
+        ("batch", "batches"),
+    ],
+)
+def test_forms_of_a_word_have_one_stem(forms: tuple[str, ...]):
+    assert len({stem(form) for form in forms}) == 1
+
+
+@pytest.mark.parametrize("word", ["is", "red", "bus", "class", "ally", "ing"])
+def test_no_stem_is_shorter_than_three_letters(word: str):
+    assert len(stem(word)) >= min(3, len(word))
+
+
+def test_words_that_differ_keep_different_stems():
+    assert len({stem(word) for word in ("class", "pass", "process", "address", "index", "token", "model")}) == 7
+
+
+def test_stop_words_are_lower_case_words():
+    assert all(word == word.lower() and word.isalpha() for word in STOP_WORDS)
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_words_that_are_its_own_in_lower_case(text: str):
+    found = words(text)
+    assert found == words(text)
+    assert all(word and word in text.lower() for word in found if word.isascii())
+
+
+@given(st.lists(st.sampled_from(["parse", "HTTPServer", "rate_limit", "x", "the"]), max_size=6))
+def test_the_words_of_a_text_are_those_of_its_parts(parts: list[str]):
+    assert words(" ".join(parts)) == [word for part in parts for word in words(part)]

@@ -1,0 +1,229 @@
+"""What the policy-gradient algorithms share: settings, returns of episodes, and the parts of their losses.
+
+A setting that several algorithms have means the same in all of them. An algorithm has only settings that do something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from reflect_rl.algorithms._batch import Advantages, Batch, Outputs, Trajectory
+from reflect_rl.algorithms._returns import (
+    deviation,
+    generalised_advantages,
+    leave_one_out,
+    normalise,
+    rewards_to_go,
+    turn_baseline,
+)
+from reflect_rl.config import AlgorithmConfig
+
+__all__ = [
+    "Advantages",
+    "BaselineConfig",
+    "ClippedConfig",
+    "PolicyGradientConfig",
+    "Trajectory",
+    "baseline_advantages",
+    "clipped_loss",
+    "critic_loss",
+    "entropy",
+    "importance_weights",
+    "kl_divergence",
+    "kl_to_behaviour",
+    "normalised",
+    "per_turn",
+    "regularisers",
+    "returns_of",
+    "shaped_rewards",
+    "total_spread",
+]
+
+
+class PolicyGradientConfig(AlgorithmConfig):
+    """Settings that every policy-gradient algorithm has.
+
+    Its loss has no gradient at a turn whose advantage is zero, but for regularisers and critic; such turns are left out
+    of the computation where there are neither.
+    """
+
+    gamma: float = Field(1.0, gt=0, le=1)
+    """γ. The paper's objective is undiscounted."""
+    entropy_coef: float = Field(0.01, ge=0)
+    """Weight of the exact entropy bonus."""
+    return_entropy_coef: float = Field(0.0, ge=0)
+    """Weight of the entropy added to the rewards, as in the paper's Q_t = Σ (r_k + c·H_k)."""
+    kl_coef: float = Field(0.0, ge=0)
+    """Weight of the exact KL(π ‖ π_SFT) penalty."""
+
+    @property
+    def regularised(self) -> bool:
+        """Whether there is an entropy bonus or a KL penalty."""
+        return self.entropy_coef > 0 or self.kl_coef > 0
+
+
+class BaselineConfig(PolicyGradientConfig):
+    """Settings of the algorithms that leave the baseline open."""
+
+    baseline: Literal["none", "batch", "leave_one_out", "value"] = "leave_one_out"
+    """What is subtracted from returns: nothing; the batch mean at the same turn; the mean return of the other episodes
+    of the same start; or a learned critic with GAE."""
+    gae_lambda: float = Field(0.95, ge=0, le=1)
+    """λ of GAE, used with the `value` baseline."""
+    normalise_advantages: bool = True
+    """Divide the advantages of an update by their standard deviation."""
+    value_coef: float = Field(0.5, ge=0)
+    """Weight of the critic's squared error, used with the `value` baseline."""
+
+
+class ClippedConfig(PolicyGradientConfig):
+    """Settings of the algorithms with a clipped ratio."""
+
+    clip_ratio: float = Field(0.2, gt=0, lt=1)
+    """Half-width of the trust region on π_new/π_old (Reflect-RL: 0.1)."""
+    clip_ratio_high: float | None = Field(None, gt=0)
+    """Width above one, where it differs from the width below (DAPO, Yu et al. 2025: 0.28)."""
+    epochs: int = Field(2, ge=1, le=100)
+    """Passes over each batch (Reflect-RL: 3)."""
+
+
+def shaped_rewards(config: PolicyGradientConfig, trajectory: Trajectory) -> list[float]:
+    """r_t + c·H_t of every turn."""
+    pairs = zip(trajectory.rewards, trajectory.entropies, strict=True)
+    return [reward + config.return_entropy_coef * bonus for reward, bonus in pairs]
+
+
+def returns_of(config: PolicyGradientConfig, trajectory: Trajectory) -> list[float]:
+    """G_t = Σ_{k ≥ t} γ^{k-t} (r_k + c·H_k) of every turn."""
+    return rewards_to_go(shaped_rewards(config, trajectory), config.gamma)
+
+
+def per_turn(totals: Sequence[float], trajectories: Sequence[Trajectory]) -> list[list[float]]:
+    """The number of each episode at every one of its turns."""
+    return [[total] * len(t.rewards) for total, t in zip(totals, trajectories, strict=True)]
+
+
+def total_spread(trajectories: Sequence[Trajectory]) -> float:
+    """Standard deviation of the episodes' total rewards, as a divisor."""
+    return deviation([sum(trajectory.rewards) for trajectory in trajectories])
+
+
+def baseline_advantages(
+    config: BaselineConfig, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None
+) -> Advantages:
+    """Advantages of fresh episodes under the configured baseline.
+
+    Args:
+        config: the baseline and its settings.
+        trajectories: the episodes.
+        values: V(s_t) per turn, needed by the `value` baseline.
+
+    Raises:
+        ValueError: the `value` baseline without values.
+    """
+    returns = [returns_of(config, trajectory) for trajectory in trajectories]
+    if config.baseline == "value":
+        if values is None:
+            raise ValueError("the 'value' baseline needs a critic's values")
+        pairs = zip([shaped_rewards(config, t) for t in trajectories], values, strict=True)
+        table = [generalised_advantages(row, v, config.gamma, config.gae_lambda) for row, v in pairs]
+    elif config.baseline == "leave_one_out":
+        table = per_turn(leave_one_out([t.group for t in trajectories], [row[0] for row in returns]), trajectories)
+    elif config.baseline == "batch":
+        table = turn_baseline(returns)
+    else:
+        table = returns
+    scale = total_spread(trajectories) if config.normalise_advantages else 1.0
+    return Advantages(
+        normalised(table) if config.normalise_advantages else table, returns, partial(returns_of, config), scale
+    )
+
+
+def normalised(table: list[list[float]]) -> list[list[float]]:
+    """The numbers of all turns divided by their standard deviation."""
+    flat = iter(normalise([value for row in table for value in row]))
+    return [[next(flat) for _ in row] for row in table]
+
+
+def entropy(log_probs: Tensor) -> Tensor:
+    """Exact entropy H(π) = -Σ_a π(a) log π(a) in nats, (N,); 0·log 0 = 0, and its gradient is finite.
+
+    >>> import torch
+    >>> round(float(entropy(torch.tensor([[0.5, 0.5, 0.0]]).log())[0]), 4)
+    0.6931
+    """
+    return -(log_probs.exp() * _finite(log_probs)).sum(-1)
+
+
+def kl_divergence(log_probs: Tensor, reference: Tensor) -> Tensor:
+    """Exact KL(π ‖ π_ref) = Σ_a π(a) (log π(a) - log π_ref(a)) in nats, (N,), over the same admissible actions.
+
+    >>> import torch
+    >>> p, q = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.75, 0.25]]).log()
+    >>> round(float(kl_divergence(p, q)[0]), 4)
+    0.1438
+    """
+    difference = _finite(log_probs) - reference.masked_fill(log_probs.isneginf(), 0.0)
+    return (log_probs.exp() * difference).sum(-1)
+
+
+def _finite(log_probs: Tensor) -> Tensor:
+    """-inf marks missing actions; in a product its gradient would be nan (0 · inf), so it becomes 0."""
+    return log_probs.masked_fill(log_probs.isneginf(), 0.0)
+
+
+def regularisers(config: PolicyGradientConfig, batch: Batch, outputs: Outputs) -> tuple[Tensor, dict[str, float]]:
+    """kl_coef · KL(π ‖ π_SFT) - entropy_coef · H(π), the mean over the turns, and both quantities for the log."""
+    bonus = entropy(outputs.log_probs).mean()
+    total = -config.entropy_coef * bonus
+    metrics = {"policy/entropy": float(bonus.detach())}
+    if batch.reference_log_probs is not None:
+        # The reference is as wide as the widest state of the update, a minibatch may hold none with that many actions.
+        reference = batch.reference_log_probs[:, : outputs.log_probs.shape[1]]
+        kl = kl_divergence(outputs.log_probs, reference).mean()
+        total = total + config.kl_coef * kl
+        metrics["policy/kl"] = float(kl.detach())
+    return total, metrics
+
+
+def critic_loss(coefficient: float, predicted: Tensor | None, returns: Tensor) -> tuple[Tensor, dict[str, float]]:
+    """Mean of (prediction - G_t)² times the coefficient; zero without a critic."""
+    if predicted is None:
+        return returns.new_zeros(()), {}
+    loss = (predicted - returns).square().mean()
+    return coefficient * loss, {"value/loss": float(loss.detach())}
+
+
+def clipped_loss(
+    config: ClippedConfig, batch: Batch, outputs: Outputs, advantages: Tensor
+) -> tuple[Tensor, dict[str, float]]:
+    """-mean_t min(ρ_t Â_t, clip(ρ_t, 1-ε, 1+ε') Â_t), ρ = π_new/π_behaviour (Schulman et al. 2017, eq. 7).
+
+    ε' is `clip_ratio_high` where it is set, else ε.
+    """
+    high = config.clip_ratio if config.clip_ratio_high is None else config.clip_ratio_high
+    ratio = (outputs.chosen(batch) - batch.behaviour_log_probs).exp()
+    clipped = ratio.clamp(1 - config.clip_ratio, 1 + high)
+    loss = -torch.minimum(ratio * advantages, clipped * advantages).mean()
+    return loss, {
+        "policy/loss": float(loss.detach()),
+        "policy/clip_fraction": float((ratio != clipped).float().mean()),
+        **kl_to_behaviour(batch, outputs),
+    }
+
+
+def importance_weights(batch: Batch, outputs: Outputs, limit: float) -> Tensor:
+    """(N,) min(π/π_behaviour, limit) of the chosen actions, constants."""
+    return (outputs.chosen(batch) - batch.behaviour_log_probs).detach().exp().clamp(max=limit)
+
+
+def kl_to_behaviour(batch: Batch, outputs: Outputs) -> dict[str, float]:
+    """Mean of ρ - 1 - log ρ: an estimate of KL(π_behaviour ‖ π) that is never negative."""
+    log_ratio = (outputs.chosen(batch) - batch.behaviour_log_probs).detach()
+    return {"policy/kl_to_behaviour": float((log_ratio.expm1() - log_ratio).mean())}

@@ -1,0 +1,88 @@
+"""GiGPO: group-in-group policy optimisation (Feng et al. 2025, arXiv 2505.10978, eqs. 3 and 6 to 9).
+
+A turn's advantage has two parts: how its episode ended against the other episodes of the task (eq. 3), and how things
+went on from its state against every other visit to the same state (eqs. 6, 7), found afterwards and for free.
+
+Differs from the paper: (1) two states are the same when `Observation.state` is, which leaves out the reflection and
+what the text says about the past; an environment that gives no state has no step groups; (2) the KL term is the exact
+divergence over the admissible actions; (3) deviations are taken over n, where the public code takes n - 1, and a group
+whose returns are all equal gives zero; (4) a task played once is compared with all episodes of the update; (5) two
+passes over each batch by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+from pydantic import Field
+
+from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
+from reflect_rl.algorithms._common import (
+    ClippedConfig,
+    clipped_loss,
+    regularisers,
+    returns_of,
+    shaped_rewards,
+    total_spread,
+)
+from reflect_rl.algorithms._returns import group_relative
+
+__all__ = ["Algorithm", "Config"]
+
+
+class Config(ClippedConfig):
+    """GiGPO."""
+
+    name: Literal["gigpo"] = "gigpo"
+    """Algorithm."""
+    gamma: float = Field(0.95, gt=0, le=1)
+    """γ of the return-to-go inside a step group (paper: 0.95); the return of a whole episode is not discounted."""
+    step_weight: float = Field(1.0, ge=0)
+    """ω, weight of the step-relative advantage (paper: 1)."""
+    scale_by_deviation: bool = True
+    """Divide by the standard deviation of the group's returns (false: F_norm = 1)."""
+
+
+class Algorithm:
+    """Episodes compete within their task, turns within their state."""
+
+    critic: Critic = "none"
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.epochs = config.epochs
+
+    def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
+        """Â = A^E + ω A^S (eq. 8)."""
+        returns = [returns_of(self.config, trajectory) for trajectory in trajectories]
+        steps = iter(self._step_advantages(trajectories, returns))
+        episodes = self._episode_advantages(trajectories)
+        table = [
+            [whole + self.config.step_weight * next(steps) for _ in trajectory.rewards]
+            for whole, trajectory in zip(episodes, trajectories, strict=True)
+        ]
+        scale = total_spread(trajectories) if self.config.scale_by_deviation else 1.0
+        return Advantages(table, returns, partial(returns_of, self.config), scale)
+
+    def _episode_advantages(self, trajectories: Sequence[Trajectory]) -> list[float]:
+        """A^E (eq. 3), one per episode."""
+        totals = [sum(shaped_rewards(self.config, trajectory)) for trajectory in trajectories]
+        groups = [trajectory.group for trajectory in trajectories]
+        return group_relative(groups, totals, scaled=self.config.scale_by_deviation, pool_singles=True)
+
+    def _step_advantages(self, trajectories: Sequence[Trajectory], returns: list[list[float]]) -> list[float]:
+        """A^S (eqs. 6, 7) of all turns in order; zero in a state that was visited once."""
+        keys = [
+            f"{trajectory.group}\n{state or f'unknown {episode} {turn}'}"
+            for episode, trajectory in enumerate(trajectories)
+            for turn, state in enumerate(trajectory.states)
+        ]
+        return group_relative(keys, [g for row in returns for g in row], scaled=self.config.scale_by_deviation)
+
+    def loss(self, batch: Batch, outputs: Outputs) -> Loss:
+        """-mean_t min(ρ_t Â_t, clip(ρ_t) Â_t) + regularisers (eq. 9)."""
+        policy, metrics = clipped_loss(self.config, batch, outputs, batch.advantages)
+        penalty, penalty_metrics = regularisers(self.config, batch, outputs)
+        return Loss(policy + penalty, metrics | penalty_metrics)

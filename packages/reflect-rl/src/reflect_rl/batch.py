@@ -1,0 +1,110 @@
+"""Episodes become one training batch: the views to score, and tensors in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reflect_rl.algorithms._batch import Algorithm, Batch, Trajectory
+from reflect_rl.types import Episode, Turn, View
+
+__all__ = ["collate", "view_of"]
+
+
+def view_of(turn: Turn) -> View:
+    """What the policy saw at a recorded turn."""
+    return View(turn.observation, turn.order, turn.reflection)
+
+
+def collate(
+    algorithm: Algorithm,
+    fresh: Sequence[Episode],
+    replayed: Sequence[Episode],
+    excluded: frozenset[str],
+    values: Callable[[Sequence[View]], Tensor] | None,
+    reference: Callable[[Sequence[View]], Tensor] | None,
+) -> tuple[list[View], Batch]:
+    """All turns to learn from.
+
+    A replayed episode's advantage is its return above the mean return of the fresh episodes of its mode, never below
+    zero (self-imitation, Oh et al. 2018), on the same scale as the fresh ones.
+
+    Args:
+        algorithm: what the episodes are worth, and on which scale.
+        fresh: episodes of the current policy.
+        replayed: earlier successes.
+        excluded: states whose turns are not learnt from (starts of held-out tasks).
+        values: (N,) V(s) of views; given exactly when the algorithm's critic is one of states.
+        reference: (N, A) log π_ref of views, for the KL term.
+
+    Raises:
+        ValueError: an episode was played by a player that reports no probabilities.
+    """
+    turns = [turn for episode in [*fresh, *replayed] for turn in episode.turns]
+    old = None if values is None else values([view_of(turn) for turn in turns]).tolist()
+    result = algorithm.advantages([_trajectory(episode) for episode in fresh], _per_episode(old, fresh))
+    advantages = _flat(result.values) + _gains(fresh, replayed, result.gain_scale)
+    returns = _flat(result.returns) + _flat([result.target(_trajectory(episode)) for episode in replayed])
+    count = sum(len(episode.turns) for episode in fresh)
+    rows = [i for i, turn in enumerate(turns) if turn.observation.state not in excluded]
+    views = [view_of(turns[i]) for i in rows]
+    batch = Batch(
+        actions=torch.tensor([turns[i].decision.index for i in rows]),
+        behaviour_log_probs=torch.tensor([_chosen_log_prob(turns[i]) for i in rows]),
+        advantages=torch.tensor([advantages[i] for i in rows]),
+        returns=torch.tensor([returns[i] for i in rows]),
+        replayed=torch.tensor([i >= count for i in rows]),
+        reference_log_probs=None if reference is None or not rows else reference(views),
+        old_values=None if old is None else torch.tensor([old[i] for i in rows]),
+    )
+    return views, batch
+
+
+def _per_episode(values: list[float] | None, episodes: Sequence[Episode]) -> list[list[float]] | None:
+    if values is None:
+        return None
+    flat = iter(values)
+    return [[next(flat) for _ in episode.turns] for episode in episodes]
+
+
+def _gains(fresh: Sequence[Episode], replayed: Sequence[Episode], scale: float) -> list[float]:
+    """Advantages of all replayed turns."""
+    gains = []
+    for episode in replayed:
+        peers = [e.total_reward for e in fresh if e.task.mode == episode.task.mode]
+        gain = max(0.0, episode.total_reward - float(np.mean(peers))) if peers else 0.0
+        gains += [gain / scale] * len(episode.turns)
+    return gains
+
+
+def _trajectory(episode: Episode) -> Trajectory:
+    return Trajectory(
+        group=episode.task.key,
+        rewards=[turn.reward for turn in episode.turns],
+        entropies=[_entropy(turn) for turn in episode.turns],
+        states=[turn.observation.state for turn in episode.turns],
+        success=episode.success,
+    )
+
+
+def _entropy(turn: Turn) -> float:
+    log_probs = np.asarray(_log_probs(turn))
+    return float(-(np.exp(log_probs) * log_probs).sum())
+
+
+def _chosen_log_prob(turn: Turn) -> float:
+    return _log_probs(turn)[turn.decision.index]
+
+
+def _log_probs(turn: Turn) -> tuple[float, ...]:
+    if turn.decision.log_probs is None:
+        player = turn.decision.player
+        raise ValueError(f"the player {player!r} reports no probabilities; its episodes cannot be trained on")
+    return turn.decision.log_probs
+
+
+def _flat(table: Sequence[Sequence[float]]) -> list[float]:
+    return [value for row in table for value in row]

@@ -1,0 +1,228 @@
+"""`reflect-rl VERB [CONFIG] [FLAGS]`. A user's mistake is one message and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from reflect_rl import __version__, registry
+from reflect_rl.errors import ReflectRLError, UserError, suggestion
+from reflect_rl.launch import process_count, process_rank, wait_to_speak
+from reflect_rl.memory import keep_few_kernels
+
+if TYPE_CHECKING:
+    from reflect_rl.cli.arguments import Invocation
+    from reflect_rl.runs.config import RunConfig
+
+__all__ = ["main"]
+
+NOTHING_KEPT = ("report", "play")
+"""Verbs that begin anew when they were interrupted."""
+VERBS = ("run", "annotate", "data", "sft", "rlft", "eval", "report", "play")
+
+USAGE = f"""\
+reflect-rl {__version__}: two-player online RL fine-tuning of language models, local first.
+
+usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
+
+  run       generate data, train, evaluate and report: all stages
+  annotate  reflections of the demonstrations by a language model
+  data      demonstrations and supervised data sets
+  sft       supervised training of the reflection player and the policies
+  rlft      online RL fine-tuning
+  eval      evaluate every method, write results.json
+  report    write results.json and report.html (several run folders: one page for all)
+  play      show one episode turn by turn, or play one yourself
+  bench     measure the speed of training (no configuration; --json FILE)
+
+  tasks     make questions from repositories: docstrings, documents, git history
+  locate    find the file of a repository that answers a question
+  adapt     train the player on a repository of your own
+  export    take a trained player out of a run, for `locate`, `adapt` and `serve`
+  serve     answer editors and coding agents: an MCP server
+
+`reflect-rl VERB --help` explains every field; `run`, `annotate`, `data`, `rlft`, `eval` and `tasks` with --dry-run show
+what would be sent to a language model behind an endpoint, and send nothing. First contact:
+
+  reflect-rl play --player human
+  reflect-rl run configs/taxi/smoke.toml
+"""
+
+DONE, FAILED, MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+"""Exit codes; the last two are 128 + SIGINT and 128 + SIGPIPE, as in a shell."""
+
+TRACEBACK = "REFLECT_RL_TRACEBACK"
+"""Environment variable: set to show the traceback of a fault of this program."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0 done, 1 failed, 2 a mistake in the input, 130 interrupted."""
+    keep_few_kernels()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    verb = words[0] if words else ""
+    errors = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    try:
+        return _dispatch(words)
+    except SystemExit as stop:  # the help is shown
+        return int(stop.code or DONE)
+    except KeyboardInterrupt:
+        going_on = verb not in NOTHING_KEPT
+        if process_rank() == 0:
+            note = "; the same command goes on from the last checkpoint" if going_on else ""
+            errors.print(f"\ninterrupted{note}.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_output()
+        return BROKEN_PIPE
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        wait_to_speak(error)
+        errors.print(f"error: {_message(error)}")
+        return MISTAKE if isinstance(error, UserError) else FAILED
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, ReflectRLError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno:
+        place = f" ({error.filename})" if error.filename else ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"the disk is full{place}. Free some space; the same command goes on from the last checkpoint."
+        return f"{error.strerror}{place}. What was finished is kept; the same command goes on from there."
+    if isinstance(error, MemoryError):
+        return "memory ran out. Lower the batch sizes or the size of the model."
+    return f"unexpected {type(error).__name__}: {error}. {TRACEBACK}=1 shows where; please report it."
+
+
+def _close_output() -> None:
+    """The reader of a pipe has left; nothing more may be written, not even at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _dispatch(words: Sequence[str]) -> int:
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    if not words or words[0] in ("-h", "--help", "help"):
+        console.print(USAGE, end="")
+        return DONE if words else MISTAKE
+    if words[0] == "--version":
+        console.print(__version__)
+        return DONE
+    added = registry.names("commands")
+    if words[0] not in VERBS and words[0] not in added:
+        raise UserError(f"no command {words[0]!r}. {suggestion(words[0], [*VERBS, *added])}")
+    _call(words[0], words[1:], console)
+    return DONE
+
+
+def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
+    from reflect_rl.runs.workers import QUIET
+
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    if verb not in VERBS:
+        registry.find("commands", verb)(arguments, console)
+        return
+    from reflect_rl.cli.arguments import parse_arguments
+
+    call = parse_arguments(verb, arguments)
+    if verb == "play":
+        from reflect_rl.cli.play import show
+
+        show(call.config, call.play, console)
+    elif verb == "report":
+        _report_on(call, console)
+    elif call.dry_run:
+        _show_requests(verb, call.config, console)
+    else:
+        _stages(verb, call.config, " ".join(["reflect-rl", verb, *arguments]), console)
+
+
+def _stages(verb: str, config: RunConfig, command: str, console: Console) -> None:
+    from reflect_rl.cli.progress import Bars
+    from reflect_rl.runs.annotation import card_text
+    from reflect_rl.runs.folder import alone
+    from reflect_rl.runs.jobs import KINDS, plan
+    from reflect_rl.runs.run import gather, run_jobs
+    from reflect_rl.runs.start import begin
+    from reflect_rl.runs.together import run_jobs_together
+
+    learns = any(config.method(name).model for name in config.methods)
+    stages = {"run": KINDS if learns else ("eval",), "data": ("annotate", "data")}.get(verb, (verb,))
+    kinds = tuple(kind for kind in KINDS if kind in stages)
+    if verb == "annotate":
+        _require_annotator(config)
+    if process_rank() > 0:
+        # The main process opens the folder, shows progress and reports.
+        run_jobs_together(config, kinds, Bars(console, 0))
+        return
+    for title in begin(config, command, evaluates=verb == "eval"):
+        console.print(f"taken {title}  (from {config.start_from})")
+    jobs = sum(job.kind in kinds and not job.done for job in plan(config))
+    with alone(config.output_dir), Bars(console, jobs) as bars:
+        (run_jobs_together if process_count() > 1 else run_jobs)(config, kinds, bars)
+    if "annotate" in kinds and config.data.annotator == "endpoint":
+        console.print(card_text(config))
+    if verb in ("run", "eval"):
+        gather(config)
+    if verb == "run":
+        _report([config.output_dir], config.output_dir, console)
+
+
+def _show_requests(verb: str, config: RunConfig, console: Console) -> None:
+    """What the annotator and the players of a run would be asked; nothing is sent and nothing is written."""
+    from reflect_rl.runs.annotation import preview_annotations
+    from reflect_rl.runs.check import check
+    from reflect_rl.runs.demonstrate import questions_of
+    from reflect_rl.runs.preview import preview
+
+    check(config)
+    if verb == "annotate":
+        _require_annotator(config)
+    if verb in ("run", "annotate", "data") and config.data.annotator == "endpoint":
+        console.print(preview_annotations(config, questions_of(config)))
+    if verb not in ("annotate", "data"):
+        console.print(preview(config))
+
+
+def _require_annotator(config: RunConfig) -> None:
+    if config.data.annotator == "oracle":
+        raise UserError(
+            "data.annotator is 'oracle', so there is nobody to ask. Set data.annotator = 'endpoint', and "
+            "endpoint.base_url and endpoint.model. docs/annotation.md shows a configuration."
+        )
+
+
+def _report_on(call: Invocation, console: Console) -> None:
+    """The folders that were named, or the run folder of the configuration; the page goes to --output-dir."""
+    from reflect_rl.config import parse
+    from reflect_rl.runs.config import RunConfig
+    from reflect_rl.runs.run import gather
+
+    folders = [path for path in call.folders if path.is_dir()] or [call.config.output_dir]
+    if len(folders) == 1:
+        gather(parse(RunConfig, call.config.model_dump(mode="json") | {"output_dir": str(folders[0])}))
+    _report(folders, call.target or folders[0], console)
+
+
+def _report(folders: list[Path], target: Path, console: Console) -> None:
+    from reflect_rl.reports.page import write_report
+    from reflect_rl.reports.tables import terminal_table
+
+    if target.exists() and not target.is_dir():
+        raise UserError(f"cannot write the report to {target}: it is a file. Choose another --output-dir.")
+    page = write_report(folders, target / "report.html")
+    console.print(terminal_table(folders))
+    console.print(f"report: {page}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,260 @@
+"""One episode in the terminal, turn by turn: what is seen, written and chosen, and what comes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from reflect_rl import registry
+from reflect_rl.cli.arguments import PlayOptions
+from reflect_rl.config import EnvironmentConfig
+from reflect_rl.envs.base import SPLITS, require_known
+from reflect_rl.errors import UnknownNameError, UserError, suggestion
+from reflect_rl.players.base import Policy, Reflector
+from reflect_rl.players.policies.human import HumanPolicy, PlayerLeft
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.players.reflectors.oracle import OracleReflector
+from reflect_rl.rollout import Request, play
+from reflect_rl.runs.config import METHODS, RunConfig
+from reflect_rl.runs.folder import Unit, units
+from reflect_rl.seeding import stream
+from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View
+from reflect_rl.watchdog import Limits
+
+__all__ = ["show"]
+
+BAR_WIDTH = 24
+
+
+def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
+    """Play one episode and print it.
+
+    Args:
+        config: the run whose game, and whose models, are played.
+        options: who plays what.
+        console: where to print.
+
+    Raises:
+        ModelError: a model folder cannot be used.
+        RunFolderError: the method is not trained yet.
+        UnknownNameError: no such player, unit, mode or task.
+        UserError: the mode has no test task.
+    """
+    task = _task(config.environment, options)
+    screen = _Screen(console)
+    reflector, policy = _players(config, options, screen)
+    screen.labels = getattr(getattr(policy, "labels", None), "texts", None)
+    optimal_turns = _optimal_turns(config.environment, task)
+    console.print(f"{config.environment.name}, task {task.key} ({task.split}), player {options.player}", style="bold")
+    try:
+        (episode,) = play(
+            config.environment,
+            [Request(task, options.episode_seed)],
+            reflector,
+            policy,
+            num_envs=1,
+            shuffle_labels=config.prompt.shuffle_labels,
+            limits=_limits(config, options),
+            on_turn=screen.show_turn,
+        )
+    except PlayerLeft as reason:
+        console.print(f"\n{reason} after {screen.turns} turns; return so far {screen.total:+.2f}.")
+        return
+    console.print(_verdict(episode, optimal_turns))
+
+
+def _limits(config: RunConfig, options: PlayOptions) -> Limits:
+    """Those of the run; a human may think as long as they like."""
+    return config.limits.model_copy(update={"player_seconds": 0} if options.player == "human" else {})
+
+
+def _task(environment: EnvironmentConfig, options: PlayOptions) -> Task:
+    module = registry.find("environments", environment.name)
+    if options.mode:
+        require_known(f"mode of {environment.name}", options.mode, module.MODES)
+    if not options.task:
+        mode = options.mode or module.MODES[-1]
+        tasks = module.tasks(environment, mode, "test")
+        if not tasks:
+            raise UserError(f"{environment.name} has no test task of mode {mode!r} here. Name another --mode.")
+        return tasks[int(stream(options.episode_seed, "play").integers(len(tasks)))]
+    modes = [options.mode] if options.mode else module.MODES
+    known = {task.key: task for mode in modes for split in SPLITS for task in module.tasks(environment, mode, split)}
+    if options.task not in known:
+        nearest = get_close_matches(options.task, known, n=1) or list(known)[:1]
+        where = f" in mode {options.mode!r}" if options.mode else ""
+        raise UnknownNameError(f"no task {options.task!r}{where}. A task there is: {nearest[0]!r}.")
+    return known[options.task]
+
+
+def _optimal_turns(environment: EnvironmentConfig, task: Task) -> int:
+    game = registry.find("environments", environment.name).Environment(environment)
+    game.reset(seed=0, options={"task": task})
+    return int(game.oracle().turns_left)
+
+
+def _players(config: RunConfig, options: PlayOptions, screen: _Screen) -> tuple[Reflector, Policy]:
+    unit = _unit(config, options.unit)
+    own: Reflector = NoReflector()
+    policy: Policy
+    if options.player == "human":
+        policy = HumanPolicy(screen.show_view)
+    elif options.player in METHODS:
+        own, policy = _trained(config, unit, options)
+    else:
+        policy = _policy_of_folder(config, options)
+    return _reflector(config, options.reflections, own), policy
+
+
+def _unit(config: RunConfig, name: str) -> Unit:
+    known = {unit.name: unit for unit in units(config)}
+    if name and name not in known:
+        raise UnknownNameError(f"the run has no unit {name!r}. {suggestion(name, known)}")
+    return known[name] if name else next(iter(known.values()))
+
+
+def _trained(config: RunConfig, unit: Unit, options: PlayOptions) -> tuple[Reflector, Policy]:
+    from reflect_rl.runs.jobs import load_players
+    from reflect_rl.runs.workers import silence
+
+    method: Any = options.player
+    if METHODS[method].model:
+        silence()
+    return load_players(config, unit, method, options.decoding)
+
+
+def _policy_of_folder(config: RunConfig, options: PlayOptions) -> Policy:
+    if not Path(options.player).exists() and "/" not in options.player:
+        known = [*METHODS, "human"]
+        raise UnknownNameError(
+            f"no player {options.player!r}. {suggestion(options.player, known)} Or name a model folder."
+        )
+
+    from reflect_rl.models.labels import find_labels
+    from reflect_rl.players.policies.language_model import LanguageModelPolicy
+
+    model = _model_of_folder(config, options.player)
+    module = registry.find("environments", config.environment.name)
+    labels = find_labels(model, int(module.Environment(config.environment).action_space.n))
+    return LanguageModelPolicy(model, labels, options.decoding, config.prompt.scoring, options.player)
+
+
+def _reflector(config: RunConfig, who: str, own: Reflector) -> Reflector:
+    if who == "auto":
+        return own
+    if who == "none":
+        return NoReflector()
+    if who == "oracle":
+        return OracleReflector()
+    if not Path(who).exists() and "/" not in who:
+        raise UnknownNameError(
+            f"no reflections {who!r}. {suggestion(who, ['auto', 'none', 'oracle'])} Or name a model folder."
+        )
+
+    from reflect_rl.players.reflectors.frozen import FrozenReflector
+    from reflect_rl.runs.jobs import numbers_of
+
+    numbers = numbers_of(config)
+    return FrozenReflector(_model_of_folder(config, who), config.reflector.max_new_tokens, numbers=numbers)
+
+
+def _model_of_folder(config: RunConfig, folder: str) -> Any:
+    from reflect_rl.models.load import load_model
+    from reflect_rl.runs.workers import silence
+
+    if not Path(folder).is_dir():
+        raise UserError(f"no model folder {folder!r}. Name a folder that holds config.json, weights and tokenizer.")
+    silence()
+    return load_model(config.model, Path(folder), trainable=False)
+
+
+def _verdict(episode: Episode, optimal_turns: int) -> Text:
+    """The last line: `success in 14 turns (terminated by the game), return +1.35; an optimal solution needs 13`."""
+    word, style = ("success", "bold green") if episode.success else ("no success", "bold red")
+    end = "terminated by the game" if episode.terminated else "truncated at the horizon"
+    turns = len(episode.turns)
+    return Text.assemble(
+        "\n",
+        (word, style),
+        f" in {turns} turn{'s' * (turns != 1)} ({end}), return {episode.total_reward:+.2f}; ",
+        f"an optimal solution needs {optimal_turns}.",
+    )
+
+
+class _Screen:
+    """Prints views and turns; a person sees the view before the choice, everybody else after it."""
+
+    def __init__(self, console: Console, encoding: str = "") -> None:
+        self.console = console
+        self._ascii = not (encoding or console.encoding).lower().startswith("utf")
+        self.labels: Sequence[str] | None = None
+        """What the policy calls the numbered actions, where it has other names than numbers."""
+        self.turns = 0
+        self.total = 0.0
+        self._shown_before = False
+
+    def show_view(self, view: View) -> None:
+        """A view that waits for a choice."""
+        self._state(view.observation, view.reflection)
+        for number in range(len(view.order)):
+            self.console.print(self._action(view.observation, view.order, number, None))
+        self._shown_before = True
+
+    def show_turn(self, turn: Turn) -> None:
+        """A turn that was played."""
+        if not self._shown_before:
+            self._state(turn.observation, turn.reflection)
+            for number in range(len(turn.order)):
+                self.console.print(self._action(turn.observation, turn.order, number, turn.decision))
+        self._answer(turn.decision)
+        self.turns += 1
+        self.total += turn.reward
+        self.console.print(f"  reward {turn.reward:+.2f}   return {self.total:+.2f}", style="cyan")
+        self._shown_before = False
+
+    def _state(self, observation: Observation, reflection: str | None) -> None:
+        dash = "-" if self._ascii else "─"
+        self.console.print(f"\n{dash * 2} turn {self.turns + 1} {dash * 28}", style="dim")
+        self.console.print(Text(_printable(observation.text)))
+        if reflection is not None:
+            self.console.print(Text.assemble(("Analyze: ", "dim"), (_printable(reflection), "italic")))
+        self.console.print()
+
+    def _answer(self, decision: Decision) -> None:
+        """What a player said, where it speaks."""
+        if decision.answer is not None:
+            self.console.print(Text.assemble(("Answer: ", "dim"), (_printable(decision.answer), "italic")))
+        if decision.index == NO_ACTION:
+            self.console.print("  no action of the list: the turn passes", style="bold red")
+
+    def _action(self, observation: Observation, order: Sequence[int], number: int, decision: Decision | None) -> Text:
+        """One line of the list: mark, label, action, and its probability where the player has one."""
+        labels = self.labels or [str(k) for k in range(len(order))]
+        width = max(len(action) for action in observation.actions)
+        index = order[number]
+        chosen = decision is not None and decision.index == index
+        line = f"{'>' if chosen else ' '} {labels[number]:>3} {_printable(observation.actions[index])}"
+        if decision is not None and decision.log_probs is not None:
+            probability = math.exp(decision.log_probs[index])
+            line = f"{line:<{width + 6}}  {self._bar(probability)} {probability:.3f}"
+        return Text(line, style="bold green" if chosen else "")
+
+    def _bar(self, probability: float) -> str:
+        full = round(probability * BAR_WIDTH)
+        filled, rest = ("#", ".") if self._ascii else ("█", "░")
+        return filled * full + rest * (BAR_WIDTH - full)
+
+
+def _printable(text: str) -> str:
+    """The text without control characters, with which a game's text (a file's content) could steer the terminal.
+
+    >>> _printable("a" + chr(27) + "[2Jb")
+    'a·[2Jb'
+    """
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "·" for letter in text)

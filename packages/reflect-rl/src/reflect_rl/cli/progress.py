@@ -1,0 +1,87 @@
+"""Progress of a run: a bar for each job at work and one for all; without a terminal, a line per finished job."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    Task,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+from rich.text import Text
+
+from reflect_rl.runs.jobs import Job
+
+__all__ = ["Bars"]
+
+ALL = "all jobs"
+
+
+class _TimeRemaining(TimeRemainingColumn):
+    """Of a job; the jobs to come are too unlike those that are done to tell for all of them."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.description == ALL else super().render(task)
+
+
+class Bars:
+    """Shows the jobs that are at work.
+
+    Args:
+        console: where to print.
+        jobs: how many jobs there are to do.
+    """
+
+    def __init__(self, console: Console, jobs: int) -> None:
+        self.console, self.jobs = console, jobs
+        self.progress = Progress(
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=12),
+            TaskProgressColumn(text_format_no_percentage="    "),
+            TimeElapsedColumn(),
+            _TimeRemaining(compact=True),
+            TextColumn(
+                "{task.fields[note]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
+            ),
+            console=console,
+            expand=True,
+            transient=True,
+            disable=not console.is_terminal or jobs == 0,
+        )
+        self.all = self.progress.add_task(ALL, total=jobs, note=f"0 of {jobs} done")
+        self.done = 0
+        self.tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Bars:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def started(self, job: Job) -> None:
+        """A new bar."""
+        self.tasks[job.title] = self.progress.add_task(job.title, total=None, note="starting")
+
+    def advanced(self, title: str, done: int, total: int, note: str) -> None:
+        """The bar moves."""
+        if title in self.tasks:
+            self.progress.update(self.tasks[title], completed=done, total=total, note=note)
+
+    def finished(self, job: Job, seconds: float) -> None:
+        """The bar becomes a line."""
+        self.done += 1
+        if job.title in self.tasks:
+            self.progress.remove_task(self.tasks.pop(job.title))
+        self.progress.update(self.all, completed=self.done, note=f"{self.done} of {self.jobs} done")
+        self.console.print(f"done  {job.title}  ({seconds:.1f} s)")

@@ -1,0 +1,210 @@
+"""Configuration: TOML file + command line -> frozen, validated pydantic models.
+
+Each field is a name, a type, a bound and a docstring; the docstring is its `--help`. Parts that are chosen by name
+(environment, algorithm, curriculum) are narrowed to the `Config` of the chosen file, so that only its fields exist.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from reflect_rl import registry
+from reflect_rl.errors import ConfigError, UserError, suggestion
+
+__all__ = [
+    "AlgorithmConfig",
+    "CurriculumConfig",
+    "EnvironmentConfig",
+    "Frozen",
+    "config_of",
+    "may_hold_secret",
+    "narrow",
+    "parse",
+    "read_toml",
+]
+
+Model = TypeVar("Model", bound="Frozen")
+
+
+class Frozen(BaseModel):
+    """A configuration part: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+
+
+class EnvironmentConfig(Frozen):
+    """The benchmark."""
+
+    name: str = "dangerous_taxi"
+    """Environment: a file of `reflect_rl/environments`, or a dotted module path."""
+    max_episode_steps: int = Field(30, ge=1, le=10_000)
+    """Turns after which an episode is truncated."""
+
+
+class AlgorithmConfig(Frozen):
+    """The RL algorithm."""
+
+    name: str = "ppo"
+    """Algorithm: a file of `reflect_rl/algorithms`, or a dotted module path."""
+
+
+class CurriculumConfig(Frozen):
+    """The order in which tasks are trained."""
+
+    name: str = "uniform"
+    """Curriculum: a file of `reflect_rl/curricula`, or a dotted module path."""
+
+
+FOLDERS: dict[type[Frozen], str] = {
+    EnvironmentConfig: "environments",
+    AlgorithmConfig: "algorithms",
+    CurriculumConfig: "curricula",
+}
+"""Parts that are chosen by name, and the folder the name is looked up in."""
+
+
+def narrow(model: type[Model], values: Mapping[str, Any], prefix: str = "") -> type[Model]:
+    """The model with every named part replaced by the `Config` of the chosen file.
+
+    Args:
+        model: a configuration model.
+        values: the raw values (nested mappings), which carry the names.
+        prefix: dotted path of `model` inside the whole, for messages.
+
+    Raises:
+        ConfigError: a part is no table, or its name is no text.
+        UnknownNameError: a name is not in the catalog.
+    """
+    fields: dict[str, Any] = {}
+    for key, field in model.model_fields.items():
+        kind = field.annotation
+        if not (isinstance(kind, type) and issubclass(kind, Frozen)):
+            continue
+        part = values.get(key, {})
+        if not isinstance(part, Mapping):
+            raise ConfigError(f"{prefix}{key}: expected a table [{prefix}{key}], got {part!r}.")
+        chosen: type[Frozen] = kind
+        if kind in FOLDERS:
+            name = part.get("name", kind.model_fields["name"].default)
+            if not isinstance(name, str):
+                raise ConfigError(f"{prefix}{key}.name: expected a text, got {name!r}.")
+            chosen = config_of(FOLDERS[kind], name, f"{prefix}{key}.name")
+        else:
+            chosen = narrow(kind, part, f"{prefix}{key}.")
+        if chosen is not kind:
+            fields[key] = (chosen, Field(default_factory=chosen, description=field.description))
+    return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields) if fields else model
+
+
+def config_of(folder: str, name: str, key: str) -> type[Frozen]:
+    """The `Config` of a variation.
+
+    Args:
+        folder: of the catalog.
+        name: of the variation.
+        key: where the name was given, for messages.
+
+    Raises:
+        ConfigError: the module fails on import, or has no `Config`.
+        UnknownNameError: no such variation.
+    """
+    try:
+        config: Any = getattr(registry.find(folder, name), "Config", None)
+    except UserError:
+        raise
+    except Exception as error:  # a module of the user's own may fail in any way
+        raise ConfigError(f"{key}: importing {name!r} failed: {type(error).__name__}: {error}.") from error
+    if not (isinstance(config, type) and issubclass(config, Frozen)):
+        raise ConfigError(
+            f"{key}: the module {name!r} has no class Config(Frozen). See the files of reflect_rl/{folder}."
+        )
+    return config
+
+
+def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
+    """Validated configuration from raw values.
+
+    Raises:
+        ConfigError: names the key, the value and the nearest valid key, for every mistake found.
+        UnknownNameError: a named part is not in the catalog.
+    """
+    narrowed = narrow(model, values)
+    try:
+        return narrowed.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(explain(narrowed, error)) from None
+
+
+def explain(model: type[Frozen], error: ValidationError) -> str:
+    """One line per mistake, each naming the key, the value and the remedy."""
+    return "\n".join(dict.fromkeys(_line(model, dict(item)) for item in error.errors() if not _echo(dict(item), error)))
+
+
+SECRET = re.compile(r"(^|(api|auth|access|secret|private)[_-]?)(key|token|secret|password)$", re.IGNORECASE)
+"""Names under which users may write a key of theirs."""
+
+
+def may_hold_secret(name: str) -> bool:
+    """Whether the value of a setting that does not exist may be a key; messages end up in logs, so they leave it out.
+
+    >>> may_hold_secret("api_key"), may_hold_secret("key_variable")
+    (True, False)
+    """
+    return SECRET.search(name) is not None
+
+
+QUOTED = r"'([^']+)'"
+"""A name in the list of known ones that pydantic gives."""
+
+
+def _line(model: type[Frozen], item: dict[str, Any]) -> str:
+    path = [str(part) for part in item["loc"]]
+    key, value = ".".join(path), item["input"]
+    if item["type"] == "extra_forbidden":
+        if may_hold_secret(path[-1]):
+            return f"unknown key {key!r}. A key belongs into an environment variable only, never into a configuration."
+        return f"unknown key {key!r} (value {value!r}). {suggestion(path[-1], _part(model, path[:-1]).model_fields)}"
+    if item["type"] == "value_error":  # a rule about several keys; its message names them
+        return f"{key}: {item['ctx']['error']}." if key else f"{item['ctx']['error']}."
+    if item["type"] == "literal_error" and isinstance(value, str):
+        return f"{key}: {value!r} is not known. {suggestion(value, re.findall(QUOTED, item['ctx']['expected']))}"
+    return f"{key}: {item['msg']}, got {value!r}."
+
+
+def _echo(item: dict[str, Any], error: ValidationError) -> bool:
+    """Whether a sequence is only too short because its wrong entries were left out."""
+    place = item["loc"]
+    return item["type"] == "too_short" and any(
+        len(other["loc"]) > len(place) and other["loc"][: len(place)] == place for other in error.errors()
+    )
+
+
+def _part(model: type[Frozen], path: list[str]) -> type[Frozen]:
+    for name in path:
+        field = model.model_fields.get(name)
+        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, Frozen)):
+            break
+        model = field.annotation
+    return model
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The raw values of a TOML file.
+
+    Raises:
+        ConfigError: the file is missing, unreadable, or no TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise ConfigError(f"no configuration file {str(path)!r}. Examples are under configs/.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read configuration file {str(path)!r}: {error}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}.") from None

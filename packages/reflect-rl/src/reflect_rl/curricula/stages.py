@@ -1,0 +1,49 @@
+"""Modes one after the other, easiest first (Reflect-RL, section 4.3: Taxi pickup -> dropoff -> full)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from reflect_rl.config import CurriculumConfig
+
+__all__ = ["Config", "Curriculum"]
+
+
+class Config(CurriculumConfig):
+    """Modes one after the other."""
+
+    name: Literal["stages"] = "stages"
+    """Curriculum."""
+    modes: tuple[str, ...] = ()
+    """Modes in training order (empty: all modes of the environment, easiest first); `a+b` trains both in one stage."""
+    shares: tuple[float, ...] = Field(())
+    """Share of the training budget of each mode (empty: equal shares)."""
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> Config:
+        if self.shares and self.modes and len(self.shares) != len(self.modes):
+            raise ValueError(f"curriculum.shares has {len(self.shares)} numbers for {len(self.modes)} modes")
+        if any(share <= 0 for share in self.shares):
+            raise ValueError("curriculum.shares must be positive")
+        return self
+
+
+class Curriculum:
+    """Walks through the stages by the share of the budget that is used up."""
+
+    def __init__(self, config: Config, modes: tuple[str, ...]) -> None:
+        self.modes = config.modes or modes
+        self.shares = config.shares or (1.0,) * len(self.modes)
+        if len(self.shares) != len(self.modes):
+            raise ValueError(f"curriculum.shares has {len(self.shares)} numbers for the modes {', '.join(self.modes)}")
+
+    def stage(self, progress: float) -> tuple[str, ...]:
+        """Modes to train at this share (0 to 1) of the training budget."""
+        passed, total = 0.0, sum(self.shares)
+        for mode, share in zip(self.modes, self.shares, strict=True):
+            passed += share / total
+            if progress < passed - 1e-9:
+                return tuple(mode.split("+"))
+        return tuple(self.modes[-1].split("+"))

@@ -1,0 +1,29 @@
+"""No curriculum: every update draws from all trained modes alike."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from reflect_rl.config import CurriculumConfig
+
+__all__ = ["Config", "Curriculum"]
+
+
+class Config(CurriculumConfig):
+    """No curriculum."""
+
+    name: Literal["uniform"] = "uniform"
+    """Curriculum."""
+    modes: tuple[str, ...] = ()
+    """Modes to draw from (empty: the hardest mode of the environment only)."""
+
+
+class Curriculum:
+    """The same modes at any progress."""
+
+    def __init__(self, config: Config, modes: tuple[str, ...]) -> None:
+        self.modes = config.modes or modes[-1:]
+
+    def stage(self, progress: float) -> tuple[str, ...]:
+        """Modes to train at this share (0 to 1) of the training budget."""
+        return self.modes

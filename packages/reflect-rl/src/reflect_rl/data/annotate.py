@@ -1,0 +1,307 @@
+"""Reflections, and actions if wanted, by a language model behind an API instead of the oracle's template.
+
+The episodes are played as always, by the perturbed solver; then the model is asked about their states, many at a time,
+and its texts take the places of the oracle's. It is told what the solver knows (`prompts.annotation`), each answer is
+judged (`data._verdict`), and what is dropped is replaced by nothing: its rows are left out. States that recur with the
+same knowledge are one question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from reflect_rl import registry
+from reflect_rl.config import EnvironmentConfig, Frozen
+from reflect_rl.data._spoilers import unseen
+from reflect_rl.data._verdict import Verdict, dropped, judged
+from reflect_rl.errors import UserError
+from reflect_rl.llm.client import ChatRequest, Endpoint, EndpointError, Progress, RefusedError
+from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.prompts.annotation import VERSION, Told, annotation_messages
+from reflect_rl.prompts.chat import rules_of
+from reflect_rl.types import Episode, Task, Turn
+
+__all__ = [
+    "AnnotationConfig",
+    "Annotations",
+    "Annotator",
+    "Note",
+    "Notes",
+    "Question",
+    "annotate",
+    "as_played",
+    "counted",
+    "digest",
+    "nothing_kept",
+    "verdict_from_json",
+]
+
+Kind = Literal["first", "positive", "negative"]
+"""What came before: nothing, a good action, or a mistake."""
+
+
+class AnnotationConfig(Frozen):
+    """A language model that writes the reflections of the demonstrations (`data.annotator = "endpoint"`)."""
+
+    actions: bool = False
+    """The model chooses the action too, and is not told the best one; its choice is the label."""
+    max_words: int = Field(60, ge=10, le=1000)
+    """Longest reflection; of a longer one whole sentences are left out."""
+    max_new_tokens: int = Field(256, ge=16, le=100_000)
+    """Longest answer in tokens, thoughts of a reasoning model included."""
+    endpoint: EndpointConfig = Field(default_factory=EndpointConfig)
+    """Who is asked (without a `base_url`: the model of `[endpoint]`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What supervised training is to learn from one turn."""
+
+    reflection: str | None
+    """None: the turn has none, so its row is left out where one is needed."""
+    target: int | None
+    """Index of the action that is the label; None: as above."""
+
+
+Notes = Callable[[Episode, int], Note]
+"""The note on a turn of an episode."""
+
+
+def as_played(episode: Episode, number: int) -> Note:
+    """The reflection and the label that were noted during play."""
+    turn = episode.turns[number]
+    return Note(turn.reflection, turn.decision.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One state to be annotated."""
+
+    key: str
+    """SHA-256 of all that the verdict on its answer depends on, besides the answer."""
+    told: Told
+    solution: int
+    """Index of the solver's action, whether the annotator is told it or not."""
+    kind: Kind
+    unseen_names: tuple[str, ...]
+    request: ChatRequest
+
+
+class Annotator:
+    """Makes the questions about the turns of episodes.
+
+    Args:
+        config: what is asked for.
+        environment: the game.
+    """
+
+    def __init__(self, config: AnnotationConfig, environment: EnvironmentConfig) -> None:
+        self.config, self.environment = config, environment
+        module = registry.find("environments", environment.name)
+        self._rules = rules_of(module)
+        self._numbered = hasattr(module, "numbered") and bool(module.numbered(environment))
+        self._find_names: Callable[[Any, Any], Sequence[str]] = getattr(module, "unseen_names", lambda *_: ())
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def facts(self, endpoint: EndpointConfig) -> dict[str, Any]:
+        """All that annotations depend on besides the states: who writes, with which prompts and settings."""
+        settings = ("model", "temperature", "top_p", "seed", "reasoning", "reasoning_effort")
+        return {
+            "prompts": VERSION,
+            "rules": hashlib.sha256(self._rules.encode()).hexdigest()[:16],
+            **self.config.model_dump(mode="json", exclude={"endpoint"}),
+            **{name: getattr(endpoint, name) for name in settings},
+        }
+
+    def questions(self, episodes: Iterable[Episode], excluded: frozenset[str]) -> Iterator[Question]:
+        """A question for each turn that is not about an excluded state."""
+        for episode in episodes:
+            for number, turn in enumerate(episode.turns):
+                if turn.observation.state not in excluded:
+                    yield self.question(episode, number)
+
+    def question(self, episode: Episode, number: int) -> Question:
+        """The question about one turn.
+
+        Raises:
+            ValueError: the turn has no target, so there is nothing to tell.
+        """
+        turn, names = episode.turns[number], self._unseen_names(episode.task)
+        if turn.decision.target is None:
+            raise ValueError(f"the player {turn.decision.player!r} recommends no action; there is nothing to tell")
+        told = self._told(turn, episode.turns[number - 1] if number else None, names)
+        config = self.config
+        messages = annotation_messages(told, self._rules, config.max_words)
+        relied_on = [VERSION, messages, asdict(told), names, config.max_words]
+        key = hashlib.sha256(json.dumps(relied_on).encode()).hexdigest()
+        kind: Kind = "negative" if told.verdict == "suboptimal" else "first" if told.last is None else "positive"
+        request = ChatRequest(messages, config.max_new_tokens)
+        return Question(key, told, turn.decision.target, kind, names, request)
+
+    def _unseen_names(self, task: Task) -> tuple[str, ...]:
+        if task.key not in self._names:
+            self._names[task.key] = tuple(self._find_names(self.environment, task))
+        return self._names[task.key]
+
+    def _told(self, turn: Turn, before: Turn | None, names: Sequence[str]) -> Told:
+        state, actions = turn.observation.text, turn.observation.actions
+        best = None if self.config.actions else turn.decision.target
+        if before is None:
+            return Told(state, actions, best, numbered=self._numbered)
+        played, wanted = (before.observation.actions[i] for i in (before.decision.index, before.decision.target or 0))
+        if before.decision.index == before.decision.target:
+            return Told(state, actions, best, played, "good", numbered=self._numbered)
+        # What would have been better is not told where its name is not to be seen any more.
+        better = None if unseen(wanted, names, state) else wanted
+        return Told(state, actions, best, played, "suboptimal", better, self._numbered)
+
+
+def annotate(
+    questions: Iterable[Question], endpoint: Endpoint, max_words: int, progress: Progress | None = None
+) -> dict[str, Verdict]:
+    """The verdict on each question, by its key.
+
+    Args:
+        questions: those with the same key count as one.
+        endpoint: who is asked; what it has answered is kept in its folder, whatever happens.
+        max_words: longest reflection.
+        progress: is told after each answer.
+
+    Raises:
+        EndpointError: it does not answer as it should; the same call goes on from there.
+    """
+    distinct = list({question.key: question for question in questions}.values())
+    verdicts: dict[str, Verdict] = {}
+    failure: EndpointError | None = None
+    for number, answer in endpoint.ask([question.request for question in distinct], progress):
+        question = distinct[number]
+        if isinstance(answer, RefusedError):
+            verdicts[question.key] = dropped("refused", str(answer))
+        elif isinstance(answer, EndpointError):
+            failure = failure or answer
+        else:
+            names = question.unseen_names
+            verdicts[question.key] = judged(answer.text, answer.ending, question.told, names, max_words)
+    if failure is not None:
+        raise failure
+    return verdicts
+
+
+class Annotations:
+    """The verdicts on the turns of some episodes.
+
+    Args:
+        annotator: makes the questions, by which verdicts are found.
+        verdicts: by the keys of the questions.
+        episodes: what was annotated.
+        excluded: states that were not.
+
+    Raises:
+        KeyError: a turn has no verdict.
+    """
+
+    def __init__(
+        self,
+        annotator: Annotator,
+        verdicts: Mapping[str, Verdict],
+        episodes: Iterable[Episode],
+        excluded: frozenset[str],
+    ) -> None:
+        self.annotator = annotator
+        self._found: dict[_Place, tuple[Question, Verdict]] = {}
+        for episode in episodes:
+            for number, turn in enumerate(episode.turns):
+                if turn.observation.state not in excluded:
+                    question = annotator.question(episode, number)
+                    self._found[_place(episode, number)] = question, verdicts[question.key]
+
+    def note(self, episode: Episode, number: int) -> Note:
+        """The model's text, and its action if it chooses; nothing, where the answer was dropped.
+
+        Without `actions` the label is the solver's, whatever became of the answer.
+        """
+        question, verdict = self._found[_place(episode, number)]
+        return Note(verdict.text, verdict.action if self.annotator.config.actions else question.solution)
+
+    def reflection(self, episode: Episode, number: int) -> str | None:
+        """The model's text; None where there is none, or nobody asked."""
+        found = self._found.get(_place(episode, number))
+        return None if found is None else found[1].text
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What became of the answers."""
+        pairs = list(self._found.values())
+        verdicts = {question.key: verdict for question, verdict in pairs}
+        return counted([question for question, _ in pairs], verdicts, actions=self.annotator.config.actions)
+
+
+_Place = tuple[str, int, int]
+
+
+def _place(episode: Episode, number: int) -> _Place:
+    return episode.task.key, episode.seed, number
+
+
+def counted(questions: Sequence[Question], verdicts: Mapping[str, Verdict], *, actions: bool) -> dict[str, Any]:
+    """What became of the answers: of different questions, and of the turns that they stand for.
+
+    Args:
+        questions: one for each turn.
+        verdicts: by the keys of the questions.
+        actions: whether the model chose the actions.
+    """
+    turns = Counter(question.key for question in questions)
+    distinct = {question.key: question for question in questions}
+    found = {key: verdicts[key] for key in distinct}
+    kept = [key for key, verdict in found.items() if verdict.reason is None]
+    counts: dict[str, Any] = {
+        "turns": len(questions),
+        "turns_left_out": sum(turns[key] for key, verdict in found.items() if verdict.reason is not None),
+        "questions": _tally(question.kind for question in distinct.values()),
+        "kept_untouched": sum(not found[key].repairs for key in kept),
+        "kept_repaired": sum(bool(found[key].repairs) for key in kept),
+        "repairs": _tally(repair for key in kept for repair in found[key].repairs),
+        "dropped": _tally(verdict.reason for verdict in found.values() if verdict.reason is not None),
+    }
+    if actions:
+        counts["actions_other_than_the_solvers"] = sum(found[key].action != distinct[key].solution for key in kept)
+    return counts
+
+
+def _tally(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items()))
+
+
+def digest(verdicts: Mapping[str, Verdict]) -> str:
+    """A short hash of all that training could learn from these verdicts."""
+    learned = {key: [verdict.text, verdict.action] for key, verdict in sorted(verdicts.items())}
+    return hashlib.sha256(json.dumps(learned).encode()).hexdigest()[:16]
+
+
+def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
+    """The verdict that `dataclasses.asdict` made a JSON object of.
+
+    Raises:
+        KeyError, TypeError: it is none.
+    """
+    return Verdict(row["text"], row["action"], tuple(row["repairs"]), row["reason"], row["words"])
+
+
+def nothing_kept(verdicts: Mapping[str, Verdict]) -> UserError | None:
+    """What to say where no answer is of use; None where some are."""
+    if any(verdict.reason is None for verdict in verdicts.values()):
+        return None
+    reasons = Counter(verdict.reason for verdict in verdicts.values())
+    told = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    return UserError(
+        f"none of the {len(verdicts)} annotations can be used ({told or 'there was nothing to annotate'}). "
+        "docs/annotation.md says what the reasons mean; try another model, or raise data.annotation.max_new_tokens."
+    )

@@ -1,0 +1,361 @@
+"""Demonstrations: annotated episodes, and the supervised data sets made from them.
+
+Episodes are played by the one loop, with a perturbed solver that labels every state (see `players.policies.oracle`) and
+the templated reflections, in whose places a language model's may come (`data.annotate`). Each data set is a list of
+prompt/completion rows rendered by `prompts.render`:
+
+| data set | prompt | completion |
+|---|---|---|
+| `reflector` | state | reflection, then the end token |
+| `policy_plain` | state, actions | label of the target action |
+| `policy_reflect` | state, reflection, actions | label of the target action |
+
+and the same three with the suffix `_positive`, from unperturbed episodes only. The embedded model, which starts from
+random weights, first reads the prompts of `policy_plain` as plain text (`base`), as other models have read the web:
+states and action lists, no reflection and no answer. Every method starts from this model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from reflect_rl import registry
+from reflect_rl.config import EnvironmentConfig, Frozen
+from reflect_rl.data.annotate import AnnotationConfig, Note, Notes, as_played
+from reflect_rl.envs.guard import guarded
+from reflect_rl.errors import ConfigError
+from reflect_rl.models.score import Rule
+from reflect_rl.players.base import Reflector
+from reflect_rl.players.policies.oracle import Annotator, Recipe
+from reflect_rl.players.reflectors.oracle import OracleReflector
+from reflect_rl.prompts.advice import recommended
+from reflect_rl.prompts.render import action_text_prompt, exercise_prompt, policy_prompt, reflection_prompt
+from reflect_rl.rollout import Request, play
+from reflect_rl.seeding import seed_for, stream
+from reflect_rl.types import Episode, Task, Turn, View
+from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, on_duty
+
+__all__ = [
+    "BASE",
+    "DATASETS",
+    "LEXICAL_DATASETS",
+    "DataConfig",
+    "Row",
+    "demonstrations",
+    "exercises",
+    "held_out_states",
+    "plain_text",
+    "rows",
+]
+
+Kind = Literal["positive", "negative"]
+
+DATASETS = tuple(
+    name + suffix for suffix in ("", "_positive") for name in ("reflector", "policy_plain", "policy_reflect")
+)
+"""Names of the supervised data sets; `_positive` = without negative examples."""
+
+LEXICAL_DATASETS = ("policy_lexical", "policy_lexical_positive")
+"""Of games whose states can be compared word by word: as `policy_reflect`, the reflections by the lexical player.
+
+Rows are left out in which that player recommends another action than the label. The other teacher never contradicts the
+label, and a policy that is taught by contradictions learns to read past what it is told (docs/log.md).
+"""
+
+BASE = "base"
+"""The embedded model's plain text."""
+
+
+class DataConfig(Frozen):
+    """Demonstrations for supervised training."""
+
+    recipe: Recipe = "clean"
+    """Labels: `clean` = the solver's action in every state; `paper` = the action that the perturbed solver played;
+    `exploring` = the action of an expert who must look for the goal like the player (games that have one)."""
+    demonstration_starts: tuple[int, ...] = Field((100,), min_length=1)
+    """Number of training starts that demonstrations come from; several numbers make a sweep."""
+    modes: tuple[str, ...] = ()
+    """Modes of the game to demonstrate (empty: the environment's hardest mode)."""
+    perturbation: float = Field(0.3, ge=0, le=1)
+    """Probability of a perturbed step in a negative episode."""
+    perturbed_episodes_per_start: int = Field(4, ge=1)
+    """Perturbed episodes of each start and mode."""
+    restarts_per_start: int = Field(4, ge=0)
+    """Further episodes of each start and mode that begin in a state its demonstrations met, as if nothing had come
+    before: first turns are rare otherwise, and a model learns them by heart."""
+    reading: Literal["text", "exercises"] = "text"
+    """What the embedded model, which starts from nothing, reads first: `text` = states and action lists as plain text;
+    `exercises` = an action of a list is named with its number, which is asked. To follow a name to its number is what
+    any language model that has read much can do; a small one learns it from exercises in minutes, hardly from play."""
+    exclude_held_out_states: bool = True
+    """Leave out every row whose state is the start of a validation or test task."""
+    annotator: Literal["oracle", "endpoint"] = "oracle"
+    """Who writes the reflections: `oracle` = a template of checked facts; `endpoint` = a language model behind an API,
+    which is told what the solver knows and is sent the states of the demonstrations."""
+    annotation: AnnotationConfig = Field(default_factory=AnnotationConfig)
+    """How the language model annotates."""
+
+
+def demonstration_tasks(config: DataConfig, environment: EnvironmentConfig, budget: int, seed: int) -> list[Task]:
+    """The training tasks that demonstrations may come from: the same starts in every demonstrated mode.
+
+    A smaller budget is a subset of a larger one of the same seed.
+
+    Raises:
+        ConfigError: more starts are asked for than there are.
+    """
+    module = registry.find("environments", environment.name)
+    pools = {mode: module.tasks(environment, mode, "train") for mode in _modes(config, environment)}
+    count = min(map(len, pools.values()))
+    if budget > count:
+        raise ConfigError(
+            f"data.demonstration_starts: {budget} starts are asked for, the training split of {environment.name} "
+            f"has {count}. Lower it to {count} or less."
+        )
+    chosen = stream(seed, "demonstration starts").permutation(count)[:budget]
+    return [pool[index] for pool in pools.values() for index in chosen]
+
+
+def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
+    config: DataConfig,
+    environment: EnvironmentConfig,
+    budget: int,
+    seed: int,
+    *,
+    reflector: Reflector | None = None,
+    shuffle_labels: bool = False,
+    excluded: frozenset[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    on_failure: Callable[[Request, Exception], None] | None = None,
+) -> dict[Kind, list[Episode]]:
+    """Annotated episodes: `positive` unperturbed, one per task; `negative` perturbed, several per task; their restarts.
+
+    Each kind restarts in states that its own episodes met.
+
+    Args:
+        config: what to demonstrate.
+        environment: the benchmark.
+        budget: number of training starts.
+        seed: root of the random streams.
+        reflector: who writes the reflections (None: the oracle, from checkable facts).
+        shuffle_labels: number the actions in a random order in every state.
+        excluded: states in which no episode restarts (None: the starts of held-out tasks, if they are to be excluded).
+        limits: how long the environment may take, and how many episodes of each kind may fail in each round.
+        on_failure: called with each episode that failed and is left out.
+    """
+    tasks = demonstration_tasks(config, environment, budget, seed)
+    if excluded is None:
+        modes = _modes(config, environment) if config.exclude_held_out_states else ()
+        excluded = held_out_states(environment, modes, limits)
+    out: dict[Kind, list[Episode]] = {}
+    for kind, copies in COPIES.items():
+        annotator = Annotator(0.0 if kind == "positive" else config.perturbation, config.recipe)
+        requests = [
+            Request(task, seed_for(seed, kind, task.key, copy)) for task in tasks for copy in range(copies(config))
+        ]
+        played = partial(
+            play,
+            environment,
+            reflector=reflector or OracleReflector(),
+            policy=annotator,
+            shuffle_labels=shuffle_labels,
+            limits=limits,
+            on_failure=on_failure,
+        )
+        episodes = played(requests)
+        out[kind] = episodes + played(
+            _restarts(config, environment, episodes, excluded, stream(seed, kind, "restarts"))
+        )
+    return out
+
+
+COPIES: dict[Kind, Callable[[DataConfig], int]] = {
+    "positive": lambda config: 1,
+    "negative": lambda config: config.perturbed_episodes_per_start,
+}
+"""Episodes of each task."""
+
+
+def _restarts(
+    config: DataConfig,
+    environment: EnvironmentConfig,
+    episodes: Sequence[Episode],
+    avoided: frozenset[str],
+    rng: np.random.Generator,
+) -> list[Request]:
+    module = registry.find("environments", environment.name)
+    met: dict[str, tuple[str, list[str]]] = {}
+    for episode in episodes:
+        states = [turn.observation.state for turn in episode.turns[1:] if turn.observation.state not in avoided]
+        met.setdefault(episode.task.key, (episode.task.mode, []))[1].extend(states)
+    return [
+        Request(module.task_at(mode, str(state)), int(rng.integers(2**62)))
+        for mode, states in met.values()
+        if states
+        for state in rng.choice(states, config.restarts_per_start)
+    ]
+
+
+def _modes(config: DataConfig, environment: EnvironmentConfig) -> tuple[str, ...]:
+    return config.modes or registry.find("environments", environment.name).MODES[-1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One supervised example."""
+
+    prompt: str
+    completion: str
+    task: str
+    turn: int
+    state: str
+    kind: Kind
+    """`negative`: the step before was a perturbation, and this row notices or repairs it."""
+
+
+def held_out_states(
+    environment: EnvironmentConfig, modes: Sequence[str], limits: Limits = DEFAULT_LIMITS
+) -> frozenset[str]:
+    """States in which validation and test tasks of these modes begin.
+
+    Raises:
+        FaultyEnvironmentError: the game cannot start one of them, or not in time.
+    """
+    module = registry.find("environments", environment.name)
+    game = module.Environment(environment)
+
+    def state(task: Task) -> str:
+        what = f"{module.NAME}-v{module.VERSION}, task {task.key}, start"
+        return str(guarded(what, limits.environment_seconds, lambda: game.start(task).state))
+
+    with on_duty(limits.environment_seconds):
+        return frozenset(
+            state(task)
+            for mode in modes
+            for split in ("validation", "test")
+            for task in module.tasks(environment, mode, split)
+        )
+
+
+def rows(
+    dataset: str,
+    episodes: Iterable[Episode],
+    labels: Sequence[str],
+    excluded: frozenset[str],
+    rule: Rule = "choice_token",
+    notes: Notes | None = None,
+    *,
+    agreeing: bool = False,
+) -> list[Row]:
+    """The rows of one data set.
+
+    Args:
+        dataset: one of `DATASETS`, `LEXICAL_DATASETS` (the suffix does not matter: the caller chooses the episodes).
+        episodes: annotated episodes.
+        labels: the label texts of the policy's tokenizer.
+        excluded: states that no row may be about.
+        rule: how the policy's actions are scored: it answers with a label, or with an action's text.
+        notes: reflections and labels in place of those that were noted during play (None: those); a row that lacks
+            what it needs is left out.
+        agreeing: leave out rows whose reflection advises another listed action than the label (always of
+            `LEXICAL_DATASETS`).
+    """
+    part, note = dataset.removesuffix("_positive"), notes or as_played
+    agrees = agreeing or part in LEXICAL_DATASETS
+    noted = (
+        (episode, index, note(episode, index))
+        for episode in episodes
+        for index, turn in enumerate(episode.turns)
+        if turn.observation.state not in excluded
+    )
+    return [
+        _row(part, episode, index, said, labels, rule)
+        for episode, index, said in noted
+        if (notes is None or _is_complete(part, said)) and not (agrees and _contradicts(episode.turns[index], said))
+    ]
+
+
+def _is_complete(part: str, note: Note) -> bool:
+    """Whether a note has what a row of this data set is made from."""
+    has_text = note.reflection is not None or part == "policy_plain"
+    return has_text and (note.target is not None or part == "reflector")
+
+
+def _contradicts(turn: Turn, note: Note) -> bool:
+    """Whether the reflection ends in advice to do something else than the label, which can be done."""
+    actions, advice = turn.observation.actions, recommended(note.reflection or "")
+    return advice in actions and note.target is not None and advice != actions[note.target]
+
+
+def plain_text(prompts: Iterable[Row]) -> list[Row]:
+    """Prompts as text to be read: nothing is asked, nothing is answered."""
+    return [replace(row, prompt="", completion=row.prompt) for row in prompts]
+
+
+def exercises(
+    episodes: Iterable[Episode], labels: Sequence[str], excluded: frozenset[str], rng: np.random.Generator
+) -> list[Row]:
+    """Exercises in reading prompts: a randomly named action of a list is to be answered with its number.
+
+    Two of three show the beginning of a state and a few of its actions only: what is learned in minutes from short
+    texts would take hours from long ones, and carries over.
+
+    Args:
+        episodes: whose states and lists are read; what was chosen in them is not looked at.
+        labels: the label texts of the policy's tokenizer.
+        excluded: states that no row may be about.
+        rng: draws the actions and the lengths.
+    """
+    return [
+        _exercise(episode, number, labels, rng)
+        for episode in episodes
+        for number, turn in enumerate(episode.turns)
+        if turn.observation.state not in excluded
+    ]
+
+
+FEW_WORDS, FEW_ACTIONS, SHORT_SHARE = 40, 8, 2 / 3
+"""Of short exercises: most words of the state, most actions; and how many of all are short."""
+
+
+def _exercise(episode: Episode, number: int, labels: Sequence[str], rng: np.random.Generator) -> Row:
+    turn = episode.turns[number]
+    text, places = turn.observation.text, list(range(len(turn.order)))
+    if rng.random() < SHORT_SHARE:
+        text = " ".join(text.split()[: int(rng.integers(1, FEW_WORDS + 1))])
+        places = rng.permutation(places).tolist()[: int(rng.integers(2, FEW_ACTIONS + 1))]
+    view = View(replace(turn.observation, text=text), tuple(turn.order[place] for place in places))
+    shown, wanted = [labels[place] for place in places], int(rng.integers(len(places)))
+    prompt = exercise_prompt(view, shown, wanted)
+    return Row(prompt, shown[wanted], episode.task.key, number, turn.observation.state, "positive")
+
+
+def _row(part: str, episode: Episode, index: int, note: Note, labels: Sequence[str], rule: Rule) -> Row:
+    turn = episode.turns[index]
+    repairs = index > 0 and _perturbed(episode.turns[index - 1])
+    kind: Kind = "negative" if repairs else "positive"
+    view = View(turn.observation, turn.order, note.reflection if part != "policy_plain" else None)
+    if part == "reflector":
+        prompt, completion = reflection_prompt(view), note.reflection or ""
+    elif note.target is None:
+        raise ValueError(f"the player {turn.decision.player!r} recommends no action; its episodes demonstrate nothing")
+    elif rule == "choice_token":
+        prompt, completion = policy_prompt(view, labels), labels[turn.order.index(note.target)]
+    else:
+        prompt, completion = action_text_prompt(view), turn.observation.actions[note.target]
+    return Row(prompt, completion, episode.task.key, index, turn.observation.state, kind)
+
+
+def _perturbed(turn: Turn) -> bool:
+    return turn.decision.index != turn.decision.target
+
+
+def shuffled(items: Sequence[Row], rng: np.random.Generator) -> list[Row]:
+    """The rows in a random order."""
+    return [items[i] for i in rng.permutation(len(items))]

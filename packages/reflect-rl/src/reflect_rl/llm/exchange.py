@@ -1,0 +1,225 @@
+"""What is asked and what comes back: values without a key, and what they are on the wire."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reflect_rl.llm.config import EndpointConfig
+
+__all__ = [
+    "FEATURES",
+    "ChatAnswer",
+    "ChatRequest",
+    "Spent",
+    "UnreadableError",
+    "answer_of",
+    "body_of",
+    "features_of",
+    "key_of",
+    "most_new_tokens",
+    "most_prompt_tokens",
+]
+
+FEATURES: dict[str, tuple[str, ...]] = {
+    "response": ("response_format", "json_schema"),
+    "logprobs": ("logprobs", "top_logprobs"),
+    "stop": ("stop",),
+    "seed": ("seed",),
+}
+"""What not every server offers, and the names by which its refusal speaks of it."""
+
+LONGEST_TEXT = 100_000
+"""Characters of an answer that are read."""
+
+BROKEN = ("abort", "error")
+"""Endings with which servers say that an answer is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One question to a language model."""
+
+    messages: tuple[tuple[str, str], ...]
+    """Role (`system`, `user`, `assistant`) and text of each."""
+    max_new_tokens: int = 512
+    """Longest answer; of a reasoning model, thoughts included."""
+    response: Mapping[str, Any] | None = None
+    """JSON schema of the answer; where the server does not offer that, the answer is any text."""
+    top_logprobs: int = 0
+    """Alternatives to the first token whose log-probabilities are wanted; where they are not offered, none come."""
+    stop: tuple[str, ...] = ()
+    """The answer ends before the first of these."""
+    sample: int = 0
+    """Number of the answer, where a prompt is asked several times with a temperature."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """What a language model said."""
+
+    text: str
+    """Empty where the model gave none."""
+    ending: str
+    """Why it ended: `stop`, `length`, `content_filter`, ..."""
+    prompt_tokens: int
+    completion_tokens: int
+    """As the server counts them, or as they are at most, where it does not say."""
+    seconds: float
+    """From the request to the answer, pauses and failed attempts left out."""
+    cached: bool
+    """Whether it was here already, so that nothing was sent."""
+    logprobs: tuple[tuple[str, float], ...] | None = None
+    """The likeliest first tokens and their log-probabilities (None: not wanted or not offered)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What has been asked, and what it took."""
+
+    requests: int = 0
+    """Sent, further attempts included."""
+    cached: int = 0
+    """Answered without being sent."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    """In the currency of the prices."""
+    seconds: float = 0.0
+    """Sum over the requests, however many were under way at a time."""
+
+
+class UnreadableError(ValueError):
+    """An answer that is no JSON, or of another shape; the message says what is wrong with it."""
+
+
+def body_of(config: EndpointConfig, request: ChatRequest, withheld: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The request as it is sent.
+
+    Args:
+        config: of the endpoint.
+        request: what is asked.
+        withheld: features (`FEATURES`) that the server does not offer.
+    """
+    body: dict[str, Any] = {
+        "model": config.model,
+        "messages": [{"role": role, "content": _plain(text)} for role, text in request.messages],
+        "stream": False,  # the default of some servers is to stream
+    }
+    if config.reasoning:
+        body["max_completion_tokens"] = request.max_new_tokens
+    else:
+        body["max_tokens"] = request.max_new_tokens
+        body |= {name: value for name in ("temperature", "top_p") if (value := getattr(config, name)) is not None}
+    if config.reasoning_effort is not None:
+        body["reasoning_effort"] = config.reasoning_effort
+    for feature, settings in _wanted(config, request).items():
+        if feature not in withheld:
+            body |= settings
+    return body
+
+
+def _wanted(config: EndpointConfig, request: ChatRequest) -> dict[str, dict[str, Any]]:
+    """The settings that belong to each feature in use."""
+    wanted: dict[str, dict[str, Any]] = {}
+    if request.response is not None:
+        schema = {"name": "answer", "schema": dict(request.response), "strict": True}
+        wanted["response"] = {"response_format": {"type": "json_schema", "json_schema": schema}}
+    if request.top_logprobs:
+        wanted["logprobs"] = {"logprobs": True, "top_logprobs": request.top_logprobs}
+    if request.stop:
+        wanted["stop"] = {"stop": list(request.stop)}
+    if config.seed is not None:
+        wanted["seed"] = {"seed": config.seed + request.sample}
+    return wanted
+
+
+def features_of(config: EndpointConfig, request: ChatRequest) -> frozenset[str]:
+    """The features that a request makes use of."""
+    return frozenset(_wanted(config, request))
+
+
+def _plain(text: str) -> str:
+    """Text that can be sent: what is no character of Unicode becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def key_of(config: EndpointConfig, body: Mapping[str, Any], sample: int) -> str:
+    """SHA-256 of all that determines an answer: host and path, the body as it is sent, and the number of the sample."""
+    asked = [config.base_url.partition("://")[2].rstrip("/"), body, sample]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def most_prompt_tokens(body: Mapping[str, Any]) -> int:
+    """Upper bound for the tokens of a prompt: no tokenizer makes more tokens than bytes; a template adds a few."""
+    messages = body["messages"]
+    texts = [message["content"] for message in messages]
+    if "response_format" in body:
+        texts.append(json.dumps(body["response_format"]))
+    return sum(len(text.encode()) for text in texts) + TEMPLATE_TOKENS * (len(messages) + 1)
+
+
+TEMPLATE_TOKENS = 16
+"""Most tokens that a chat template puts around one message."""
+
+
+def answer_of(raw: bytes, body: Mapping[str, Any], stop: tuple[str, ...]) -> tuple[ChatAnswer, str]:
+    """The answer in a server's reply, and the name of the model that the server says wrote it.
+
+    Raises:
+        UnreadableError: the reply is no JSON or of another shape, or says itself that it is no answer.
+    """
+    try:
+        reply = json.loads(raw)
+        choice = reply["choices"][0]
+        text, ending = choice["message"].get("content") or "", choice.get("finish_reason") or "stop"
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UnreadableError(f"{type(error).__name__}: {error}; it begins with {raw[:80]!r}") from None
+    if not isinstance(text, str) or not isinstance(ending, str):
+        raise UnreadableError("the message is no text")
+    if ending in BROKEN:
+        raise UnreadableError(f"the server broke off ({ending})")
+    text = _until(_plain(text[:LONGEST_TEXT]), stop)
+    prompt_tokens, completion_tokens = _usage(reply, body, text)
+    answer = ChatAnswer(text, ending, prompt_tokens, completion_tokens, 0.0, False, _logprobs(choice))
+    return answer, str(reply.get("model") or "")
+
+
+def _until(text: str, stop: tuple[str, ...]) -> str:
+    """The text before the first of these; servers that do not offer this write on."""
+    return text[: min((place for mark in stop if (place := text.find(mark)) >= 0), default=len(text))]
+
+
+def _usage(reply: Mapping[str, Any], body: Mapping[str, Any], text: str) -> tuple[int, int]:
+    """Tokens of prompt and answer, as counted by the server, or as they are at most."""
+    usage = reply.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    most = most_new_tokens(body)
+    # Thoughts are paid for and not shown, so their number does not follow from the text.
+    likely = most if "max_completion_tokens" in body else min(len(text.encode()) + 1, most)
+    return _count(counts.get("prompt_tokens"), most_prompt_tokens(body)), _count(
+        counts.get("completion_tokens"), likely
+    )
+
+
+def _count(value: Any, otherwise: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
+
+
+def most_new_tokens(body: Mapping[str, Any]) -> int:
+    """Longest answer, in tokens."""
+    return int(body.get("max_tokens") or body["max_completion_tokens"])
+
+
+def _logprobs(choice: Mapping[str, Any]) -> tuple[tuple[str, float], ...] | None:
+    """The alternatives to the first token, if the reply has them in the shape of the OpenAI kind."""
+    try:
+        entries = choice["logprobs"]["content"][0]["top_logprobs"]
+        found = tuple((str(entry["token"]), float(entry["logprob"])) for entry in entries)
+    except (LookupError, TypeError, ValueError):
+        return None
+    return tuple(entry for entry in found if math.isfinite(entry[1])) or None

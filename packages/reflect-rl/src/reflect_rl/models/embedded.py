@@ -1,0 +1,130 @@
+"""The embedded model: a small language model that starts from nothing, so that a first run needs no download.
+
+Its tokenizer is byte-level BPE (Sennrich et al. 2016; Radford et al. 2019) learned from the texts of the run, with one
+addition: a map cell with its separator (`R:`, ` |`, `G|`) is always one token. Every row of a map then has the same
+number of tokens, and a place on the map is a place in the prompt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import product
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Any
+
+from reflect_rl.errors import ModelError
+from reflect_rl.models.load import EmbeddedConfig, LanguageModel, forked_rng
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from transformers import PretrainedConfig
+
+__all__ = ["EmbeddedConfig", "build_embedded"]
+
+PIECES = r"[A-Z ][:|]|\n| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s"
+"""A text is cut into these before merging: map cell, newline, word, number, punctuation, other space."""
+END, PADDING = "<|endoftext|>", "<|padding|>"
+SPACE = "Ġ"
+"""How byte-level BPE writes a space."""
+
+
+def build_embedded(
+    texts: Iterable[str], config: EmbeddedConfig, seed: int, labels: Sequence[str] = ()
+) -> LanguageModel:
+    """A randomly initialised model whose tokenizer is learned from `texts`.
+
+    Args:
+        texts: prompts and answers as they will occur; text not seen here becomes byte tokens.
+        config: the shape.
+        seed: for the weights; the global random state of torch is not touched.
+        labels: numbers of at most two digits that are one token each, whether merging finds them or not.
+
+    Raises:
+        ModelError: `texts` is empty.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=_learn(texts, config.vocabulary_size, labels),
+        eos_token=END,
+        pad_token=PADDING,
+        model_max_length=config.context_tokens,
+        clean_up_tokenization_spaces=False,
+    )
+    # Matrix kernels prefer widths that are multiples of 8.
+    rows = -(-len(tokenizer) // 8) * 8
+    ends = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    with forked_rng(seed):
+        model = AutoModelForCausalLM.from_config(
+            _shape(config, rows, ends), dtype=torch.float32, attn_implementation="sdpa"
+        )
+    return LanguageModel(model.eval(), tokenizer)
+
+
+def _empty(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PIECES), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _learn(texts: Iterable[str], vocabulary_size: int, labels: Sequence[str]) -> Tokenizer:
+    """Specials, bytes, cells and labels first, then what merging finds in the texts."""
+    from tokenizers import AddedToken, pre_tokenizers, trainers
+
+    cells = [*product((*ascii_uppercase, SPACE), ":|"), *((label[0], label[1]) for label in labels if len(label) == 2)]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    learned = _empty({}, [])
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary_size, initial_alphabet=alphabet, show_progress=False)
+    rows = [text for text in texts if text]
+    if not rows:
+        raise ModelError("the embedded model needs texts to learn its tokenizer from, got none.")
+    learned.train_from_iterator(rows, trainer)
+    found = [tuple(merge) for merge in json.loads(learned.to_str())["model"]["merges"]]
+    room = max(0, vocabulary_size - 2 - len(alphabet) - len(cells))
+    # A merge is built from earlier ones only, so that any first part of the list is complete.
+    merges = cells + [merge for merge in found if merge not in cells][:room]
+    # Two merges may spell the same token; a dict keeps the first.
+    entries = dict.fromkeys([END, PADDING, *alphabet, *(left + right for left, right in merges)])
+    tokenizer = _empty({entry: index for index, entry in enumerate(entries)}, merges)
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in (END, PADDING)])
+    return tokenizer
+
+
+def _shape(config: EmbeddedConfig, rows: int, ends: dict[str, Any]) -> PretrainedConfig:
+    """Configuration of the network; both kinds have 8 x hidden^2 weights in the feed-forward part of a block."""
+    from transformers import GPT2Config, LlamaConfig
+
+    if config.architecture == "gpt2":
+        return GPT2Config(
+            vocab_size=rows,
+            n_positions=config.context_tokens,
+            n_embd=config.hidden_size,
+            n_layer=config.layers,
+            n_head=config.heads,
+            activation_function="relu",
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            **ends,
+        )
+    return LlamaConfig(
+        vocab_size=rows,
+        max_position_embeddings=config.context_tokens,
+        hidden_size=config.hidden_size,
+        intermediate_size=-(-config.hidden_size * 8 // 24) * 8,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        tie_word_embeddings=True,
+        attention_dropout=0.0,
+        **ends,
+    )

@@ -1,0 +1,77 @@
+"""Batched greedy generation for the frozen reflection player, through Hugging Face's `generate` with its KV cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from reflect_rl.errors import ModelError
+from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.score import micro_batches
+
+__all__ = ["generate_greedy"]
+
+
+@torch.no_grad()
+def generate_greedy(
+    model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int, max_tokens: int = 16_384
+) -> list[str]:
+    """The most likely continuation of each prompt, up to the end token or `max_new_tokens`, without the end token.
+
+    Args:
+        model: a frozen language model (in eval mode).
+        prompts: token ids, any lengths; rows of a batch are left-padded.
+        max_new_tokens: length limit of a continuation.
+        max_tokens: upper bound on the padded tokens of one batch, new tokens included.
+
+    Raises:
+        ModelError: a prompt leaves no room for `max_new_tokens` in the model's context.
+    """
+    _check_room(model, max(map(len, prompts), default=0), max_new_tokens)
+    network: Any = model.model
+    texts: dict[int, str] = {}
+    for group in micro_batches([len(prompt) + max_new_tokens for prompt in prompts], max_tokens):
+        width = max(len(prompts[i]) for i in group)
+        ids = torch.tensor([[model.pad_id] * (width - len(prompts[i])) + list(prompts[i]) for i in group])
+        mask = torch.tensor([[0] * (width - len(prompts[i])) + [1] * len(prompts[i]) for i in group])
+        with (
+            _own_defaults_set_aside(model),
+            torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed),
+        ):
+            output = network.generate(
+                input_ids=ids.to(model.device),
+                attention_mask=mask.to(model.device),
+                do_sample=False,
+                num_beams=1,
+                max_new_tokens=max_new_tokens,
+                eos_token_id=model.end_id,
+                pad_token_id=model.pad_id,
+            )
+        for row, index in enumerate(group):
+            new = output[row, width:].tolist()
+            texts[index] = model.decode(new[: new.index(model.end_id)] if model.end_id in new else new)
+    return [texts[i] for i in range(len(prompts))]
+
+
+@contextmanager
+def _own_defaults_set_aside(model: LanguageModel) -> Iterator[None]:
+    """Defaults that come with a model, such as a repetition penalty, would change which text is the most likely one."""
+    before = model.model.generation_config
+    model.model.generation_config = GenerationConfig()
+    try:
+        yield
+    finally:
+        model.model.generation_config = before
+
+
+def _check_room(model: LanguageModel, longest: int, max_new_tokens: int) -> None:
+    limit = getattr(model.model.config, "max_position_embeddings", None)
+    if limit is not None and longest + max_new_tokens > limit:
+        raise ModelError(
+            f"a prompt has {longest} tokens; with {max_new_tokens} new ones it does not fit: the model's context holds "
+            f"{limit}. Lower reflector.max_new_tokens, or use a model with a longer context."
+        )

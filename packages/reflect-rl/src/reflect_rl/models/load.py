@@ -1,0 +1,492 @@
+"""A causal language model with its tokenizer: configuration, loading, saving.
+
+Weights are read from safetensors only and no code that comes with a model is ever run, so that a downloaded model can
+compute but not act. torch and transformers load with the first model, not with the configuration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from reflect_rl.config import Frozen
+from reflect_rl.errors import ModelError
+
+if TYPE_CHECKING:
+    import torch
+    from peft import PeftModel
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+__all__ = [
+    "EMBEDDED",
+    "EmbeddedConfig",
+    "LanguageModel",
+    "LoRAConfig",
+    "ModelConfig",
+    "device_of",
+    "forked_rng",
+    "load_model",
+]
+
+EMBEDDED = "embedded"
+"""The `path` that stands for the small model which the pipeline builds itself."""
+
+ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+class EmbeddedConfig(Frozen):
+    """The embedded model: its shape. It is trained from scratch, weights and tokenizer."""
+
+    architecture: Literal["llama", "gpt2"] = "gpt2"
+    """Layers of the model: `gpt2` (learned positions, ReLU; reads maps sooner) or `llama` (rotary positions)."""
+    hidden_size: int = Field(64, ge=8, le=1024)
+    """Width of the hidden states; a multiple of 2 x heads."""
+    layers: int = Field(3, ge=1, le=24)
+    """Number of transformer blocks."""
+    heads: int = Field(4, ge=1, le=32)
+    """Attention heads per block."""
+    vocabulary_size: int = Field(512, ge=320, le=65_536)
+    """Largest number of tokens; 256 of them are the bytes, 54 the cells of a map."""
+    context_tokens: int = Field(512, ge=16, le=8192)
+    """Longest sequence, in tokens."""
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> Self:
+        if self.hidden_size % (2 * self.heads):
+            raise ValueError(f"hidden_size {self.hidden_size} is not a multiple of 2 x heads = {2 * self.heads}")
+        return self
+
+
+class LoRAConfig(Frozen):
+    """Low-rank adapters (Hu et al. 2022) instead of training all weights."""
+
+    rank: int = Field(0, ge=0, le=1024)
+    """Rank of the update (the paper: 64). 0 trains all weights, or goes on with the adapter that the folder holds."""
+    alpha: int = Field(16, ge=1)
+    """The update is scaled by alpha / rank."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Dropout on the input of the adapters, while training."""
+    target_modules: str = "all-linear"
+    """Layers that get an adapter: `all-linear`, or a regular expression over module names."""
+
+
+class ModelConfig(Frozen):
+    """A language model."""
+
+    path: str = EMBEDDED
+    """`embedded` = a small model trained from scratch; else a local folder or hub id of any Hugging Face causal LM."""
+    embedded: EmbeddedConfig = EmbeddedConfig()
+    """Shape of the embedded model; not used with other models."""
+    lora: LoRAConfig = LoRAConfig()
+    """Low-rank adapters."""
+    quantization: Literal["none", "8bit", "4bit"] = "none"
+    """Store the frozen weights in 8 or 4 bits; training then needs an adapter (lora.rank > 0)."""
+    precision: Literal["float32", "mixed", "bfloat16"] = "float32"
+    """Number format: of everything, or `mixed` = weights in float32 and matrix products in bfloat16."""
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, about a third more time."""
+    device: str = "auto"
+    """`auto` = the GPU of this process if there is one; else `cpu`, `cuda`, `cuda:1`, `mps`."""
+
+
+@dataclass(eq=False)
+class LanguageModel:
+    """A causal language model and its tokenizer.
+
+    Raises:
+        ModelError: the tokenizer has no end token, or more tokens than the model has embeddings.
+    """
+
+    model: PreTrainedModel | PeftModel
+    tokenizer: PreTrainedTokenizerBase
+    mixed: bool = False
+    """Matrix products in bfloat16, whatever the format of the weights."""
+
+    def __post_init__(self) -> None:
+        if self.tokenizer.eos_token_id is None:
+            raise ModelError(
+                f"the tokenizer of {self.name!r} has no end token. Set `eos_token` in its tokenizer_config.json."
+            )
+        embeddings: Any = self.model.get_input_embeddings()
+        rows = embeddings.weight.shape[0]
+        if len(self.tokenizer) > rows:
+            raise ModelError(
+                f"the tokenizer of {self.name!r} has {len(self.tokenizer)} tokens, its model only {rows} embeddings. "
+                "They belong to different models."
+            )
+
+    @property
+    def name(self) -> str:
+        """Folder or hub id the model was loaded from; empty for one that was just built."""
+        return str(getattr(self.model, "name_or_path", ""))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    @property
+    def end_id(self) -> int:
+        """Token after which a text ends."""
+        return int(self.tokenizer.eos_token_id)
+
+    @property
+    def pad_id(self) -> int:
+        """Token that fills rows of unequal length; the end token for tokenizers without one."""
+        pad = self.tokenizer.pad_token_id
+        return self.end_id if pad is None else int(pad)
+
+    @cached_property
+    def _start(self) -> list[int]:
+        start = self.tokenizer.bos_token_id
+        return [start] if start is not None and self.tokenizer.encode("a")[0] == start else []
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a prompt: the start token if this tokenizer adds one, then the text.
+
+        The names of special tokens inside the text are plain text here: a file that contains `</s>` ends nothing.
+        """
+        body = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
+        return self._start + body
+
+    def encode_after(self, prompt: str, text: str) -> list[int]:
+        """Token ids of `text` where it follows `prompt`, so that a prompt's ids never depend on what comes after it.
+
+        Tokenisers that put a space before a text's first word do not do so inside a text; the whole is therefore
+        tokenised at once, unless a token would straddle the border.
+        """
+        head, whole = self.encode(prompt), self.encode(prompt + text)
+        if whole[: len(head)] == head:
+            return whole[len(head) :]
+        return self.encode(text)[len(self._start) :]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids, without special tokens."""
+        text = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return str(text)
+
+    def save(self, folder: Path) -> None:
+        """Write a Hugging Face folder: configuration, safetensors, tokenizer.
+
+        A model with an adapter writes the adapter alone, which records where its base model is.
+        """
+        from peft import PeftModel
+
+        folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(self.model, PeftModel):
+            # Told not to look for resized embeddings, PEFT asks no hub.
+            self.model.save_pretrained(str(folder), save_embedding_layers=False)
+        else:
+            self.model.save_pretrained(str(folder))
+        self.tokenizer.save_pretrained(str(folder))
+
+    def hash(self) -> str:
+        """SHA-256 over names, formats and values of all parameters: equal exactly if no weight has changed."""
+        import torch
+
+        digest = hashlib.sha256()
+        for name, weight in sorted(self.model.named_parameters()):
+            digest.update(f"{name}|{weight.dtype}|{tuple(weight.shape)}|".encode())
+            digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+
+def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable: bool, seed: int = 0) -> LanguageModel:
+    """The model of a folder or hub id, in evaluation mode (whoever trains or samples sets the mode).
+
+    Args:
+        config: number format, device, adapters.
+        path: folder or hub id; default: `config.path`.
+        trainable: whether weights get gradients: those of the adapter if there is one, else all. A model that is not
+            trainable has no parameter that requires a gradient.
+        seed: for the random start of new adapters.
+
+    Raises:
+        ModelError: the model cannot be used; the message says why and what to do.
+    """
+    source = _source(config.path if path is None else path)
+    adapter = source if _has_adapter(source) else None
+    base = _base_of(source) if adapter else source
+    _check_trainable(config, adapter, trainable)
+    device = device_of(config.device)
+    tokenizer = _load_tokenizer(base)
+    model: Any = _load_weights(base, config, device)
+    if adapter:
+        model = _load_adapter(model, adapter, trainable)
+        _check_rank(model, adapter, config.lora.rank if trainable else 0)
+    elif trainable and config.lora.rank:
+        with forked_rng(seed):
+            model = _new_adapter(model, config.lora, base)
+    if config.quantization == "none":
+        with _explained(base):
+            model = model.to(device)
+    if not trainable:
+        model.requires_grad_(False)
+    elif config.gradient_checkpointing:
+        with _explained(base):
+            _recompute_activations(model)
+    return LanguageModel(model.eval(), tokenizer, config.precision == "mixed")
+
+
+@contextmanager
+def forked_rng(seed: int) -> Iterator[None]:
+    """Torch draws its CPU random numbers from `seed`; the global generator is as before afterwards."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def _source(path: str | Path) -> str:
+    """The absolute local folder, or the hub id as it is."""
+    if str(path) == EMBEDDED:
+        raise ModelError("the embedded model is built from a run's texts, so it is loaded from its folder in the run.")
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        return str(folder.resolve())
+    if folder.exists():
+        raise ModelError(f"model path {str(path)!r} is a file. Name the folder that holds config.json.")
+    if isinstance(path, str) and HUB_ID.fullmatch(path):
+        return path
+    raise ModelError(f"no model folder {str(path)!r}. Name an existing folder, or a hub id such as 'gpt2'.")
+
+
+def _has_adapter(source: str) -> bool:
+    from transformers.utils import find_adapter_config_file
+
+    with _explained(source):
+        return find_adapter_config_file(source) is not None
+
+
+def _base_of(adapter: str) -> str:
+    from transformers.utils import cached_file
+
+    with _explained(adapter):
+        file = cached_file(adapter, ADAPTER_CONFIG)
+        base = json.loads(Path(str(file)).read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if not base:
+        raise ModelError(
+            f"the adapter {adapter!r} names no base model. Set base_model_name_or_path in {ADAPTER_CONFIG}."
+        )
+    try:
+        return _source(str(base))
+    except ModelError:
+        raise ModelError(
+            f"the base model {base!r} of the adapter {adapter!r} is missing. "
+            f"Put it back, or correct base_model_name_or_path in {ADAPTER_CONFIG}."
+        ) from None
+
+
+def _check_trainable(config: ModelConfig, adapter: str | None, trainable: bool) -> None:
+    if trainable and config.quantization != "none" and not config.lora.rank and adapter is None:
+        raise ModelError(
+            f"{config.quantization} weights cannot be trained. Set lora.rank (the paper: 64), or quantization = 'none'."
+        )
+    if config.quantization != "none" and importlib.util.find_spec("bitsandbytes") is None:
+        raise ModelError(
+            f"quantization {config.quantization!r} needs bitsandbytes: pip install reflect-rl[quantization]"
+        )
+
+
+def device_of(name: str) -> torch.device:
+    """The device that `ModelConfig.device` names.
+
+    Raises:
+        ModelError: there is none of this name.
+    """
+    import torch
+
+    if name == "auto":
+        if torch.cuda.is_available():
+            # What launches several processes on a machine numbers them; each takes the GPU of its number.
+            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ModelError(f"no device {name!r}. Known: auto, cpu, cuda, cuda:N, mps.") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ModelError(
+            f"device {name!r} is absent: this machine offers {torch.cuda.device_count()} CUDA devices to torch. "
+            "Use device = 'auto' or 'cpu'."
+        )
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ModelError("device 'mps' is absent on this machine. Use device = 'auto' or 'cpu'.")
+    return device
+
+
+def _load_tokenizer(source: str) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
+    folder = Path(source)
+    # transformers 5 builds an empty tokenizer where the files are missing, so they are looked for first.
+    if folder.is_dir() and not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
+        raise ModelError(f"the model folder {source!r} has no tokenizer. Copy its tokenizer.json there.")
+    with _explained(source):
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+
+
+def _causal_config(source: str) -> PretrainedConfig:
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
+
+    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+        raise ModelError(f"the model folder {source!r} has no config.json. Name the folder that holds it.")
+    with _explained(source):
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    masked = any("ForMaskedLM" in name for name in config.architectures or ())
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or masked:
+        raise ModelError(
+            f"{source!r} is a {config.model_type!r} model, which is no causal language model. "
+            "Choose one that generates text from left to right (GPT-2, Llama, Qwen, ...)."
+        )
+    return config
+
+
+def _check_weight_files(source: str) -> None:
+    folder = Path(source)
+    if not folder.is_dir() or any(folder.glob("*.safetensors")):
+        return
+    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")) or any(folder.glob("*.pth")):
+        raise ModelError(
+            f"the weights in {source!r} are pickle files, which can run code and are refused. "
+            "Convert them to safetensors (`model.save_pretrained(folder)` does)."
+        )
+    raise ModelError(f"the model folder {source!r} has no weights. Put model.safetensors there.")
+
+
+def _load_weights(source: str, config: ModelConfig, device: torch.device) -> PreTrainedModel:
+    import torch
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM
+
+    causal = _causal_config(source)
+    _check_weight_files(source)
+    quantized = {} if config.quantization == "none" else _quantized(config, device)
+    offers_sdpa = getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(causal)], "_supports_sdpa", False)
+    with _explained(source):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            source,
+            config=causal,
+            dtype=torch.bfloat16 if config.precision == "bfloat16" else torch.float32,
+            attn_implementation="sdpa" if offers_sdpa else "eager",
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **quantized,
+        )
+    model, found = loaded
+    if missing := sorted(found["missing_keys"]):
+        raise ModelError(
+            f"the weights in {source!r} lack {len(missing)} parameters of a causal language model, "
+            f"the first is {missing[0]!r}. The file is incomplete, or it belongs to another kind of model."
+        )
+    _keep_weight_layout(model)
+    return model
+
+
+def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
+    """Arguments of `from_pretrained` for 8-bit (Dettmers et al. 2022) or 4-bit NF4 (Dettmers et al. 2023) weights."""
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    if device.type == "mps":
+        raise ModelError(f"quantization {config.quantization!r} does not run on device 'mps'. Use 'cuda', or 'none'.")
+    eight = config.quantization == "8bit"
+    settings = BitsAndBytesConfig(
+        load_in_8bit=eight,
+        load_in_4bit=not eight,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=torch.float32 if config.precision == "float32" else torch.bfloat16,
+    )
+    return {"quantization_config": settings, "device_map": {"": str(device)}}
+
+
+def _keep_weight_layout(model: Any) -> None:
+    # On CPUs with AVX512-BF16, bitsandbytes (0.50) repacks 4-bit weights at the first pass without gradients, for a
+    # kernel that has no backward. Training after a rollout would silently lose the gradients of most layers.
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+
+
+def _load_adapter(model: PreTrainedModel, adapter: str, trainable: bool) -> PeftModel:
+    from peft import PeftModel
+    from transformers.utils import cached_file
+
+    if Path(adapter).is_dir() and not (Path(adapter) / ADAPTER_WEIGHTS).is_file():
+        raise ModelError(f"the adapter {adapter!r} has no {ADAPTER_WEIGHTS}; pickle files are refused. Convert it.")
+    with _explained(adapter):
+        cached_file(adapter, ADAPTER_WEIGHTS)
+        return PeftModel.from_pretrained(model, adapter, is_trainable=trainable)
+
+
+def _recompute_activations(model: Any) -> None:
+    # transformers 5 renamed the method; the older name goes away in 6.
+    renamed = hasattr(model, "activation_checkpointing_enable")
+    enable = model.activation_checkpointing_enable if renamed else model.gradient_checkpointing_enable
+    enable({"use_reentrant": False})
+
+
+def _check_rank(model: PeftModel, adapter: str, rank: int) -> None:
+    found = getattr(model.active_peft_config, "r", None)
+    if rank and rank != found:
+        raise ModelError(
+            f"the adapter {adapter!r} has rank {found}, lora.rank is {rank}. Set lora.rank to {found} or 0."
+        )
+
+
+def _new_adapter(model: PreTrainedModel, config: LoRAConfig, source: str) -> PeftModel:
+    from peft import LoraConfig, get_peft_model
+    from transformers.pytorch_utils import Conv1D
+
+    lora = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=config.rank,
+        lora_alpha=config.alpha,
+        lora_dropout=config.dropout,
+        target_modules=config.target_modules,
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
+        base_model_name_or_path=source,
+    )
+    try:
+        return get_peft_model(model, lora)
+    except ValueError as error:
+        raise ModelError(f"lora.target_modules {config.target_modules!r} does not fit {source!r}: {error}") from None
+
+
+@contextmanager
+def _explained(source: str) -> Iterator[None]:
+    """What goes wrong inside becomes a ModelError that names the model and a remedy."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise ModelError(
+            f"the weights of {source!r} are corrupt: {error}. Copy or download the model again."
+        ) from error
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise ModelError(f"cannot load the model {source!r}: {first} {_remedy(source, str(error))}") from error
+
+
+def _remedy(source: str, message: str) -> str:
+    if "out of memory" in message:
+        return "Use precision = 'bfloat16', quantization, or a smaller model."
+    if Path(source).is_dir():
+        return "Check the files of the folder; models that bring their own code are not supported."
+    return "Check the name and the connection, or download the model and give its folder as path."

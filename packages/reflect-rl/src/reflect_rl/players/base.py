@@ -1,0 +1,36 @@
+"""What a player must offer. One method each, batched, so that a language model and a random player look alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from reflect_rl.types import Decision, View
+
+__all__ = ["Policy", "Reflector"]
+
+
+@runtime_checkable
+class Reflector(Protocol):
+    """The reflection player R: reads states (never the action list) and writes one short text for each."""
+
+    name: str
+    sees_oracle: bool
+
+    def reflect(self, views: Sequence[View]) -> list[str | None]:
+        """One reflection per view, in order; None where the player writes nothing."""
+        ...
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """The policy player π: picks one admissible action per view."""
+
+    name: str
+    sees_oracle: bool
+
+    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        """One decision per view; `rngs[i]` is the only randomness that decision i may use."""
+        ...

@@ -1,0 +1,54 @@
+"""A person at the keyboard as policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from reflect_rl.errors import ReflectRLError
+from reflect_rl.types import Decision, View
+
+__all__ = ["HumanPolicy", "PlayerLeft"]
+
+LEAVE = ("q", "quit", "exit")
+
+
+class PlayerLeft(ReflectRLError):  # noqa: N818 (no error)
+    """The person wants to play no further."""
+
+
+class HumanPolicy:
+    """Shows each view and asks for the number (or the text) of an action until the answer is one."""
+
+    name = "human"
+    sees_oracle = False
+
+    def __init__(self, show: Callable[[View], None], ask: Callable[[str], str] = input) -> None:
+        self.show, self.ask = show, ask
+
+    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        """The person's choice for each view.
+
+        Raises:
+            PlayerLeft: the answer was `q`, or the input has ended.
+        """
+        return [Decision(self._choice(view), self.name) for view in views]
+
+    def _choice(self, view: View) -> int:
+        self.show(view)
+        hint = f"a number from 0 to {len(view.order) - 1}, or q to quit"
+        question = f"Your action ({hint}): "
+        while True:
+            try:
+                answer = self.ask(question).strip()
+            except EOFError:
+                raise PlayerLeft("the input has ended") from None
+            if answer.lower() in LEAVE:
+                raise PlayerLeft("the player left")
+            # Python refuses to convert numbers of thousands of digits.
+            if answer.isdecimal() and len(answer) < 10 and int(answer) < len(view.order):
+                return view.order[int(answer)]
+            if answer in view.observation.actions:
+                return view.observation.actions.index(answer)
+            question = f"{answer!r} is no action here; {hint}: "

@@ -1,0 +1,106 @@
+"""A language model as policy: one forward pass, one softmax over the admissible actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+
+from reflect_rl.models.labels import Labels
+from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.score import Rule, Scores, score
+from reflect_rl.prompts.render import action_text_prompt, policy_prompt
+from reflect_rl.types import Decision, View
+
+__all__ = ["Decoding", "LanguageModelPolicy", "score_views", "tokenize"]
+
+Decoding = Literal["sampled", "greedy"]
+
+
+def tokenize(
+    model: LanguageModel, labels: Labels, view: View, rule: Rule = "choice_token"
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Prompt ids, and the ids of each admissible action in the order of `observation.actions`."""
+    actions = view.observation.actions
+    if rule != "choice_token":
+        text = action_text_prompt(view)
+        return tuple(model.encode(text)), tuple(tuple(model.encode_after(text, action)) for action in actions)
+    number = {index: k for k, index in enumerate(view.order)}
+    prompt = tuple(model.encode(policy_prompt(view, labels.texts)))
+    return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
+
+
+def score_views(
+    model: LanguageModel,
+    labels: Labels,
+    views: Sequence[View],
+    rule: Rule = "choice_token",
+    temperature: float = 1.0,
+) -> Scores:
+    """Log-probabilities of views: the one way from a view to log π(a|s), for acting and for learning."""
+    pairs = [tokenize(model, labels, view, rule) for view in views]
+    prompts, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
+    return score(model, prompts, actions, rule, temperature=temperature)
+
+
+class LanguageModelPolicy:
+    """Samples from (or takes the mode of) the model's distribution over the admissible actions.
+
+    Between two updates the model is a fixed function of its prompt, so the log-probabilities are memoised by view;
+    whoever changes the weights calls `forget()`.
+    """
+
+    sees_oracle = False
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        labels: Labels,
+        decoding: Decoding = "sampled",
+        rule: Rule = "choice_token",
+        name: str = "language_model",
+        cache_size: int = 100_000,
+        temperature: float = 1.0,
+    ) -> None:
+        self.model, self.labels, self.decoding, self.rule, self.name = model, labels, decoding, rule, name
+        self.temperature = temperature
+        self._cache: dict[View, tuple[float, ...]] = {}
+        self._cache_size = cache_size
+
+    def forget(self) -> None:
+        """Drop memoised log-probabilities, after a change of the weights."""
+        self._cache.clear()
+
+    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        """One decision per view, with the behaviour log-probabilities of all admissible actions."""
+        rows = self._log_probs(views)
+        return [Decision(self._choose(row, rng), self.name, row) for row, rng in zip(rows, rngs, strict=True)]
+
+    def _choose(self, log_probs: tuple[float, ...], rng: np.random.Generator) -> int:
+        if self.decoding == "greedy":
+            return int(np.argmax(log_probs))
+        cumulative = np.cumsum(np.exp(log_probs))
+        return min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), len(log_probs) - 1)
+
+    def _log_probs(self, views: Sequence[View]) -> list[tuple[float, ...]]:
+        missing = [view for view in dict.fromkeys(views) if view not in self._cache]
+        fresh: dict[View, tuple[float, ...]] = {}
+        if missing:
+            was_training = self.model.model.training
+            self.model.model.eval()
+            with torch.no_grad():
+                table = self._scores(missing).log_probs.tolist()
+            self.model.model.train(was_training)
+            fresh = {
+                view: tuple(row[: len(view.observation.actions)]) for view, row in zip(missing, table, strict=True)
+            }
+        rows = [fresh.get(view) or self._cache[view] for view in views]
+        if len(self._cache) + len(fresh) > self._cache_size:
+            self._cache.clear()
+        self._cache.update(fresh)
+        return rows
+
+    def _scores(self, views: Sequence[View]) -> Scores:
+        return score_views(self.model, self.labels, views, self.rule, self.temperature)

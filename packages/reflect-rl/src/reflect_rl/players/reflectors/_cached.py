@@ -1,0 +1,67 @@
+"""What the players that write with a frozen model share: each prompt is answered once and remembered.
+
+With greedy decoding an answer is a function of its prompt, and in closed games most states recur.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+from reflect_rl.prompts.advice import with_right_number
+from reflect_rl.prompts.render import reflection_prompt
+from reflect_rl.types import View
+
+__all__ = ["MemoisedReflector", "Numbers"]
+
+Numbers = Callable[[str], Mapping[str, int]]
+"""State text -> numbers of the actions that it names."""
+
+
+class MemoisedReflector(ABC):
+    """Writes a reflection for each prompt that it does not remember.
+
+    Args:
+        cache_size: prompts to remember; the least recently used go first.
+        numbers: state text -> numbers of the actions that it names, to set right the one behind the action that a
+            reflection recommends (None: reflections stay as they were written).
+    """
+
+    name: str
+    sees_oracle = False
+
+    def __init__(self, cache_size: int, numbers: Numbers | None = None) -> None:
+        self.cache_size, self.numbers = cache_size, numbers
+        self.hits = self.requests = 0
+        self._cache: OrderedDict[str, str] = OrderedDict()
+
+    def reflect(self, views: Sequence[View]) -> list[str | None]:
+        """One reflection per view; prompts seen before are answered from memory."""
+        prompts = [reflection_prompt(view) for view in views]
+        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._cache]
+        self.requests += len(prompts)
+        self.hits += len(prompts) - len(missing)
+        fresh = dict(zip(missing, self._write(missing), strict=True)) if missing else {}
+        answers = [fresh.get(prompt) or self._cache.get(prompt, "") for prompt in prompts]
+        self._remember(prompts, fresh)
+        if self.numbers is None:
+            return [*answers]
+        known = [self.numbers(view.observation.text) for view in views]
+        return [with_right_number(text, numbers) for text, numbers in zip(answers, known, strict=True)]
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the requests so far that were answered from memory."""
+        return self.hits / self.requests if self.requests else 0.0
+
+    @abstractmethod
+    def _write(self, prompts: Sequence[str]) -> list[str]:
+        """The most likely continuation of each prompt; all are different."""
+
+    def _remember(self, prompts: Sequence[str], fresh: dict[str, str]) -> None:
+        self._cache.update(fresh)
+        for prompt in prompts:
+            self._cache.move_to_end(prompt)
+        while len(self._cache) > self.cache_size:
+            self._cache.popitem(last=False)

@@ -1,0 +1,54 @@
+"""A chat model as reflection player: it reads the rules and the state, never the list of the actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reflect_rl.llm.client import ChatRequest, Endpoint
+from reflect_rl.players._chat import Asker
+from reflect_rl.prompts.chat import advice_text, reflector_messages
+from reflect_rl.types import View
+
+__all__ = ["ChatReflector"]
+
+
+class ChatReflector:
+    """Asks for all views at once; the endpoint remembers what was asked before.
+
+    Args:
+        endpoint: whom to ask.
+        rules: the game in words.
+        max_new_tokens: longest reflection.
+    """
+
+    name = "chat"
+    sees_oracle = False
+
+    def __init__(self, endpoint: Endpoint, rules: str, max_new_tokens: int = 256) -> None:
+        self.asker = Asker(endpoint)
+        self.rules, self.max_new_tokens = rules, max_new_tokens
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Where the reflections come from, for the record."""
+        config = self.asker.endpoint.config
+        return {"reflection_server": config.host, "reflection_model": config.model}
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the requests so far that were answered without being sent."""
+        bill = self.asker.bill
+        return bill.cached / len(bill.seconds) if bill.seconds else 0.0
+
+    def reflect(self, views: Sequence[View]) -> list[str | None]:
+        """One reflection per view, in one line.
+
+        Raises:
+            EndpointError: the endpoint does not answer, or the budget is used up.
+        """
+        answers = self.asker.ask([self.request(view) for view in views])
+        return [advice_text(answer.text) for answer in answers]
+
+    def request(self, view: View) -> ChatRequest:
+        """What is asked about a view."""
+        return ChatRequest(reflector_messages(self.rules, view), self.max_new_tokens)

@@ -1,0 +1,20 @@
+"""No reflection: the Analyze part of the prompt is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reflect_rl.types import View
+
+__all__ = ["NoReflector"]
+
+
+class NoReflector:
+    """Writes nothing."""
+
+    name = "none"
+    sees_oracle = False
+
+    def reflect(self, views: Sequence[View]) -> list[str | None]:
+        """None for every view."""
+        return [None] * len(views)

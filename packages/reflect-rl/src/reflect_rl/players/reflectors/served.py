@@ -1,0 +1,224 @@
+"""The frozen reflection player behind a server of the OpenAI kind (vLLM, `transformers serve`, llama.cpp, ...).
+
+It writes elsewhere, for example on another GPU, while the policy trains here. The server gets the text of the
+reflection prompt and decodes greedily, so its answers are those of `FrozenReflector` up to rounding, provided that it
+serves the same weights. What a player reads leaves this machine only with `allow_remote = true`.
+
+Nothing that goes wrong becomes a reflection: an answer is a text that the server finished, or an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from reflect_rl.errors import FaultyPlayerError, ModelError, PlayerTimeoutError
+from reflect_rl.llm.address import check_address
+from reflect_rl.llm.config import ServedConfig
+from reflect_rl.llm.connection import RETRIES, open_client
+from reflect_rl.llm.errors import Wording, explained, failure_of, told
+from reflect_rl.llm.journal import Journal
+from reflect_rl.llm.ledger import REQUESTS, now
+from reflect_rl.llm.together import as_they_come
+from reflect_rl.players.reflectors._cached import MemoisedReflector, Numbers
+
+__all__ = ["FOLDER", "NEEDS", "ServedReflector", "ServerConfig"]
+
+FOLDER = "{folder}"
+"""In the name of a served model, this stands for the folder of the run's reflection model."""
+
+REMEDY = "It lists what was sent; move it away to begin anew."
+
+NEEDS = "reflector.server needs the package openai: pip install 'reflect-rl[api]'."
+
+
+class ServerConfig(ServedConfig):
+    """A server of the OpenAI kind that writes the reflections, on other processors than those that train."""
+
+    base_url: str = ""
+    """Its address, such as `http://127.0.0.1:8000/v1` (empty: the reflection player runs in the job's own process)."""
+    model: str = Field(FOLDER, min_length=1)
+    """The name under which it serves the run's reflection model; `{folder}` = the folder of that model."""
+    timeout_seconds: float = Field(120, gt=0, le=86_400)
+    """Longest wait for one reflection; a request is tried three times."""
+    parallel_requests: int = Field(32, ge=1, le=1024)
+    """Requests under way at the same time."""
+    allow_remote: bool = False
+    """Allow a server on another machine, which is sent every state that the reflection player reads."""
+
+    @model_validator(mode="after")
+    def _address_is_allowed(self) -> Self:
+        check_address(self.base_url, self.allow_remote, "every state of the game")
+        return self
+
+    def of(self, folder: Path) -> Self:
+        """The same server, asked for the model of this folder."""
+        return self.model_copy(update={"model": self.model.replace(FOLDER, str(folder))})
+
+
+class ServedReflector(MemoisedReflector):
+    """Greedy, several requests at a time, memoised (least recently used of `cache_size` prompts go first).
+
+    Args:
+        server: address and name of the model (`ServerConfig.of` fills in a folder).
+        max_new_tokens: longest reflection.
+        cache_size: reflections kept in memory.
+        folder: of the list of requests, which only a server on another machine has (None: there is no list).
+        numbers: see `MemoisedReflector`.
+
+    Raises:
+        ConfigError: the package `openai` is not installed, or OPENAI_API_KEY holds no key.
+    """
+
+    name = "served"
+
+    def __init__(
+        self,
+        server: ServerConfig,
+        max_new_tokens: int = 96,
+        cache_size: int = 50_000,
+        folder: Path | None = None,
+        numbers: Numbers | None = None,
+    ) -> None:
+        super().__init__(cache_size, numbers)
+        self._journal = Journal(folder / REQUESTS, REMEDY) if folder is not None and not server.is_local else None
+        self.server, self.max_new_tokens = server, max_new_tokens
+        self._client = open_client(server, RETRIES, NEEDS)
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Where the reflections come from, for the record."""
+        return {"reflection_server": self.server.host, "reflection_model": self.server.model}
+
+    def check(self) -> None:
+        """Ask the server for its models before anything depends on it.
+
+        Raises:
+            ModelError: it does not answer, or does not serve the model.
+        """
+        try:
+            with self._explained():
+                names = self._listed()
+                served = self.server.model in names or self._serves_unlisted(say_why_not=not names)
+        except FaultyPlayerError as error:
+            raise ModelError(str(error)) from None
+        if not served:
+            raise ModelError(
+                f"{self._name} does not serve this model. It lists: {self._told(', '.join(names)) or 'none'}. Serve "
+                f"it, for example with `vllm serve {self.server.model}`, or set reflector.server.model to the name it "
+                "has there."
+            )
+
+    def _listed(self) -> list[str]:
+        """The models that the server says it serves; none where it cannot say."""
+        from openai import APIStatusError
+
+        try:
+            return [str(model.id) for model in self._client.models.list().data or ()]
+        except APIStatusError as error:
+            if error.status_code in (401, 403):
+                raise
+            return []
+
+    def _serves_unlisted(self, say_why_not: bool) -> bool:
+        """Some servers load models on demand and do not list them; some ignore names, and answer for any."""
+        from openai import APIStatusError
+
+        try:
+            self._greet(self.server.model)
+        except APIStatusError:
+            if say_why_not:
+                raise
+            return False
+        try:
+            self._greet(f"{self.server.model}-absent")
+        except APIStatusError:
+            return True
+        return False
+
+    def _greet(self, model: str) -> None:
+        """The shortest request."""
+        self._write_down("a", model)
+        self._client.completions.create(model=model, prompt="a", max_tokens=1)
+
+    def _write(self, prompts: Sequence[str]) -> list[str]:
+        """The first failure is raised at once, and requests in line are dropped."""
+        texts: dict[int, str] = {}
+        work = as_they_come(self._ask, prompts, self.server.parallel_requests, "reflection request")
+        with closing(work):
+            for number, answer in work:
+                if isinstance(answer, BaseException):
+                    raise answer
+                texts[number] = answer
+        return [texts[number] for number in range(len(prompts))]
+
+    def _ask(self, prompt: str) -> str:
+        """The server's continuation of one prompt."""
+        self._write_down(prompt, self.server.model)
+        with self._explained():
+            answer: Any = self._client.completions.create(
+                model=self.server.model,
+                prompt=prompt,
+                max_tokens=self.max_new_tokens,
+                temperature=0,
+                frequency_penalty=0,  # some servers would take a penalty from the model's folder
+            )
+        choices = getattr(answer, "choices", None)
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        text, ending = getattr(choice, "text", None), getattr(choice, "finish_reason", None)
+        if not isinstance(text, str):
+            raise FaultyPlayerError(f"{self._name} gave an answer without a text. Does it offer /v1/completions?")
+        if ending not in ("stop", "length", None):
+            raise FaultyPlayerError(f"{self._name} broke off: {self._told(str(ending))}. See the server's own log.")
+        return text
+
+    def _write_down(self, prompt: str, model: str) -> None:
+        """What leaves this machine is listed first, without its text.
+
+        Raises:
+            RunFolderError: it cannot be written down.
+        """
+        if self._journal is None:
+            return
+        sha256 = hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()
+        row = {"event": "sent", "time": now(), "host": self.server.host, "local": False}
+        self._journal.add(row | {"model": model, "purpose": "reflections", "sha256": sha256})
+
+    @property
+    def _name(self) -> str:
+        return f"the reflection server {self.server.host} (model {self.server.model!r})"
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What goes wrong with a request becomes an error that names server, model and remedy, and never the key."""
+        try:
+            yield
+            return
+        except Exception as error:
+            failure = failure_of(error, self._client.api_key)
+            if failure is None:
+                raise
+        kind = PlayerTimeoutError if failure.kind == "timeout" else FaultyPlayerError
+        raise kind(explained(replace(failure, attempts=RETRIES + 1), self._wording, self.server.timeout_seconds))
+
+    @property
+    def _wording(self) -> Wording:
+        return Wording(
+            self._name,
+            "reflector.server",
+            start=f"Start it, for example with `vllm serve {self.server.model}`",
+            route="",
+            room=(
+                "Is the model's name right, and is there room for the prompt and reflector.max_new_tokens in the "
+                "server's context?"
+            ),
+        )
+
+    def _told(self, words: str) -> str:
+        return told(words, self._client.api_key)

@@ -1,0 +1,72 @@
+r"""The prompt, in the paper's fixed order (Reflect-RL: single-prompt action enumeration).
+
+`state` + ` # Analyze:\n` + `reflection` + `numbered actions` + ` # Action:\n` + `choice`. Without a reflection the
+Analyze part is left out. The reflection player reads `state` + ` # Analyze:\n` and never the action list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reflect_rl.types import View
+
+__all__ = ["TEMPLATE_VERSION", "action_text_prompt", "exercise_prompt", "policy_prompt", "reflection_prompt"]
+
+TEMPLATE_VERSION = 1
+"""Raised with every change of the rendered text; part of each result's fingerprint."""
+
+ANALYZE = " # Analyze:\n"
+ACTIONS = "\nActions:"
+ACTION = "\n # Action:\n"
+
+
+def reflection_prompt(view: View) -> str:
+    r"""What the reflection player reads.
+
+    >>> from reflect_rl.types import Observation
+    >>> reflection_prompt(View(Observation("You are at 3.", ("left", "right")), (0, 1)))
+    'You are at 3. # Analyze:\n'
+    """
+    return view.observation.text + ANALYZE
+
+
+def _state(view: View) -> str:
+    return view.observation.text if view.reflection is None else reflection_prompt(view) + view.reflection
+
+
+def policy_prompt(view: View, labels: Sequence[str]) -> str:
+    r"""What the policy player reads under `choice_token` scoring; its answer is one label.
+
+    >>> from reflect_rl.types import Observation
+    >>> policy_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0), "Go left."), ("0", "1"))
+    'You are at 3. # Analyze:\nGo left.\nActions: 0 right 1 left\n # Action:\n'
+    """
+    return _state(view) + _numbered(view, labels)
+
+
+def exercise_prompt(view: View, labels: Sequence[str], wanted: int) -> str:
+    r"""An exercise in following: an action is named with its number, which is asked. It tells nothing about any game.
+
+    Args:
+        view: a state and some of its actions.
+        labels: of the actions, in listing order.
+        wanted: place in the listing order of the action that is named.
+
+    >>> from reflect_rl.types import Observation
+    >>> exercise_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0)), ("0", "1"), 0)
+    'You are at 3.\nWanted: right =0.\nActions: 0 right 1 left\n # Action:\n'
+    """
+    named = f"{view.observation.actions[view.order[wanted]]} ={labels[wanted]}"
+    return f"{view.observation.text}\nWanted: {named}." + _numbered(view, labels)
+
+
+def _numbered(view: View, labels: Sequence[str]) -> str:
+    listed = "".join(
+        f" {label} {view.observation.actions[index]}" for label, index in zip(labels, view.order, strict=False)
+    )
+    return ACTIONS + listed + ACTION
+
+
+def action_text_prompt(view: View) -> str:
+    """What the policy player reads under `sum` and `token_mean` scoring, where each action's own text is scored."""
+    return _state(view) + ACTION

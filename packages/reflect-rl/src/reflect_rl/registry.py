@@ -1,0 +1,78 @@
+"""Parts that are chosen by name: one table of installed entry points for ours and for a stranger's.
+
+An installed distribution offers a part under one of the groups `reflect_rl.environments`, `reflect_rl.algorithms`, ... in
+its `pyproject.toml`; this package lists its own there, too. A name with a colon, `package.module:Name`, is imported as
+it is, so that an experiment needs no installation.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+from reflect_rl.errors import UnknownNameError, suggestion
+
+__all__ = ["Kind", "find", "names"]
+
+Kind = Literal["environments", "algorithms", "curricula", "policies", "reflectors", "methods", "commands"]
+
+SINGULAR: dict[Kind, str] = {"curricula": "curriculum", "policies": "policy"}
+"""Kinds whose singular is not the word without its s."""
+
+DOTTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+"""`package.module:Name`."""
+
+COMPANIONS = {"alfworld": "alfworld-native", "autoexplore": "reflect-locate", "autoexplore_paper": "reflect-locate"}
+"""Names that a companion package of this project offers, and what to install to have them."""
+
+
+@cache
+def _installed(kind: Kind) -> dict[str, EntryPoint]:
+    """Entry points by name, dashes written as underscores; the first distribution that offers a name has it."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=f"reflect_rl.{kind}"):
+        found.setdefault(point.name.replace("-", "_"), point)
+    return found
+
+
+def names(kind: Kind) -> list[str]:
+    """Names that are installed, sorted; nothing is imported."""
+    return sorted(_installed(kind))
+
+
+def find(kind: Kind, name: str) -> Any:
+    """The object that carries a name.
+
+    Args:
+        kind: group of the part.
+        name: of an entry point (dashes may stand for underscores), or `package.module:Name`.
+
+    Raises:
+        UnknownNameError: nothing has this name, or it cannot be imported; the message names the nearest one, or what to
+            install.
+    """
+    if DOTTED.fullmatch(name):
+        module, _, attribute = name.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            raise UnknownNameError(f"cannot import {name!r} for {kind}: {error}.") from error
+        except AttributeError:
+            raise UnknownNameError(f"the module {module} has no {attribute!r}, which {name!r} asks for.") from None
+    point = _installed(kind).get(name.replace("-", "_"))
+    if point is None:
+        raise UnknownNameError(_unknown(kind, name))
+    return point.load()
+
+
+def _unknown(kind: Kind, name: str) -> str:
+    singular = SINGULAR.get(kind, kind.removesuffix("s"))
+    package = COMPANIONS.get(name.replace("-", "_"))
+    if package is not None:
+        return f"the {singular} {name!r} comes with the package {package}. Install it: pip install {package}."
+    if "." in name:
+        return f"{name!r} is no {singular}. A part outside this installation is named package.module:Name."
+    return f"no {singular} named {name!r}. {suggestion(name, names(kind))}"

@@ -1,0 +1,304 @@
+"""Episodes of an evaluation: comparison of methods on the same starts, and a small sample to step through."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from reflect_rl.reports.methods import (
+    REFERENCE,
+    algorithms_in_order,
+    decoding_rank,
+    describe,
+    describe_algorithm,
+    in_order,
+    lines_in_order,
+    with_several_algorithms,
+)
+from reflect_rl.reports.runs import Run, read_lines
+from reflect_rl.statistics import PairedDifference, paired_difference
+
+__all__ = ["Comparison", "Verdict", "compare", "pick", "read_verdicts", "sample"]
+
+
+Wins = dict[tuple[str, str], dict[tuple[int, str, int], bool]]
+"""Whether each start was won, for each method and algorithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one episode ended, and where it is written."""
+
+    recipe: str
+    demonstration_starts: int
+    run_seed: int
+    """Seed of the training that is evaluated."""
+    method: str
+    algorithm: str
+    """RL algorithm that trained the method; `none` without online training."""
+    mode: str
+    decoding: str
+    task: str
+    episode_seed: int
+    success: bool
+    turns: int
+    path: Path
+    offset: int
+    """Byte offset of its line."""
+
+    @property
+    def group(self) -> tuple[str, int]:
+        """Recipe and number of demonstration starts."""
+        return self.recipe, self.demonstration_starts
+
+    @property
+    def line(self) -> tuple[str, str]:
+        """Method and algorithm."""
+        return self.method, self.algorithm
+
+    @property
+    def start(self) -> tuple[int, str, int]:
+        """What episodes of two methods share when they are a pair."""
+        return self.run_seed, self.task, self.episode_seed
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The reference method, as one algorithm trained it, against another method or algorithm on the same starts."""
+
+    recipe: str
+    demonstration_starts: int
+    mode: str
+    horizon: int
+    decoding: str
+    algorithm: str
+    """Of the reference."""
+    method: str
+    """The other side, which may be the reference with another algorithm."""
+    label: str
+    """Name of the other side for readers; its algorithm is named where the method occurs with several."""
+    reference_rate: float
+    method_rate: float
+    result: PairedDifference
+    """Reference minus method."""
+    reference: str = REFERENCE
+
+    @property
+    def algorithm_label(self) -> str:
+        """Name of the reference's algorithm for readers."""
+        return describe_algorithm(self.algorithm).label
+
+    @property
+    def between_algorithms(self) -> bool:
+        """Whether both sides are the reference method."""
+        return self.method == self.reference
+
+
+def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
+    """The ends of all evaluated episodes, and the number of unreadable lines of each file that has any.
+
+    Of episodes that are written twice, the first counts.
+    """
+    verdicts: dict[tuple[Any, ...], Verdict] = {}
+    skipped: dict[Path, int] = {}
+    for unit in run.units:
+        for path in sorted(unit.folder.glob("evaluation/*/episodes.jsonl")):
+            for offset, row in read_lines(path):
+                method = path.parent.name
+                condition = (run.recipe, unit.demonstration_starts, unit.seed, method, run.algorithm(method))
+                verdict = _verdict(condition, row, path, offset)
+                if verdict is None:
+                    skipped[path] = skipped.get(path, 0) + 1
+                else:
+                    key = (*verdict.group, verdict.method, verdict.mode, verdict.decoding, *verdict.start)
+                    verdicts.setdefault(key, verdict)
+    return list(verdicts.values()), skipped
+
+
+def _verdict(
+    condition: tuple[str, int, int, str, str], row: Mapping[str, Any] | None, path: Path, offset: int
+) -> Verdict | None:
+    if row is None:
+        return None
+    try:
+        end = (str(row["mode"]), str(row["decoding"]), str(row["task"]["key"]), int(row["seed"]))
+        return Verdict(*condition, *end, bool(row["success"]), len(row["turns"]), path, offset)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str = REFERENCE) -> list[Comparison]:
+    """The reference method against each other method, per recipe, budget and decoding.
+
+    With several algorithms each of them is a reference: against the methods without online training, against its own
+    training of other methods where there is one, and once against each other algorithm.
+
+    Args:
+        verdicts: ends of episodes of all methods.
+        mode: the mode to compare in.
+        horizon: turns after which an episode counts as lost.
+        reference: the method that the others are compared with.
+    """
+    wins: dict[tuple[str, int, str], Wins] = {}
+    for v in verdicts:
+        if v.mode == mode:
+            lines = wins.setdefault((*v.group, v.decoding), {})
+            lines.setdefault(v.line, {})[v.start] = v.success and v.turns <= horizon
+    several = with_several_algorithms(line for lines in wins.values() for line in lines)
+    comparisons = []
+    for (recipe, starts, decoding), lines in sorted(wins.items(), key=_table_order):
+        for ours, theirs in _pairs(lines, reference):
+            shared = [start for start in lines[ours] if start in lines[theirs]]
+            if not shared:
+                continue
+            won, won_by_other = [lines[ours][start] for start in shared], [lines[theirs][start] for start in shared]
+            comparison = Comparison(
+                *(recipe, starts, mode, horizon, decoding),
+                algorithm=ours[1],
+                method=theirs[0],
+                label=_label(theirs, several, reference),
+                reference_rate=sum(won) / len(shared),
+                method_rate=sum(won_by_other) / len(shared),
+                result=paired_difference(won, won_by_other),
+                reference=reference,
+            )
+            comparisons.append(comparison)
+    return comparisons
+
+
+def _pairs(lines: Collection[tuple[str, str]], reference: str) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Pairs of (method, algorithm): each algorithm of the reference, and what it is compared with."""
+    algorithms = algorithms_in_order(algorithm for method, algorithm in lines if method == reference)
+    for ours in algorithms:
+        for method in in_order(method for method, _ in lines if method != reference):
+            known = algorithms_in_order(algorithm for name, algorithm in lines if name == method)
+            for theirs in [ours] if ours in known else known:
+                yield (reference, ours), (method, theirs)
+    for theirs, ours in combinations(algorithms, 2):
+        yield (reference, ours), (reference, theirs)
+
+
+def _label(line: tuple[str, str], several: Collection[str], reference: str) -> str:
+    method, algorithm = line
+    if method == reference:
+        return describe_algorithm(algorithm).label
+    return describe(method, algorithm if method in several else "").label
+
+
+def _table_order(item: tuple[tuple[str, int, str], object]) -> tuple[str, int, tuple[int, str]]:
+    (recipe, starts, decoding), _ = item
+    return recipe, starts, decoding_rank(decoding)
+
+
+def pick(verdicts: Sequence[Verdict], limit: int) -> list[Verdict]:
+    """At most `limit` episodes of each method, algorithm, mode and decoding: the first seed, half won where possible.
+
+    Starts are taken by name, so that methods tend to show the same ones.
+    """
+    pools: dict[tuple[Any, ...], list[Verdict]] = {}
+    for v in verdicts:
+        pools.setdefault((*v.group, *v.line, v.mode, v.decoding), []).append(v)
+    picked = []
+    for pool in pools.values():
+        seed = min(v.run_seed for v in pool)
+        ordered = sorted((v for v in pool if v.run_seed == seed), key=lambda v: v.start)
+        won, lost = [v for v in ordered if v.success], [v for v in ordered if not v.success]
+        count_won = max(min(len(won), (limit + 1) // 2), min(len(won), limit - len(lost)))
+        picked += sorted(won[:count_won] + lost[: limit - count_won], key=lambda v: v.start)
+    return picked
+
+
+def sample(verdicts: Sequence[Verdict], max_characters: int) -> tuple[str, int]:
+    """Episodes for the browser of the page as JSON, and how many there are per method, mode and decoding at most.
+
+    Texts and action lists are stored once, as methods meet the same states. The JSON holds no `<`, so that it can stand
+    inside a script element.
+
+    Args:
+        verdicts: ends of all episodes.
+        max_characters: fewer episodes are taken until the JSON is no longer than this.
+    """
+    for limit in (8, 6, 4, 2, 1) if verdicts else ():
+        embedded = _embed(pick(verdicts, limit))
+        if len(embedded) <= max_characters:
+            return embedded, limit
+    return _embed([]), 0
+
+
+def _embed(verdicts: Sequence[Verdict]) -> str:
+    texts: dict[Any, int] = {}
+    names = _names({v.line for v in verdicts})
+    episodes = [episode for v in verdicts if (episode := _compact(v, names[v.line][0], texts)) is not None]
+    value = {
+        "methods": [list(name) for name in names.values()],
+        "texts": [list(text) if isinstance(text, tuple) else text for text in texts],
+        "episodes": episodes,
+    }
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _names(lines: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
+    """Key and label of each method and algorithm, in listing order."""
+    several = with_several_algorithms(lines)
+    names = {}
+    for method, algorithm in lines_in_order(lines):
+        told = algorithm if method in several else ""
+        names[method, algorithm] = (f"{method} {told}".rstrip(), describe(method, told).label)
+    return names
+
+
+def _compact(verdict: Verdict, key: str, texts: dict[Any, int]) -> dict[str, Any] | None:
+    with verdict.path.open("rb") as lines:
+        lines.seek(verdict.offset)
+        row = json.loads(lines.readline())
+    try:
+        turns = [_compact_turn(turn, texts) for turn in row["turns"]]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return {
+        "group": f"recipe {verdict.recipe}, {verdict.demonstration_starts} starts, seed {verdict.run_seed}",
+        "method": key,
+        "mode": verdict.mode,
+        "decoding": verdict.decoding,
+        "start": f"{verdict.task}, seed {verdict.episode_seed}",
+        "success": verdict.success,
+        "truncated": bool(row.get("truncated")),
+        "turns": turns,
+    }
+
+
+def _compact_turn(turn: Mapping[str, Any], texts: dict[Any, int]) -> list[Any]:
+    """(state, reflection, actions, order, probabilities, choice, reward); the first three point into `texts`.
+
+    Where the player speaks, its answer follows, which points there too; choice -1 is an answer that names no action.
+    """
+    observation, decision = turn["observation"], turn["decision"]
+    actions = tuple(str(action) for action in observation["actions"])
+    order = [int(index) for index in turn["order"]] or list(range(len(actions)))
+    log_probs = decision["log_probs"]
+    reward, answer = float(turn["reward"]), decision.get("answer")
+    return [
+        _index(texts, str(observation["text"])),
+        None if turn["reflection"] is None else _index(texts, str(turn["reflection"])),
+        _index(texts, actions),
+        order,
+        None if log_probs is None else [_probability(value) for value in log_probs],
+        int(decision["index"]),
+        round(reward, 6) if math.isfinite(reward) else None,
+        *([] if answer is None else [_index(texts, str(answer))]),
+    ]
+
+
+def _index(texts: dict[Any, int], text: Any) -> int:
+    return texts.setdefault(text, len(texts))
+
+
+def _probability(log_prob: float | None) -> float:
+    if log_prob is None or math.isnan(log_prob):
+        return 0.0
+    return round(math.exp(min(0.0, log_prob)), 4)

@@ -1,0 +1,202 @@
+"""Reading run folders. Only the results are required; every other part may be missing or still be written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reflect_rl.errors import RunFolderError
+from reflect_rl.reports.methods import NO_ALGORITHM, UNKNOWN_ALGORITHM, describe
+
+__all__ = ["RESULT_KEYS", "Curve", "Run", "Unit", "read_curves", "read_lines", "read_run", "read_runs", "setting"]
+
+RESULT_KEYS = (
+    "benchmark",
+    "recipe",
+    "mode",
+    "split",
+    "method",
+    "model",
+    "seed",
+    "demonstration_starts",
+    "horizon",
+    "decoding",
+    "episodes",
+    "successes",
+)
+"""What a row of `results.json` must carry to be pooled; `algorithm` is filled in where an old file lacks it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One repetition inside a run: a number of demonstration starts and a seed."""
+
+    folder: Path
+    demonstration_starts: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run folder: who made it, with what, and what came out."""
+
+    folder: Path
+    card: Mapping[str, Any]
+    """`run.json`; empty if there is none."""
+    config: Mapping[str, Any]
+    """`config.json`; empty if there is none."""
+    results: tuple[Mapping[str, Any], ...]
+
+    def algorithm(self, method: str) -> str:
+        """The RL algorithm that trained a method of this run; `none` for one without online training."""
+        named = (row["algorithm"] for row in self.results if row["method"] == method)
+        return next(named, None) or _configured_algorithm(method, self.config)
+
+    @property
+    def recipe(self) -> str:
+        """Which labels the demonstrations carry: `clean` or `paper`."""
+        return str(setting(self.config, "data", "recipe") or self.results[0]["recipe"])
+
+    @property
+    def units(self) -> list[Unit]:
+        """The repetitions, fewest demonstration starts and lowest seed first."""
+        found = []
+        for folder in self.folder.glob("starts-*/seed-*"):
+            match = re.fullmatch(r"starts-(\d+)/seed-(\d+)", folder.relative_to(self.folder).as_posix())
+            if match and folder.is_dir():
+                found.append(Unit(folder, int(match[1]), int(match[2])))
+        return sorted(found, key=lambda unit: (unit.demonstration_starts, unit.seed))
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The metrics of one training."""
+
+    recipe: str
+    demonstration_starts: int
+    seed: int
+    name: str
+    """Method (RL) or model (SFT)."""
+    algorithm: str
+    """RL algorithm; `none` for SFT."""
+    rows: tuple[Mapping[str, Any], ...]
+    skipped_lines: int
+
+    def series(self, x: str, y: str) -> list[tuple[float, float]]:
+        """Points of the rows that carry both keys as numbers."""
+        return [(float(r[x]), float(r[y])) for r in self.rows if _is_number(r.get(x)) and _is_number(r.get(y))]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def read_runs(folders: Sequence[Path]) -> list[Run]:
+    """Each run folder once, in the order given.
+
+    Raises:
+        RunFolderError: no folder is named, or one is not a run folder with results.
+    """
+    if not folders:
+        raise RunFolderError("no run folder given. Name at least one folder that `reflect-rl eval` has written.")
+    return [read_run(folder) for folder in dict.fromkeys(Path(folder).resolve() for folder in folders)]
+
+
+def read_run(folder: Path) -> Run:
+    """One run folder.
+
+    Raises:
+        RunFolderError: the folder or its results are missing or corrupt.
+    """
+    if not folder.is_dir():
+        raise RunFolderError(f"no run folder {str(folder)!r}. Name a folder that `reflect-rl eval` has written.")
+    results = _read_results(folder / "results.json")
+    card, config = _read_object(folder / "run.json"), _read_object(folder / "config.json")
+    named = tuple({"algorithm": _configured_algorithm(str(row["method"]), config)} | dict(row) for row in results)
+    return Run(folder, card, config, named)
+
+
+def _configured_algorithm(method: str, config: Mapping[str, Any]) -> str:
+    """What trained a method, judged by the run's configuration."""
+    if not describe(method).start:
+        return NO_ALGORITHM
+    return str(setting(config, "rlft", "algorithm", "name") or UNKNOWN_ALGORITHM)
+
+
+def setting(config: Mapping[str, Any], *keys: str) -> Any:
+    """A value inside nested objects; None where it, or an object on the way, is missing.
+
+    >>> setting({"rlft": {"algorithm": {"name": "ppo"}}}, "rlft", "algorithm", "name")
+    'ppo'
+    """
+    value: Any = config
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _read_results(path: Path) -> tuple[Mapping[str, Any], ...]:
+    remedy = f"Run `reflect-rl eval {path.parent}` first."
+    if not path.is_file():
+        raise RunFolderError(f"no results in {str(path.parent)!r}: {path.name} is missing. {remedy}")
+    rows = _read_json(path)
+    if not isinstance(rows, list) or not rows:
+        raise RunFolderError(f"{path} holds no list of results. {remedy}")
+    for number, row in enumerate(rows):
+        missing = [key for key in RESULT_KEYS if not isinstance(row, Mapping) or key not in row]
+        if missing:
+            raise RunFolderError(f"{path}: row {number} lacks {', '.join(missing)}. {remedy}")
+    return tuple(rows)
+
+
+def _read_object(path: Path) -> Mapping[str, Any]:
+    value = _read_json(path) if path.is_file() else {}
+    if not isinstance(value, Mapping):
+        raise RunFolderError(f"{path}: expected a JSON object. Restore the file or remove it.")
+    return value
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"cannot read {path}: {error}. Restore the file or run `reflect-rl eval` again.") from None
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
+    """Byte offset and object of each line of a JSONL file; None for a line that is no JSON object.
+
+    A run that was killed leaves half a line, usually the last.
+    """
+    with path.open("rb") as lines:
+        offset = 0
+        for line in lines:
+            if line.strip():
+                yield offset, _object_or_none(line)
+            offset += len(line)
+
+
+def _object_or_none(line: bytes) -> Mapping[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_curves(run: Run, stage: str) -> list[Curve]:
+    """The metrics of every training of one stage (`sft` or `rlft`) that has any."""
+    curves = []
+    for unit in run.units:
+        for path in sorted(unit.folder.glob(f"{stage}/*/metrics.jsonl")):
+            values = [value for _, value in read_lines(path)]
+            rows = tuple(value for value in values if value is not None)
+            if rows:
+                name, skipped = path.parent.name, len(values) - len(rows)
+                algorithm = run.algorithm(name) if stage == "rlft" else NO_ALGORITHM
+                curves.append(Curve(run.recipe, unit.demonstration_starts, unit.seed, name, algorithm, rows, skipped))
+    return curves

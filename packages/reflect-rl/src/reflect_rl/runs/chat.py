@@ -1,0 +1,167 @@
+"""Chat models as players of a run: who they are, and what they took.
+
+All jobs of a run share the folder `endpoint`: what one of them has asked is not asked again by another, and the budget
+is that of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+
+from reflect_rl import registry
+from reflect_rl.players.base import Policy, Reflector
+from reflect_rl.types import NO_ACTION, Episode
+from reflect_rl.llm.client import Endpoint
+from reflect_rl.runs.config import CHAT, MethodName, RunConfig
+from reflect_rl.players._chat import Asker
+from reflect_rl.players.policies.chat import ChatPolicy
+from reflect_rl.players.reflectors.chat import ChatReflector
+from reflect_rl.prompts.chat import CHAT_TEMPLATE_VERSION, rules_of
+
+__all__ = [
+    "FOLDER",
+    "asks_endpoint",
+    "chat_decodings",
+    "chat_policy",
+    "chat_reflector",
+    "endpoint_of",
+    "in_turn",
+    "new_bills",
+    "origin_of",
+    "telling",
+    "with_costs",
+]
+
+FOLDER = "endpoint"
+"""Of a run folder: answers, and the list of all that was sent."""
+
+Decoding = Literal["sampled", "greedy"]
+
+
+def asks_endpoint(config: RunConfig, method: MethodName) -> bool:
+    """Whether a player of the method is a chat model."""
+    return config.method(method).is_chat or config.method(method).reflector == CHAT
+
+
+def chat_reflector(config: RunConfig) -> ChatReflector:
+    """The chat model as reflection player."""
+    return ChatReflector(endpoint_of(config, "reflections"), _rules(config), config.chat.max_reflection_tokens)
+
+
+def chat_policy(config: RunConfig, decoding: Decoding, name: str) -> ChatPolicy:
+    """The chat model as policy."""
+    settings = config.chat
+    endpoint = endpoint_of(config, "actions")
+    return ChatPolicy(endpoint, _rules(config), settings.answers, decoding, settings.max_new_tokens, name)
+
+
+def chat_decodings(config: RunConfig) -> Sequence[Decoding]:
+    """How a chat model plays: as its temperature has it, or as a local one, where its probabilities are known."""
+    if config.chat.answers == "logprobs":
+        return config.evaluation.decodings
+    return ("greedy",) if config.endpoint.temperature == 0 and not config.endpoint.reasoning else ("sampled",)
+
+
+def endpoint_of(config: RunConfig, purpose: str) -> Endpoint:
+    """The endpoint of a run; `purpose` is what it is asked for, for the list of requests."""
+    return Endpoint(config.endpoint, config.output_dir / FOLDER, purpose)
+
+
+def _rules(config: RunConfig) -> str:
+    """The game in words."""
+    return rules_of(registry.find("environments", config.environment.name))
+
+
+@contextmanager
+def in_turn(config: RunConfig, method: MethodName) -> Iterator[None]:
+    """Evaluations that ask wait for each other: those of several seeds ask the same, and the second finds it answered.
+
+    The system lets go of the lock when a process ends, however it ends.
+    """
+    if not asks_endpoint(config, method):
+        yield
+        return
+    try:
+        import fcntl
+    except ImportError:  # no POSIX system
+        yield
+        return
+    place = config.output_dir / FOLDER / ".turn"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _askers(*players: Reflector | Policy) -> list[Asker]:
+    return [player.asker for player in players if isinstance(player, ChatPolicy | ChatReflector)]
+
+
+def new_bills(*players: Reflector | Policy) -> None:
+    """What the players take is counted from here."""
+    for asker in _askers(*players):
+        asker.new_bill()
+
+
+def telling(tell: Callable[[str], None], mode: str, *players: Reflector | Policy) -> Callable[[Episode], None] | None:
+    """What shows how far chat players are, and what they have cost so far; None where there are none.
+
+    Args:
+        tell: shows a note.
+        mode: that is played.
+        players: both.
+    """
+    endpoints = [asker.endpoint for asker in _askers(*players)]
+    ended: list[bool] = []
+
+    def on_episode(episode: Episode) -> None:
+        ended.append(episode.success)
+        sent, cost = sum(one.spent.requests for one in endpoints), sum(one.spent.cost for one in endpoints)
+        tell(f"{mode} {sum(ended)} of {len(ended)} won, {sent} requests" + (f", cost {cost:.4g}" if cost else ""))
+
+    return on_episode if endpoints else None
+
+
+def origin_of(*players: Reflector | Policy) -> dict[str, Any]:
+    """What is noted of players that are not in this process."""
+    noted: dict[str, Any] = {"chat_template": CHAT_TEMPLATE_VERSION} if _askers(*players) else {}
+    for player in players:
+        noted |= getattr(player, "origin", {})
+    return noted
+
+
+def with_costs(row: Mapping[str, Any], episodes: Sequence[Episode], *players: Reflector | Policy) -> dict[str, Any]:
+    """A row of results, with what chat players took since `new_bills` among its `measures`; unchanged without them.
+
+    Answers, tokens and money are means over episodes, of all answers that the episodes were played with to the largest
+    horizon: one that several of them share was paid once, and counts for each. `seconds_per_answer` is the mean over
+    answers, `seconds_per_answer_p95` their 95th percentile; `invalid_answers` is the mean up to the row's horizon. The
+    time of play says nothing where answers were here already, so the row has no speed.
+
+    Args:
+        row: of some horizon.
+        episodes: at least one.
+        players: both.
+    """
+    askers = _askers(*players)
+    seconds = [value for asker in askers for value in asker.bill.seconds]
+    if not seconds:
+        return dict(row)
+    prompt, completion = (sum(getattr(a.bill, f"{kind}_tokens") for a in askers) for kind in ("prompt", "completion"))
+    turns = [turn for episode in episodes for turn in episode.turns[: row["horizon"]]]
+    count = len(episodes)
+    taken = {
+        "invalid_answers": sum(turn.decision.index == NO_ACTION for turn in turns) / count,
+        "answers": len(seconds) / count,
+        "prompt_tokens": prompt / count,
+        "completion_tokens": completion / count,
+        "cost": askers[0].endpoint.config.cost(prompt, completion) / count,
+        "seconds_per_answer": sum(seconds) / len(seconds),
+        "seconds_per_answer_p95": float(np.percentile(seconds, 95)),
+    }
+    own = {name: value for name, value in row.get("measures", {}).items() if name != "seconds_per_episode"}
+    return {**row, "turns_per_second": None, "measures": own | taken}

@@ -1,0 +1,196 @@
+"""What must hold of a configuration before a run begins, and that takes the environment to know.
+
+A mistake that shows after hours of training is found here in milliseconds.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from reflect_rl import registry
+from reflect_rl.errors import ConfigError, suggestion
+from reflect_rl.llm.connection import NEEDS as CHAT_NEEDS
+from reflect_rl.runs.config import CHAT, LEXICAL, METHODS, RunConfig
+from reflect_rl.players.reflectors.served import FOLDER, NEEDS
+from reflect_rl.training.metrics import missing_trackers
+
+__all__ = ["check"]
+
+
+def check(config: RunConfig, *, evaluates: bool = False) -> None:
+    """Refuse a configuration that cannot be carried out.
+
+    Args:
+        config: of the run.
+        evaluates: whether the players of another run (`start_from`) are evaluated, so that nothing is demonstrated.
+
+    Raises:
+        ConfigError: one line per mistake, each with the key, the value and the remedy.
+    """
+    module = registry.find("environments", config.environment.name)
+    mistakes = [
+        *_modes(config, module),
+        *_game(config, module),
+        *_numbers(config),
+        *missing_trackers(config.trackers),
+        *_server(config),
+        *_endpoint(config),
+        *_annotator(config),
+    ]
+    if not mistakes:
+        starts = [] if evaluates and config.start_from is not None else [*_starts(config, module)]
+        mistakes = [*starts, *_tasks(config, module), *_curriculum(config, module)]
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+
+
+def _modes(config: RunConfig, module: ModuleType) -> Iterator[str]:
+    keys: dict[str, Sequence[str]] = {
+        "environment.modes": getattr(config.environment, "modes", ()),
+        "data.modes": config.data.modes,
+        "evaluation.modes": config.evaluation.modes,
+        "rlft.curriculum.modes": getattr(config.rlft.curriculum, "modes", ()),
+    }
+    for key, modes in keys.items():
+        yield from _repeated(key, modes)
+        for mode in (part for stage in modes for part in (stage.split("+") if "curriculum" in key else [stage])):
+            if mode not in module.MODES:
+                yield f"{key}: {config.environment.name} has no mode {mode!r}. {suggestion(mode, module.MODES)}"
+
+
+def _game(config: RunConfig, module: ModuleType) -> Iterator[str]:
+    """What only some games can do."""
+    has_files, has_advice = getattr(module, "LEXICAL", False), hasattr(module, "advise")
+    for method in config.methods:
+        if (METHODS[method].is_lexical and not has_advice) or (method in NEEDS_FILES and not has_files):
+            yield f"methods: {method!r} compares the words of files, and {config.environment.name} has no files."
+    if config.prompt.shuffle_labels and hasattr(module, "numbered") and module.numbered(config.environment):
+        yield (
+            f"prompt.shuffle_labels: the states of {config.environment.name} give the number of each action, which a "
+            "random order would make wrong. Set it to false."
+        )
+    if config.data.reading == "exercises" and config.prompt.scoring != "choice_token":
+        yield (
+            f"data.reading: the exercises ask for numbers, and prompt.scoring = {config.prompt.scoring!r} uses none. "
+            "Set data.reading = 'text'."
+        )
+    if getattr(module, "FIXED_HORIZON", False):
+        horizon = config.environment.max_episode_steps
+        if set(config.evaluation.horizons) != {horizon}:
+            yield (
+                f"evaluation.horizons: {config.environment.name} shows how many turns are left, so no other "
+                f"horizon can be evaluated. Set evaluation.horizons = [{horizon}], or environment.max_episode_steps."
+            )
+        if config.rlft.max_episode_steps not in (None, horizon):
+            yield "rlft.max_episode_steps: this game shows how many turns are left. Set environment.max_episode_steps instead."
+
+
+NEEDS_FILES = ("name_greedy", "reader", "bm25_names", "bm25_contents")
+"""Methods that read the states of an exploration."""
+
+
+def _numbers(config: RunConfig) -> Iterator[str]:
+    keys: dict[str, tuple[Sequence[Any], int]] = {
+        "seeds": (config.seeds, 0),
+        "data.demonstration_starts": (config.data.demonstration_starts, 1),
+        "evaluation.horizons": (config.evaluation.horizons, 1),
+    }
+    for key, (values, lowest) in keys.items():
+        yield from _repeated(key, values)
+        for value in values:
+            if value < lowest:
+                yield f"{key}: {value} is too small. The lowest value is {lowest}."
+    yield from _repeated("evaluation.decodings", config.evaluation.decodings)
+    if config.rlft.keep == "best" and not config.rlft.validate_every:
+        yield "rlft.keep: 'best' needs measurements on the validation tasks. Set rlft.validate_every to 1 or more."
+
+
+def _server(config: RunConfig) -> Iterator[str]:
+    """Whether the server of the reflection player can be asked, and for the right model by each job."""
+    server = config.reflector.server
+    if not server.base_url:
+        return
+    if importlib.util.find_spec("openai") is None:
+        yield NEEDS
+    datasets = {METHODS[method].reflector for method in config.methods} - {None, LEXICAL, CHAT}
+    count = len(datasets) * len(config.seeds) * len(config.data.demonstration_starts)
+    if count > 1 and FOLDER not in server.model:
+        yield (
+            f"reflector.server.model: {server.model!r} names one model, and the run has {count} reflection players. "
+            f"Put {FOLDER} into the name, which stands for the folder of each, or make a run for each."
+        )
+
+
+def _endpoint(config: RunConfig) -> Iterator[str]:
+    """Whether there is a chat model for the players that are one."""
+    asking = [name for name in config.methods if CHAT in (config.method(name).reflector, config.method(name).policy)]
+    if asking and not config.endpoint.base_url:
+        yield (
+            f"endpoint.base_url: {asking[0]!r} asks a chat model, and none is named. Set endpoint.base_url, for "
+            "example http://127.0.0.1:8000/v1, and endpoint.model."
+        )
+    if asking and importlib.util.find_spec("openai") is None:
+        yield CHAT_NEEDS
+    if config.reflector.kind == "chat" and config.reflector.server.base_url:
+        yield (
+            "reflector.server: it serves the run's own reflection model, and reflector.kind = 'chat' uses none. Unset "
+            "reflector.server.base_url, or set reflector.kind = 'own'."
+        )
+    if config.reflector.kind == "chat" and config.sft.policy_hears == "player":
+        yield (
+            "sft.policy_hears: 'player' has the run's own reflection model write, and reflector.kind = 'chat' trains "
+            "none. Set sft.policy_hears = 'teacher', or reflector.kind = 'own'."
+        )
+
+
+def _annotator(config: RunConfig) -> Iterator[str]:
+    """Whether there is a language model to annotate, and something to tell it."""
+    if config.data.annotator == "oracle":
+        return
+    if not config.annotator_endpoint.base_url:
+        yield (
+            "data.annotator: 'endpoint' asks a language model, and none is named. Set endpoint.base_url and "
+            "endpoint.model, or those of data.annotation.endpoint."
+        )
+    elif importlib.util.find_spec("openai") is None:
+        yield CHAT_NEEDS
+    if config.data.recipe == "paper":
+        yield (
+            "data.recipe: under 'paper' the label is whatever was played, so there is no best action to tell an "
+            "annotator. Set data.recipe = 'clean', or data.annotator = 'oracle'."
+        )
+
+
+def _repeated(key: str, values: Sequence[Any]) -> Iterator[str]:
+    if len(set(values)) != len(values):
+        yield f"{key}: an entry is repeated in {', '.join(map(str, values))}. Name each once."
+
+
+def _starts(config: RunConfig, module: ModuleType) -> Iterator[str]:
+    """Enough tasks to demonstrate."""
+    modes = config.data.modes or module.MODES[-1:]
+    count = min(len(module.tasks(config.environment, mode, "train")) for mode in modes)
+    most = max(config.data.demonstration_starts)
+    if most > count:
+        yield (
+            f"data.demonstration_starts: {most} starts are asked for, the training split of {config.environment.name} "
+            f"has {count}. Lower it to {count} or less."
+        )
+
+
+def _tasks(config: RunConfig, module: ModuleType) -> Iterator[str]:
+    """Tasks of every mode to evaluate."""
+    for mode in config.evaluation.modes or getattr(config.environment, "modes", module.MODES):
+        if not module.tasks(config.environment, mode, config.evaluation.split):
+            yield f"evaluation.split: there is no {config.evaluation.split!r} task of mode {mode!r}. Choose another."
+
+
+def _curriculum(config: RunConfig, module: ModuleType) -> Iterator[str]:
+    settings = config.rlft.curriculum
+    try:
+        registry.find("curricula", settings.name).Curriculum(settings, module.MODES)
+    except ValueError as error:
+        yield f"rlft.{error}."

@@ -1,0 +1,208 @@
+"""The demonstrations of a run, and the supervised data sets that are made from them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from reflect_rl import registry
+from reflect_rl.errors import ModelError
+from reflect_rl.players.base import Reflector
+from reflect_rl.seeding import seed_for, stream
+from reflect_rl.store import write_json, write_jsonl
+from reflect_rl.types import Episode, to_json
+from reflect_rl.data.annotate import Annotations, Question
+from reflect_rl.data.generate import (
+    BASE,
+    DATASETS,
+    LEXICAL_DATASETS,
+    Kind,
+    Row,
+    demonstrations,
+    exercises,
+    held_out_states,
+    plain_text,
+    rows,
+    shuffled,
+)
+from reflect_rl.models.embedded import build_embedded
+from reflect_rl.models.labels import find_labels
+from reflect_rl.models.load import EMBEDDED, LanguageModel, load_model
+from reflect_rl.runs.annotation import annotator_of, read_annotations
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.folder import Unit, units
+from reflect_rl.players.reflectors.lexical import LexicalReflector
+from reflect_rl.rollout import Request, failure_row
+from reflect_rl.training.engine import process_rank
+
+__all__ = [
+    "action_labels",
+    "demonstrate",
+    "demonstrated",
+    "evaluated_modes",
+    "excluded_states",
+    "is_lexical",
+    "questions_of",
+    "save_whole",
+]
+
+Progress = Callable[[int, int, str], None]
+
+VOCABULARY_TEXTS = 60_000
+"""Rows that the embedded tokenizer is learned from; more would take minutes and change little."""
+
+
+def evaluated_modes(config: RunConfig) -> tuple[str, ...]:
+    """The modes that methods are evaluated in."""
+    module = registry.find("environments", config.environment.name)
+    return config.evaluation.modes or getattr(config.environment, "modes", module.MODES)
+
+
+def excluded_states(config: RunConfig) -> frozenset[str]:
+    """States that are never learnt from, in supervised training or online: the starts of evaluated held-out tasks."""
+    modes = evaluated_modes(config) if config.data.exclude_held_out_states else ()
+    return held_out_states(config.environment, modes, config.limits)
+
+
+def is_lexical(config: RunConfig) -> bool:
+    """Whether the states of the game can be compared word by word."""
+    return hasattr(registry.find("environments", config.environment.name), "advise")
+
+
+def save_whole(model: LanguageModel, folder: Path) -> None:
+    """Save a model whole or not at all; of several processes that trained it, the main one does."""
+    if process_rank() != 0:
+        return
+    fresh = folder.with_name(folder.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    model.save(fresh)
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.rename(folder)
+
+
+def demonstrated(
+    config: RunConfig,
+    unit: Unit,
+    excluded: frozenset[str],
+    reflector: Reflector | None = None,
+    on_failure: Callable[[Request, Exception], None] | None = None,
+) -> dict[Kind, list[Episode]]:
+    """The demonstrations of a unit; the same whenever they are played."""
+    return demonstrations(
+        config.data,
+        config.environment,
+        unit.budget,
+        unit.seed,
+        reflector=reflector,
+        shuffle_labels=config.prompt.shuffle_labels,
+        excluded=excluded,
+        limits=config.limits,
+        on_failure=on_failure,
+    )
+
+
+def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress) -> None:
+    """Demonstrations, the model both players start from, and the supervised data sets in its labels.
+
+    Args:
+        unit: whose demonstrations.
+        folder: where they go.
+        config: the run.
+        progress: is told after each data set.
+    """
+    excluded, failed = excluded_states(config), list[dict[str, Any]]()
+    shown = partial(
+        demonstrated,
+        config,
+        unit,
+        excluded,
+        on_failure=lambda request, error: failed.append(failure_row(request, error)),
+    )
+    episodes = shown()
+    pools = dict.fromkeys(DATASETS, episodes)
+    if is_lexical(config):
+        pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=LexicalReflector(config.environment.name)))
+    everything = [episode for pool in episodes.values() for episode in pool]
+    annotations = read_annotations(config, everything, excluded)
+    labels = action_labels(config)
+    tables = {}
+    for name, kinds in pools.items():
+        pool = kinds["positive"] + ([] if name.endswith("_positive") else kinds["negative"])
+        notes = annotations.note if annotations is not None and name in DATASETS else None
+        table = rows(name, pool, labels, excluded, config.prompt.scoring, notes)
+        tables[name] = shuffled(table, stream(unit.seed, "rows", name))
+        progress(len(tables), len(pools) + 1, name)
+    if config.model.path == EMBEDDED:
+        _build(config, unit, tables, labels)
+        tables[BASE] = plain_text(tables["policy_plain"])
+        if config.data.reading == "exercises":
+            rng = stream(unit.seed, "exercises")
+            tables[BASE] = shuffled(exercises(everything, labels, excluded, rng), rng)
+    for name, table in tables.items():
+        write_jsonl(unit.dataset(name), map(asdict, table))
+    write_jsonl(folder / "episodes.jsonl", (to_json(_noted(episode, annotations)) for episode in everything))
+    card = {
+        "recipe": config.data.recipe,
+        "starts": unit.budget,
+        "episodes": {kind: len(pool) for kind, pool in episodes.items()},
+        "failed_episodes": failed,
+        **_counts(tables),
+        "excluded_states": len(excluded),
+    }
+    if annotations is not None:
+        card["annotation"] = annotations.annotator.facts(config.annotator_endpoint) | annotations.counts
+    write_json(folder / "card.json", card)
+
+
+def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:
+    """Rows of each data set, and how many of them follow a perturbation."""
+    negatives = {name: sum(row.kind == "negative" for row in table) for name, table in tables.items()}
+    return {"rows": {name: len(table) for name, table in tables.items()}, "rows_after_a_perturbation": negatives}
+
+
+def action_labels(config: RunConfig) -> list[str]:
+    """The label texts of the policy's tokenizer, as many as a state can have actions."""
+    module = registry.find("environments", config.environment.name)
+    count = int(module.Environment(config.environment).action_space.n)
+    if config.model.path == EMBEDDED:
+        return [str(number) for number in range(count)]
+    return list(find_labels(load_model(config.model, trainable=False), count).texts)
+
+
+def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], labels: list[str]) -> None:
+    """The embedded model, with random weights and a tokenizer that knows the words of the data sets.
+
+    Raises:
+        ModelError: its tokenizer lacks labels.
+    """
+    texts = [row.prompt + row.completion for table in tables.values() for row in table]
+    if len(texts) > VOCABULARY_TEXTS:
+        chosen = stream(unit.seed, "vocabulary").permutation(len(texts))[:VOCABULARY_TEXTS]
+        texts = [texts[index] for index in chosen]
+    model = build_embedded(texts, config.model.embedded, seed_for(unit.seed, "embedded model"), labels)
+    if list(find_labels(model, len(labels)).texts) != labels:
+        raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {len(labels) - 1}.")
+    save_whole(model, unit.model("untrained"))
+
+
+def _noted(episode: Episode, annotations: Annotations | None) -> Episode:
+    """The episode with the annotator's reflections; what was played in it stays."""
+    if annotations is None:
+        return episode
+    texts = (annotations.reflection(episode, number) for number in range(len(episode.turns)))
+    turns = (replace(turn, reflection=text) for turn, text in zip(episode.turns, texts, strict=True))
+    return replace(episode, turns=tuple(turns))
+
+
+def questions_of(config: RunConfig) -> dict[str, list[Question]]:
+    """What an annotator is asked about the demonstrations of each unit, by the unit's name."""
+    excluded, annotator = excluded_states(config), annotator_of(config)
+    played = ((unit.name, demonstrated(config, unit, excluded)) for unit in units(config))
+    return {
+        name: [question for pool in kinds.values() for question in annotator.questions(pool, excluded)]
+        for name, kinds in played
+    }

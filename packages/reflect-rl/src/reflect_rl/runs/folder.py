@@ -1,0 +1,302 @@
+"""The layout of a run folder, and what it says about where its numbers come from."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from reflect_rl import registry
+from reflect_rl.config import parse
+from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError
+from reflect_rl.launch import process_count
+from reflect_rl.store import read_json, write_json
+from reflect_rl.types import View
+from reflect_rl.data.annotate import Annotator
+from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS
+from reflect_rl.envs.base import SPLITS
+from reflect_rl.envs.guard import guarded
+from reflect_rl.runs.check import check
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
+
+__all__ = ["Unit", "alone", "bound", "close_run", "differences", "fingerprint", "open_run", "read_card", "units"]
+
+PACKAGES = ("reflect-rl", "torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
+FREE_OF_ENDPOINTS = (
+    *("timeout_seconds", "parallel_requests", "allow_remote", "retries", "longest_pause_seconds", "key_variable"),
+    *("price_input", "price_output", "max_cost", "max_total_tokens"),
+)
+"""Of a language model behind an API: how it is asked and paid, not what."""
+FREE_KEYS = (
+    *("output_dir", "workers", "start_from", "trackers", "limits"),
+    *(f"reflector.server.{key}" for key in ("timeout_seconds", "parallel_requests", "allow_remote")),
+    *(f"{table}.{key}" for table in ("endpoint", "data.annotation.endpoint") for key in FREE_OF_ENDPOINTS),
+)
+"""Settings that change no result, so a run may go on with others (episodes that limits leave out are written down)."""
+
+ADDRESSES = ("reflector.server.base_url", "endpoint.base_url", "data.annotation.endpoint.base_url")
+"""Of these, only whether it is set may change results: servers move."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One demonstration budget and seed: everything below is trained from scratch for it."""
+
+    run: Path
+    budget: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """For example `starts-100/seed-0`."""
+        return f"starts-{self.budget}/seed-{self.seed}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the unit's files are."""
+        return self.run / self.name
+
+    def dataset(self, name: str) -> Path:
+        """A supervised data set."""
+        assert name in (BASE, *DATASETS, *LEXICAL_DATASETS)  # noqa: S101 (an invariant of this program)
+        return self.folder / "data" / f"{name}.jsonl"
+
+    def model(self, name: str) -> Path:
+        """A trained model, named after its data set; `untrained` = the embedded one with random weights."""
+        return self.folder / "models" / name
+
+    def sft(self, name: str) -> Path:
+        """Metrics and checkpoints of a supervised training."""
+        return self.folder / "sft" / name
+
+    def rlft(self, method: str) -> Path:
+        """Metrics, checkpoint and result (`model`) of an online training."""
+        return self.folder / "rlft" / method
+
+    def evaluation(self, method: str) -> Path:
+        """Rows and episodes of an evaluation."""
+        return self.folder / "evaluation" / method
+
+
+def units(config: RunConfig) -> Iterator[Unit]:
+    """All budgets and seeds of a run."""
+    for budget in config.data.demonstration_starts:
+        for seed in config.seeds:
+            yield Unit(config.output_dir, budget, seed)
+
+
+def open_run(config: RunConfig, command: str, *, evaluates: bool = False) -> None:
+    """Make the run folder, or check that the one at hand is of the same configuration.
+
+    Args:
+        config: of the run.
+        command: for the run card.
+        evaluates: see `check`.
+
+    Raises:
+        ConfigError: the configuration asks for something that does not exist.
+        RunFolderError: the folder belongs to another configuration, or cannot be written.
+    """
+    check(config, evaluates=evaluates)
+    folder, resolved = config.output_dir, json.loads(config.model_dump_json())
+    _refuse_other_run(folder, resolved)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / "config.json").exists():
+            write_json(folder / "config.json", resolved)
+        if not (folder / "run.json").exists():
+            write_json(folder / "run.json", _card(config, command, resolved))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise RunFolderError(
+            f"cannot write the run folder {folder}: {error.strerror or error}. Choose another --output-dir."
+        ) from None
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Two runs at work in one folder would tear each other's files, so the second is refused.
+
+    The system lets go of the lock when a process ends, however it ends.
+
+    Raises:
+        RunFolderError: another process is at work in the folder.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no POSIX system
+        yield
+        return
+    with (folder / ".lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunFolderError(
+                f"another process is at work in {folder}. Wait for it, or choose another --output-dir."
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """The run's `run.json`.
+
+    Raises:
+        RunFolderError: it is missing or corrupt.
+    """
+    path, remedy = folder / "run.json", "Delete the file; the same command writes it again."
+    card = read_json(path, remedy)
+    if not isinstance(card, dict):
+        raise RunFolderError(f"{path} holds no JSON object. {remedy}")
+    return card
+
+
+def close_run(folder: Path) -> None:
+    """Note when the run was finished."""
+    if (folder / "run.json").exists():
+        write_json(folder / "run.json", read_card(folder) | {"finished": _now()})
+
+
+def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
+    """A folder may be missing, empty, or of a run with these settings, which two files tell."""
+    other = "Choose another --output-dir, or delete the folder."
+    if (folder / "config.json").exists():
+        before = read_json(folder / "config.json", "Delete the file; the same command writes it again.")
+        changed = sorted(differences(bound(_completed(before)), bound(resolved)))
+        if changed:
+            raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(changed[:5])}. {other}")
+        if (folder / "run.json").exists():
+            read_card(folder)
+    elif (folder / "run.json").exists():
+        if read_card(folder).get("config_hash") != _config_hash(resolved):
+            raise RunFolderError(f"{folder} holds a run with other settings (by the hash in its run.json). {other}")
+    elif any(folder.glob("starts-*")):
+        raise RunFolderError(f"{folder} holds a run of unknown settings: config.json and run.json are missing. {other}")
+
+
+def _completed(values: Any) -> Any:
+    """A configuration with the defaults of the settings that are newer than its file."""
+    try:
+        return json.loads(parse(RunConfig, values).model_dump_json())
+    except (AttributeError, ConfigError, UnknownNameError):  # of another version, or changed by hand
+        return values
+
+
+def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
+    """For example `rlft.num_envs is 64 there and 32 here`."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in before.keys() | after.keys():
+            yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+    elif before != after:
+        yield f"{path or 'the configuration'} is {before!r} there and {after!r} here"
+
+
+def bound(value: Any, path: str = "") -> Any:
+    """The settings that a run cannot change on its way, of a whole configuration or of a part of it."""
+    if path in ADDRESSES:
+        return "a server" if value else ""
+    if not isinstance(value, dict):
+        return value
+    names = {key: f"{path}.{key}" if path else key for key in value}
+    return {key: bound(value[key], name) for key, name in names.items() if name not in FREE_KEYS}
+
+
+def _config_hash(resolved: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(bound(resolved), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "benchmark": config.environment.name,
+        "command": command,
+        "config_hash": _config_hash(resolved),
+        "fingerprint": fingerprint(config),
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "git_commit": _git_commit(),
+        "seeds": list(config.seeds),
+        "created": _now(),
+        "finished": None,
+        "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
+        "processes": process_count(),
+        "reflection_server": config.reflector.server.host or None,
+        "endpoint": config.endpoint.host or None,
+    }
+
+
+def fingerprint(config: RunConfig) -> str:
+    """A short hash of all that a result depends on besides training: rules, texts, prompts, splits and demonstrations.
+
+    It covers the environment's name, version and settings, every task of every split, the rendered prompts of the first
+    task of each mode, the template version and the data recipe. Two results can be compared when their fingerprints
+    agree.
+    """
+    module = registry.find("environments", config.environment.name)
+    game = module.Environment(config.environment)
+    facts: dict[str, Any] = {
+        "environment": [module.NAME, module.VERSION, config.environment.model_dump(mode="json")],
+        "template": TEMPLATE_VERSION,
+        "prompt": config.prompt.model_dump(mode="json"),
+        "data": config.data.model_dump(mode="json", exclude={"demonstration_starts", "annotator", "annotation"}),
+    }
+    if config.data.annotator == "endpoint":
+        facts["annotator"] = Annotator(config.data.annotation, config.environment).facts(config.annotator_endpoint)
+    for mode in module.MODES:
+        for split in SPLITS:
+            tasks = module.tasks(config.environment, mode, split)
+            facts[f"{mode}/{split}"] = [[task.key, dict(task.data)] for task in tasks]
+        first = next(iter(module.tasks(config.environment, mode, "train")), None)
+        if first is None:
+            continue
+        what = f"{module.NAME}-v{module.VERSION}, task {first.key}, start"
+        observation = guarded(what, config.limits.environment_seconds, partial(game.start, first))
+        view = View(observation, tuple(range(len(observation.actions))), "reflection")
+        facts[f"{mode}/prompts"] = [reflection_prompt(view), policy_prompt(view, [str(i) for i in view.order])]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    """Commit of the checkout that this package is a part of, `+` when files differ from it; None elsewhere.
+
+    A package installed inside somebody's checkout, for example in its virtual environment, is no part of it.
+    """
+    package = Path(__file__).parents[1]
+    tracked = _git(package, "ls-files", "--error-unmatch", __file__)
+    head = _git(package, "rev-parse", "HEAD")
+    changes = _git(package, "status", "--porcelain", "--untracked-files=no", ".")
+    if not tracked or not head or changes is None:
+        return None
+    return head + ("+" if changes else "")
+
+
+def _git(place: Path, *words: str) -> str | None:
+    """What git says about a folder; None where there is no git, no checkout, or an error."""
+    command = ["git", "-C", str(place), "-c", "core.fsmonitor=false", *words]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

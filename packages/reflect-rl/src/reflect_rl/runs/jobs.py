@@ -1,0 +1,480 @@
+"""The jobs of a run: what each reads, does and leaves behind. A job that left `done` in its folder is never redone."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from reflect_rl import registry
+from reflect_rl.errors import ModelError, RunFolderError
+from reflect_rl.memory import release
+from reflect_rl.players.base import Policy, Reflector
+from reflect_rl.seeding import seed_for
+from reflect_rl.store import read_json, read_jsonl, write_json, write_jsonl
+from reflect_rl.types import to_json
+from reflect_rl.data.generate import (
+    BASE,
+    DATASETS,
+    LEXICAL_DATASETS,
+)
+from reflect_locate.envs import index_floor
+from reflect_rl.evaluation.evaluate import evaluate, result_row
+from reflect_rl.models.labels import Labels, find_labels
+from reflect_rl.models.load import EMBEDDED, LanguageModel, load_model
+from reflect_rl.models.score import check_scoring
+from reflect_rl.runs.annotation import FOLDER, annotate_run, result_mark
+from reflect_rl.runs.chat import (
+    chat_decodings,
+    chat_policy,
+    chat_reflector,
+    in_turn,
+    new_bills,
+    origin_of,
+    telling,
+    with_costs,
+)
+from reflect_rl.runs.config import CHAT, METHODS, MethodName, RunConfig
+from reflect_rl.runs.demonstrate import (
+    demonstrate,
+    evaluated_modes,
+    excluded_states,
+    is_lexical,
+    questions_of,
+    save_whole,
+)
+from reflect_rl.runs.folder import Unit, units
+from reflect_rl.runs.hearing import examples_heard, weights_of
+from reflect_rl.runs.unchanged import evaluated_before
+from reflect_rl.players.policies.language_model import LanguageModelPolicy
+from reflect_rl.players.reflectors._cached import Numbers
+from reflect_rl.players.reflectors.frozen import FrozenReflector
+from reflect_rl.players.reflectors.lexical import LexicalReflector
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.players.reflectors.served import ServedReflector
+from reflect_rl.training.engine import process_rank
+from reflect_rl.training.metrics import MetricsLog
+from reflect_rl.training.online import OnlineTrainer
+from reflect_rl.training.sft import sft_checkpoints, train_sft
+
+__all__ = [
+    "KINDS",
+    "Job",
+    "Kind",
+    "evaluated_modes",
+    "execute",
+    "is_lexical",
+    "load_players",
+    "missing_needs",
+    "numbers_of",
+    "plan",
+    "unmet",
+]
+
+Kind = Literal["annotate", "data", "sft", "rlft", "eval"]
+KINDS: tuple[Kind, ...] = ("annotate", "data", "sft", "rlft", "eval")
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of work of a unit."""
+
+    unit: Unit
+    kind: Kind
+    name: str
+    """The data set whose model is trained (`sft`), or the method (`rlft`, `eval`)."""
+    needs: tuple[Path, ...] = ()
+    """Folders that must be done before."""
+
+    @property
+    def title(self) -> str:
+        """For progress bars and logs."""
+        return self.kind if self.kind == "annotate" else f"{self.unit.name} {self.kind} {self.name}".rstrip()
+
+    @property
+    def folder(self) -> Path:
+        """Where the job's mark is left."""
+        if self.kind == "annotate":  # for all units at once
+            return self.unit.run / FOLDER
+        if self.kind == "data":
+            return self.unit.folder / "data"
+        return {"sft": self.unit.sft, "rlft": self.unit.rlft, "eval": self.unit.evaluation}[self.kind](self.name)
+
+    @property
+    def done(self) -> bool:
+        """Whether the job was finished."""
+        return (self.folder / "done").exists()
+
+
+def plan(config: RunConfig) -> Iterator[Job]:
+    """All jobs of a run, in an order in which each comes after what it needs."""
+    asking = [Job(unit, "annotate", "") for unit in units(config)][: config.data.annotator == "endpoint"]
+    yield from asking
+    for unit in units(config):
+        methods = {name: config.method(name) for name in config.methods}
+        data = Job(unit, "data", "", tuple(job.folder for job in asking))
+        yield data
+        start = data
+        if config.model.path == EMBEDDED and any(method.model for method in methods.values()):
+            start = Job(unit, "sft", BASE, (data.folder,))
+            yield start
+        wanted = [d for d in (*DATASETS, *LEXICAL_DATASETS) if any(d in m.datasets for m in methods.values())]
+        trained = {name: Job(unit, "sft", name, _trained_before(config, unit, name, start)) for name in wanted}
+        yield from trained.values()
+        for name, method in methods.items():
+            parts = [trained[part].folder for part in method.datasets]
+            needs = tuple(parts) or (start.folder,)
+            if method.online:
+                job = Job(unit, "rlft", name, needs)
+                yield job
+                needs = (job.folder,)
+            yield Job(unit, "eval", name, needs if method.model else ())
+
+
+def _trained_before(config: RunConfig, unit: Unit, name: str, start: Job) -> tuple[Path, ...]:
+    """Folders of what supervised training on this data set begins with."""
+    hears = config.sft.hears_player(name.removesuffix("_positive"))
+    return (start.folder, *([unit.sft(_player_of(name))] if hears else []))
+
+
+def _player_of(dataset: str) -> str:
+    """The reflection player beside whom the policy of this data set plays."""
+    return "reflector" + "_positive" * dataset.endswith("_positive")
+
+
+def missing_needs(job: Job) -> list[Path]:
+    """Folders that must be done before the job and are not."""
+    return [folder for folder in job.needs if not (folder / "done").exists()]
+
+
+def unmet(job: Job, folder: Path) -> RunFolderError:
+    """What to say about a job that cannot begin without `folder`."""
+    return RunFolderError(f"{job.title} needs {folder}, which is not finished. Run `reflect-rl {_verb(folder)}` first.")
+
+
+def _verb(folder: Path) -> str:
+    """The command that does the job of this folder (no job needs an evaluation)."""
+    return {"data": "data", FOLDER: "annotate"}.get(folder.name, folder.parent.name)
+
+
+def execute(job: Job, config: RunConfig, progress: Progress) -> None:
+    """Do a job and leave its mark.
+
+    Raises:
+        RunFolderError: something it needs is missing.
+    """
+    for folder in missing_needs(job):
+        raise unmet(job, folder)
+    {"annotate": _annotate, "data": _data, "sft": _sft, "rlft": _rlft, "eval": _eval}[job.kind](job, config, progress)
+    if process_rank() == 0 or job.kind == "eval":  # evaluations are dealt out to the processes of a launch
+        (job.folder / "done").touch()
+        (job.folder / "error.txt").unlink(missing_ok=True)
+    gc.collect()
+    release()
+
+
+def _root(job: Job) -> int:
+    return job.unit.seed
+
+
+def _annotate(job: Job, config: RunConfig, progress: Progress) -> None:
+    """Reflections by a language model, on the demonstrations of all units."""
+    annotate_run(config, questions_of(config), progress)
+
+
+def _data(job: Job, config: RunConfig, progress: Progress) -> None:
+    """Demonstrations, the model both players start from, and the supervised data sets in its labels."""
+    demonstrate(job.unit, job.folder, config, progress)
+
+
+def _base(config: RunConfig, unit: Unit) -> Path | None:
+    """Folder of the model that both players start from; None = the configured model itself."""
+    return unit.model(BASE) if config.model.path == EMBEDDED else None
+
+
+def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
+    part = job.name.removesuffix("_positive")
+    examples = _examples(job, config, progress)
+    folder, made_by = _base(config, job.unit), job.unit.sft(BASE)
+    if job.name == BASE:
+        folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
+    model, settings = _load(config, folder, made_by, trainable=True), getattr(config.sft, part)
+    train_sft(
+        model,
+        examples,
+        settings,
+        job.folder,
+        seed_for(_root(job), "sft", job.name),
+        ends=part == "reflector",
+        progress=progress,
+        metrics=_metrics(job, config),
+    )
+    save_whole(model, job.unit.model(job.name))
+    if process_rank() == 0:
+        sft_checkpoints(job.folder, settings).clear()
+
+
+def _metrics(job: Job, config: RunConfig) -> MetricsLog:
+    """Where the metrics of a training go."""
+    return MetricsLog(
+        job.folder,
+        config.trackers,
+        name=f"{config.output_dir.name}/{job.unit.name}/{job.kind}/{job.name}",
+        config=config.model_dump(mode="json"),
+        main=process_rank() == 0,
+        home=config.output_dir,
+    )
+
+
+def _examples(job: Job, config: RunConfig, progress: Progress) -> list[tuple[str, str]]:
+    unit, dataset = job.unit, job.name
+    path = unit.dataset(dataset)
+    remedy = f"Delete {unit.folder / 'data' / 'done'} and run `reflect-rl data` again."
+    part = dataset.removesuffix("_positive")
+    if config.sft.hears_player(part):
+        settings, player = getattr(config.sft, part), partial(_own_reflector, config, unit, _player_of(dataset))
+        weights, count = weights_of(unit.model(_player_of(dataset))), settings.steps * settings.batch_size
+        examples = examples_heard(config, unit, dataset, player, weights, count, progress)
+    else:
+        try:
+            examples = [(str(row["prompt"]), str(row["completion"])) for row in read_jsonl(path, remedy)]
+        except (KeyError, TypeError):
+            raise RunFolderError(f"{path} holds a row without prompt or completion. {remedy}") from None
+    if not examples:
+        raise RunFolderError(
+            f"{path} has no rows to train on. Raise data.demonstration_starts, or set "
+            "data.exclude_held_out_states = false, in another --output-dir."
+        )
+    return examples
+
+
+def _load(config: RunConfig, folder: Path | None, made_by: Path, *, trainable: bool) -> LanguageModel:
+    """A model of the run (None: the configured one).
+
+    Args:
+        config: the run.
+        folder: the model.
+        made_by: folder of the job that made it.
+        trainable: whether its weights get gradients.
+
+    Raises:
+        ModelError: the configured model cannot be used.
+        RunFolderError: a model that the run made is missing or corrupt; the message says how to make it again.
+    """
+    try:
+        model = load_model(config.model, folder, trainable=trainable)
+    except ModelError as error:
+        if folder is None or not any(str(name) in str(error) for name in (folder, folder.resolve())):
+            raise
+        raise RunFolderError(
+            f"{error} This run made it: delete {made_by / 'done'} and run `reflect-rl {_verb(made_by)}` again."
+        ) from None
+    check_scoring(model)
+    return model
+
+
+def _labels(config: RunConfig, model: LanguageModel) -> Labels:
+    module = registry.find("environments", config.environment.name)
+    return find_labels(model, int(module.Environment(config.environment).action_space.n))
+
+
+def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
+    dataset = config.method(method).reflector
+    if dataset is None:
+        return NoReflector()
+    if dataset == CHAT:
+        return chat_reflector(config)
+    if METHODS[method].is_lexical:
+        return LexicalReflector(config.environment.name)
+    return _own_reflector(config, unit, dataset)
+
+
+def numbers_of(config: RunConfig) -> Numbers | None:
+    """By what the numbers in reflections are set right; None = they stay as written, or the game has none."""
+    module = registry.find("environments", config.environment.name)
+    return getattr(module, "action_numbers", None) if config.reflector.set_numbers else None
+
+
+def _own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:
+    """The frozen reflection player that the run trained on this data set."""
+    settings, numbers = config.reflector, numbers_of(config)
+    if settings.server.base_url:
+        server, listing = settings.server.of(unit.model(dataset)), config.output_dir / "reflector"
+        served = ServedReflector(server, settings.max_new_tokens, settings.cache_size, listing, numbers)
+        served.check()
+        return served
+    model = _load(config, unit.model(dataset), unit.sft(dataset), trainable=False)
+    return FrozenReflector(model, settings.max_new_tokens, settings.cache_size, numbers)
+
+
+def _policy_folder(config: RunConfig, unit: Unit, method: MethodName) -> Path | None:
+    """Folder of the policy before online training."""
+    dataset = METHODS[method].policy
+    return _base(config, unit) if dataset is None else unit.model(dataset)
+
+
+def _policy_job(unit: Unit, method: MethodName) -> Path:
+    """Folder of the job that makes the policy before online training."""
+    dataset = METHODS[method].policy
+    return unit.sft(dataset or BASE)
+
+
+def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
+    method: Any = job.name
+    folder, made_by = _policy_folder(config, job.unit, method), _policy_job(job.unit, method)
+    model = _load(config, folder, made_by, trainable=True)
+    reflector = _reflector(config, job.unit, method)
+    if process_rank() == 0 and (origin := origin_of(reflector)):
+        write_json(job.folder / "reflection_server.json", origin)
+    needs_reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0
+    trainer = OnlineTrainer(
+        model,
+        _labels(config, model),
+        reflector,
+        config.environment,
+        config.rlft,
+        job.folder,
+        seed_for(_root(job), "rlft", job.name),
+        reference=_load(config, folder, made_by, trainable=False) if needs_reference else None,
+        rule=config.prompt.scoring,
+        shuffle_labels=config.prompt.shuffle_labels,
+        excluded=excluded_states(config),
+        modes=evaluated_modes(config),
+        limits=config.limits,
+        metrics=_metrics(job, config),
+    )
+    trainer.train(progress)
+    save_whole(model, job.folder / "model")
+
+
+def load_players(
+    config: RunConfig, unit: Unit, method: MethodName, decoding: Literal["sampled", "greedy"]
+) -> tuple[Reflector, Policy]:
+    """The two players of a method, as they are after its training.
+
+    Raises:
+        RunFolderError: the method is not trained yet.
+    """
+    if METHODS[method].is_chat:
+        return _reflector(config, unit, method), chat_policy(config, decoding, method)
+    if not METHODS[method].model:
+        scripted: Policy = registry.find("policies", method).build()
+        return _reflector(config, unit, method), scripted
+    online = METHODS[method].online
+    folder = unit.rlft(method) / "model" if online else _policy_folder(config, unit, method)
+    made_by = unit.rlft(method) if online else _policy_job(unit, method)
+    if folder is not None and not (folder.exists() or (made_by / "done").exists()):
+        raise RunFolderError(f"no model of the method {method!r} in {folder}. Run `reflect-rl {_verb(made_by)}` first.")
+    model = _load(config, folder, made_by, trainable=False)
+    policy = LanguageModelPolicy(model, _labels(config, model), decoding, config.prompt.scoring, name=method)
+    return _reflector(config, unit, method), policy
+
+
+def _decodings(config: RunConfig, method: MethodName) -> Sequence[Literal["sampled", "greedy"]]:
+    if METHODS[method].is_chat:
+        return chat_decodings(config)
+    if METHODS[method].model:
+        return config.evaluation.decodings
+    return ("sampled",) if method == "random" else ("greedy",)
+
+
+def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
+    method: Any = job.name
+    with in_turn(config, method):
+        (_eval_index if METHODS[method].index else _eval_players)(job, config, progress)
+
+
+def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
+    method: Any = job.name
+    results: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
+    modes, decodings = evaluated_modes(config), _decodings(config, method)
+    mark = result_mark(config, learned=METHODS[method].model)
+    if twin := evaluated_before(config, job.unit, method, mark):
+        _copy_evaluation(job, config, twin)
+        return
+    for decoding in decodings:
+        reflector, policy = load_players(config, job.unit, method, decoding)
+        for mode in modes:
+            new_bills(reflector, policy)
+            done, total = len(results) // len(config.evaluation.horizons), len(modes) * len(decodings)
+            episodes, speed = evaluate(
+                config.environment,
+                config.evaluation,
+                mode,
+                decoding,
+                reflector,
+                policy,
+                shuffle_labels=config.prompt.shuffle_labels,
+                limits=config.limits,
+                on_episode=telling(partial(progress, done, total), mode, reflector, policy),
+            )
+            head = _head(job, config, mode, decoding) | origin_of(reflector, policy)
+            for horizon in config.evaluation.horizons:
+                row = result_row(episodes, horizon, speed, config.environment)
+                results.append(head | with_costs(row, episodes, reflector, policy) | {"fingerprint": mark})
+            records += [to_json(episode) | {"mode": mode, "decoding": decoding} for episode in episodes]
+            rate = sum(episode.success for episode in episodes) / len(episodes)
+            progress(done + 1, total, f"{mode} {decoding} {rate:.2f}")
+    write_jsonl(job.folder / "episodes.jsonl", records)
+    write_json(job.folder / "rows.json", results)
+
+
+def _copy_evaluation(job: Job, config: RunConfig, twin: MethodName) -> None:
+    """The rows and episodes of a method with the same players, under this method's name."""
+    source = job.unit.evaluation(twin)
+    rows = [
+        row | _name(config, cast(Any, job.name)) | {"same_players_as": twin}
+        for row in read_json(source / "rows.json", "")
+    ]
+    write_jsonl(
+        job.folder / "episodes.jsonl", read_jsonl(source / "episodes.jsonl", f"Delete {source} and evaluate again.")
+    )
+    write_json(job.folder / "rows.json", rows)
+
+
+def _name(config: RunConfig, method: MethodName) -> dict[str, Any]:
+    return {"method": method, "algorithm": config.rlft.algorithm.name if METHODS[method].online else "none"}
+
+
+def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, Any]:
+    """What tells a row of results from the others."""
+    method: Any = job.name
+    local = config.model.path if METHODS[method].model else "none"
+    return {
+        "benchmark": config.environment.name,
+        "tested": _tested(config, mode),
+        "recipe": config.data.recipe,
+        "mode": mode,
+        "split": config.evaluation.split,
+        "model": config.endpoint.model if METHODS[method].is_chat else local,
+        **_name(config, method),
+        "seed": job.unit.seed,
+        "demonstration_starts": job.unit.budget,
+        "decoding": decoding,
+    }
+
+
+def _tested(config: RunConfig, mode: str) -> dict[str, Any]:
+    """The rules, and the games where a split alone does not tell which they are."""
+    module = registry.find("environments", config.environment.name)
+    facts: dict[str, Any] = {"version": module.VERSION}
+    if hasattr(module, "games_tested"):
+        facts |= module.games_tested(config.environment, mode, config.evaluation.split)
+    return facts
+
+
+def _eval_index(job: Job, config: RunConfig, progress: Progress) -> None:
+    """What an index of the same trees finds: no player, no turns."""
+    mark, method = result_mark(config, learned=False), cast(Any, job.name)
+    results = [
+        _head(job, config, mode, "greedy") | row | {"fingerprint": mark}
+        for mode in evaluated_modes(config)
+        for row in index_floor.rows(config.environment, config.evaluation, mode, method)
+    ]
+    write_jsonl(job.folder / "episodes.jsonl", [])
+    write_json(job.folder / "rows.json", results)

@@ -1,0 +1,82 @@
+"""What a run would send to its endpoint: shown before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from reflect_rl import registry
+from reflect_rl.types import View
+from reflect_rl.llm.client import ChatRequest
+from reflect_rl.llm.exchange import body_of, most_prompt_tokens
+from reflect_rl.envs.guard import guarded
+from reflect_rl.runs.chat import asks_endpoint, chat_decodings, chat_policy, chat_reflector, endpoint_of
+from reflect_rl.runs.config import CHAT, MethodName, RunConfig
+from reflect_rl.runs.folder import units
+from reflect_rl.runs.jobs import evaluated_modes
+
+__all__ = ["preview"]
+
+STARTS = 8
+"""Tasks of each mode whose first requests are made."""
+
+REFLECTION = "(what the reflection player wrote)"
+
+
+def preview(config: RunConfig) -> str:
+    """Who would be asked what by the players of a run, with the first request in full, and how much at most.
+
+    Nothing is sent and nothing is written.
+    """
+    parts = [part for name in config.methods if asks_endpoint(config, name) for part in _of_method(config, name)]
+    return "\n\n".join(parts or ["No method of this run asks the endpoint: nothing would be sent."])
+
+
+def _of_method(config: RunConfig, name: MethodName) -> Iterator[str]:
+    method, views = config.method(name), [view for mode in evaluated_modes(config) for view in _starts(config, mode)]
+    decodings = chat_decodings(config) if method.is_chat else config.evaluation.decodings
+    evaluated = _episodes(config, decodings) * max(config.evaluation.horizons)
+    trained = config.rlft.total_turns * len(list(units(config))) if method.online else 0
+    if method.reflector == CHAT:
+        requests = [chat_reflector(config).request(view) for view in views]
+        evaluated *= 1 if method.is_chat else len(list(units(config)))
+        yield _part(config, f"{name}, reflections", requests, evaluated, trained)
+    if method.is_chat:
+        policy = chat_policy(config, decodings[0], name)
+        draw = 0.0 if decodings[0] == "sampled" else None
+        seen = [View(v.observation, v.order, REFLECTION if method.reflector else None) for v in views]
+        yield _part(config, f"{name}, actions", [policy.request(view, draw) for view in seen], evaluated, 0)
+
+
+def _episodes(config: RunConfig, decodings: Sequence[str]) -> int:
+    """Episodes of an evaluation. Chat models play the same ones in every unit of a run, and are asked once."""
+    module = registry.find("environments", config.environment.name)
+    counts = [len(module.tasks(config.environment, mode, config.evaluation.split)) for mode in evaluated_modes(config)]
+    return sum(counts) * sum(config.evaluation.repetitions if name == "sampled" else 1 for name in decodings)
+
+
+def _starts(config: RunConfig, mode: str) -> Iterator[View]:
+    """What is seen first in some tasks."""
+    module = registry.find("environments", config.environment.name)
+    game = module.Environment(config.environment)
+    for task in module.tasks(config.environment, mode, config.evaluation.split)[:STARTS]:
+        what = f"{module.NAME}-v{module.VERSION}, task {task.key}, start"
+        start = partial(game.start, task)
+        observation = guarded(what, config.limits.environment_seconds, start)
+        yield View(observation, tuple(range(len(observation.actions))))
+
+
+def _part(config: RunConfig, title: str, requests: Sequence[ChatRequest], evaluated: int, trained: int) -> str:
+    """The requests of one player: how many, and the first ones as the endpoint shows them."""
+    shown = endpoint_of(config, title).preview(requests)
+    count = evaluated + trained
+    prompt = max(most_prompt_tokens(body_of(config.endpoint, request)) for request in requests)
+    completion = requests[0].max_new_tokens
+    training = f" ({trained:,} of them in training, where validation adds more)" if trained else ""
+    cost = config.endpoint.cost(count * prompt, count * completion)
+    return (
+        f"== {title}: at most {count:,} requests{training}\n"
+        f"with {count * prompt:,} tokens of prompts as long as the first ones, and {count * completion:,} of answers"
+        f"{f'; price at most {cost:,.2f}' if cost else ''}. Equal requests are sent once. The first {len(requests)}:\n"
+        f"{shown}"
+    )

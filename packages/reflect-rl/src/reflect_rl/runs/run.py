@@ -1,0 +1,188 @@
+"""Do the jobs of a run, several at a time, each in a process of its own.
+
+A job's process has its own threads and random state, so the number of workers changes no result. An interruption loses
+at most the work since each job's last checkpoint.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, Protocol
+
+from reflect_rl.config import parse
+from reflect_rl.errors import ReflectRLError, RunFolderError
+from reflect_rl.store import read_json, write_json
+from reflect_rl.watchdog import hang_in
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.folder import close_run, read_card
+from reflect_rl.runs.jobs import Job, Kind, execute, missing_needs, plan, unmet
+from reflect_rl.runs.workers import explained, hold_interrupts, prepare, stop
+
+__all__ = ["Display", "gather", "log_stage", "run_jobs", "unfinished"]
+
+
+class Display(Protocol):
+    """What shows progress."""
+
+    def started(self, job: Job) -> None:
+        """A job begins."""
+        ...
+
+    def advanced(self, title: str, done: int, total: int, note: str) -> None:
+        """A job got further."""
+        ...
+
+    def finished(self, job: Job, seconds: float) -> None:
+        """A job is done."""
+        ...
+
+
+def run_jobs(config: RunConfig, kinds: Sequence[Kind], display: Display) -> None:
+    """Do all unfinished jobs of these kinds.
+
+    Raises:
+        RunFolderError: a job needs something that no job of these kinds makes; nothing was started.
+        ReflectRLError: a job failed. The others that were at work are stopped; they go on from their last checkpoints.
+    """
+    waiting = unfinished(config, kinds)
+    if not waiting:
+        return
+    context = multiprocessing.get_context("spawn")
+    messages = context.SimpleQueue()
+    pool = ProcessPoolExecutor(
+        min(config.workers, len(waiting)), mp_context=context, initializer=_begin, initargs=(config.threads, messages)
+    )
+    try:
+        _work(pool, config, waiting, messages, display)
+    except BaseException:
+        stop(pool)
+        raise
+    pool.shutdown()
+
+
+def unfinished(config: RunConfig, kinds: Sequence[Kind]) -> list[Job]:
+    """The jobs of these kinds that are left to do, each after what it needs.
+
+    Raises:
+        RunFolderError: a job needs something that no job of these kinds makes.
+    """
+    waiting = [job for job in plan(config) if job.kind in kinds and not job.done]
+    own = {job.folder for job in waiting}
+    for job in waiting:
+        for folder in missing_needs(job):
+            if folder not in own:
+                raise unmet(job, folder)
+    return waiting
+
+
+def _work(pool: ProcessPoolExecutor, config: RunConfig, waiting: list[Job], messages: Any, display: Display) -> None:
+    running: dict[Future[float], Job] = {}
+    values = config.model_dump(mode="json")
+    own = {job.folder for job in waiting}
+    while waiting or running:
+        # A free worker takes the first job whose needs are met.
+        for job in list(waiting):
+            if len(running) == config.workers:
+                break
+            if not any(need in own for need in job.needs):
+                waiting.remove(job)
+                display.started(job)
+                with hold_interrupts():
+                    running[_submit(pool, job, values)] = job
+        finished, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
+        while not messages.empty():
+            display.advanced(*messages.get())
+        # Failures last, so that what was finished at the same moment is noted.
+        for future in sorted(finished, key=lambda future: future.exception() is not None):
+            if isinstance(future.exception(), BrokenProcessPool):
+                raise _killed(running.values())
+            seconds, job = future.result(), running.pop(future)
+            own.discard(job.folder)
+            log_stage(config.output_dir, job, seconds)
+            display.finished(job, seconds)
+
+
+def _submit(pool: ProcessPoolExecutor, job: Job, values: dict[str, Any]) -> Future[float]:
+    try:
+        return pool.submit(_do, job, values)
+    except BrokenProcessPool:
+        raise _killed([job]) from None
+
+
+def _killed(jobs: Collection[Job]) -> ReflectRLError:
+    for job in jobs:
+        if (hang := hang_in(job.folder)) is not None:
+            return ReflectRLError(
+                f"{job.title}: {hang} What was finished is kept; the same command goes on from the last checkpoint."
+            )
+    return ReflectRLError(
+        f"a worker process was killed during {', '.join(job.title for job in jobs)}; most often the memory ran out. "
+        "Lower --workers, the batch sizes or the size of the model; the same command goes on from the last checkpoint."
+    )
+
+
+def log_stage(folder: Path, job: Job, seconds: float) -> None:
+    """Note in the run card how long a job took."""
+    card = read_card(folder)
+    name = f"{job.kind} {job.name}".strip()
+    stages = [s for s in card.get("stages", []) if (s["unit"], s["job"]) != (job.unit.name, name)]
+    stages.append({"unit": job.unit.name, "job": name, "seconds": round(seconds, 2)})
+    write_json(folder / "run.json", card | {"stages": stages})
+
+
+_inbox: list[Any] = []
+"""In a worker: the queue to the parent."""
+
+
+def _begin(threads: int, messages: Any) -> None:
+    """Runs once in each worker."""
+    prepare(threads)
+    _inbox.append(messages)
+
+
+def _do(job: Job, values: dict[str, Any]) -> float:
+    """In a worker: the configuration travels as JSON, because its class is made at run time."""
+    started = time.perf_counter()
+    last = 0.0
+
+    def progress(done: int, total: int, note: str) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if done == total or now - last > 0.2:
+            last = now
+            _inbox[0].put((job.title, done, total, note))
+
+    with explained(job.title, job.folder):
+        execute(job, parse(RunConfig, values), progress)
+    return time.perf_counter() - started
+
+
+def gather(config: RunConfig) -> list[dict[str, Any]]:
+    """Write `results.json` from the evaluations that are finished, and return its rows.
+
+    Where none is finished, nothing is written, so that a `results.json` that came without them stays.
+
+    Raises:
+        RunFolderError: the rows of an evaluation are not readable.
+    """
+    jobs = [job for job in plan(config) if job.kind == "eval"]
+    finished = [job for job in jobs if job.done]
+    results = [row for job in finished for row in _rows(job)]
+    if finished:
+        write_json(config.output_dir / "results.json", results)
+    if finished and len(finished) == len(jobs):
+        close_run(config.output_dir)
+    return results
+
+
+def _rows(job: Job) -> list[dict[str, Any]]:
+    path, remedy = job.folder / "rows.json", f"Delete {job.folder} and evaluate again with `reflect-rl eval`."
+    rows = read_json(path, remedy)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise RunFolderError(f"{path} holds no list of results. {remedy}")
+    return rows

@@ -1,0 +1,244 @@
+"""How a run begins: from scratch, or with the data and supervised models of another run (`start_from`).
+
+A supervised model that was trained there with other settings is not taken, nor one that follows from it. An evaluation
+takes what was trained online, too: it plays the other run's players on other games (`reflect-rl eval`). Nothing is
+written into the other run. A job is taken whole or not at all: its files are copied to a hidden folder of the unit,
+which is then renamed, the folder with the mark `done` last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reflect_rl import registry
+from reflect_rl.config import parse
+from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError
+from reflect_rl.store import read_json, write_json
+from reflect_rl.data.generate import BASE
+from reflect_rl.models.load import EMBEDDED
+from reflect_rl.runs.check import check
+from reflect_rl.runs.config import METHODS, RunConfig
+from reflect_rl.runs.folder import alone, bound, differences, fingerprint, open_run, read_card
+from reflect_rl.runs.jobs import Job, evaluated_modes, missing_needs, plan
+
+__all__ = ["begin"]
+
+SETTINGS = ("environment", "prompt", "model", "data")
+"""Parts of the configuration that the data follow from."""
+
+TRAINED = ("sft", "reflector", "rlft")
+"""Parts that supervised and online training follow from besides; an evaluation of trained players needs all equal."""
+
+UNTRAINED = {"save_steps", "keep_checkpoints"}
+"""Settings of a supervised training that its model does not follow from."""
+
+LEFT = shutil.ignore_patterns("checkpoint*", "*.new", "error.txt", "tensorboard", "tracking.json")
+"""What stays in the other run: files that only its own training has a use for."""
+
+
+def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[str]:
+    """Open the run folder, and take finished jobs from the run `start_from`.
+
+    Jobs that are not finished there, or had other settings, are left to this run, and so are all that need them.
+
+    Args:
+        config: of the run.
+        command: for the run card.
+        evaluates: whether the run only evaluates. Then online training is taken as well, and the environment may
+            differ in what its file leaves free (`EVALUATION_ONLY`).
+
+    Returns:
+        titles of the jobs that were taken.
+
+    Raises:
+        ConfigError: the configuration asks for something that does not exist.
+        RunFolderError: the folder belongs to another configuration, the other run was made with other settings, or one
+            of them is not readable; nothing was written then.
+    """
+    check(config, evaluates=evaluates)
+    kinds = ("annotate", "data", "sft", "rlft") if evaluates else ("annotate", "data", "sft")
+    jobs = [job for job in plan(config) if job.kind in kinds and not job.done]
+    if config.start_from is None or not jobs:
+        open_run(config, command, evaluates=evaluates)
+        return []
+    before = _run_there(config, config.start_from, evaluates=evaluates)
+    open_run(config, command, evaluates=evaluates)
+    same = [job for job in jobs if job.kind != "sft" or _trained_alike(job, before, config)]
+    with alone(config.output_dir):
+        return [job.title for job in same if not missing_needs(job) and _take(job, config, config.start_from)]
+
+
+def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig:
+    """The other run, whose settings must be equal where all that is taken follows from them."""
+    remedy = "Name the folder of another run that `reflect-rl sft` or `reflect-rl run` has finished."
+    if source.resolve() == config.output_dir.resolve():
+        raise RunFolderError(f"start_from: {source} is the folder of this run itself. {remedy}")
+    values = read_json(source / "config.json", f"It is needed for start_from. {remedy}")
+    card = read_json(source / "run.json", f"It is needed for start_from. {remedy}")
+    try:
+        before = parse(RunConfig, values)
+    except (AttributeError, ConfigError, UnknownNameError) as error:
+        raise RunFolderError(f"start_from: {source / 'config.json'} is of no use here ({error}). {remedy}") from None
+    changed = [*_changes(before, config, evaluates=evaluates)]
+    if not changed:
+        changed = [*_other_game(before, config, card.get("fingerprint"))]
+    if changed:
+        made = "models" if evaluates else "data and supervised models"
+        raise RunFolderError(
+            f"start_from: the {made} of {source} were made with other settings: "
+            f"{'; '.join(changed[:5])}. Set them equal, or leave start_from unset."
+        )
+    if shared := _trained_on(before, config):
+        raise RunFolderError(
+            f"start_from: the players of {source} were trained on {len(shared)} of what they would be tested on, such "
+            f"as {shared[0]!r}. Test them on what they have not seen."
+        )
+    return before
+
+
+def _trained_alike(job: Job, before: RunConfig, after: RunConfig) -> bool:
+    """Whether supervised training of this model follows from the same settings in both runs."""
+    part = job.name.removesuffix("_positive")
+    hears = any(config.sft.hears_player(part) for config in (before, after))
+    names = sorted({BASE, part} | ({"reflector"} if hears else set()))
+
+    def settings(config: RunConfig) -> list[object]:
+        player = config.reflector
+        heard = (config.sft.policy_hears, player.max_new_tokens, player.set_numbers) if hears else None
+        return [heard, *(getattr(config.sft, name).model_dump(exclude=UNTRAINED) for name in names)]
+
+    return settings(before) == settings(after)
+
+
+def _other_game(before: RunConfig, after: RunConfig, known: str | None) -> Iterator[str]:
+    """Whether the game has changed since the other run, whose fingerprint was noted.
+
+    Where an evaluation plays other games, those of the other run decide; they may be missing here.
+    """
+    if before.environment.model_dump() == after.environment.model_dump():
+        marks = [fingerprint(after)]
+    else:
+        marks = []
+        with suppress(UserError):
+            marks = [fingerprint(before)]
+    for mark in marks:
+        if mark != known:
+            yield f"the fingerprint of rules, texts, tasks and prompts is {known} there and {mark} here"
+
+
+def _trained_on(before: RunConfig, after: RunConfig) -> Sequence[str]:
+    """What of the games that will be played was trained on; nothing where the other run's games are not here."""
+    modes, split = evaluated_modes(after), after.evaluation.split
+    if split == "train" or before.environment == after.environment:
+        return ()
+    module = registry.find("environments", after.environment.name)
+
+    def keys(config: RunConfig, names: Sequence[str], part: str) -> set[str]:
+        return {task.key for mode in names for task in module.tasks(config.environment, mode, part)}
+
+    with suppress(UserError):
+        if hasattr(module, "trained_on"):
+            shared: Sequence[str] = module.trained_on(before.environment, after.environment, modes, split)
+            return shared
+        return sorted(keys(before, module.MODES, "train") & keys(after, modes, split))
+    return ()
+
+
+def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterator[str]:
+    trained = TRAINED if any(METHODS[name].online for name in after.methods) else TRAINED[:1]
+    keys = (*SETTINGS, *(trained if evaluates else ()))
+    module = registry.find("environments", after.environment.name)
+    free = getattr(module, "EVALUATION_ONLY", ()) if evaluates else ()
+    there, here = (_settings(config, keys, free) for config in (before, after))
+    yield from sorted(line for key in keys for line in differences(there[key], here[key], key))
+    units: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+        "seeds": (before.seeds, after.seeds),
+        "data.demonstration_starts": (before.data.demonstration_starts, after.data.demonstration_starts),
+    }
+    for key, (known, wanted) in units.items():
+        if not set(wanted) <= set(known):
+            yield f"{key} is {list(known)} there and {list(wanted)} here"
+    modes = [sorted(evaluated_modes(config)) for config in (before, after)]
+    if after.data.exclude_held_out_states and modes[0] != modes[1]:
+        yield (
+            f"evaluation.modes comes to {modes[0]} there and {modes[1]} here, and data.exclude_held_out_states leaves "
+            "out the starts of these"
+        )
+
+
+def _settings(config: RunConfig, keys: Collection[str], free: Collection[str]) -> dict[str, Any]:
+    """As JSON, without the `free` ones of the environment.
+
+    A unit depends on its own number of starts only, so a run may take some of them.
+    """
+    resolved = json.loads(config.model_dump_json(include={*keys}))
+    settings: dict[str, Any] = {key: bound(resolved[key], key) for key in keys}
+    del settings["data"]["demonstration_starts"]
+    for part in settings.get("sft", {}).values():
+        if isinstance(part, dict):
+            for key in UNTRAINED:
+                part.pop(key, None)
+    settings["environment"] = {key: value for key, value in settings["environment"].items() if key not in free}
+    return settings
+
+
+def _take(job: Job, config: RunConfig, source: Path) -> bool:
+    """Whether the job was finished in the other run, and is now here too."""
+    there = replace(job, unit=replace(job.unit, run=source))
+    name = "untrained" if job.kind == "data" else job.name
+    model = there.unit.model(name)
+    has_model = job.kind == "sft" or (job.kind == "data" and config.model.path == EMBEDDED)
+    online = there.folder / "model"
+    if not there.done or (has_model and not model.is_dir()) or (job.kind == "rlft" and not online.is_dir()):
+        return False
+    scratch = job.unit.folder / ".copy"
+    if has_model:
+        _copy(model, job.unit.model(name), scratch, _link)
+    _copy(there.folder, job.folder, scratch, _link_models)
+    _note(config.output_dir, source, job.title)
+    return True
+
+
+def _copy(source: Path, target: Path, scratch: Path, copy: Callable[[str, str], None]) -> None:
+    """A folder, whole or not at all."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.copytree(source, scratch, ignore=LEFT, copy_function=copy)
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch.rename(target)
+
+
+def _link(source: str, target: str) -> None:
+    """A model's files are never changed in place, so where the file system can, both runs share them."""
+    try:
+        os.link(source, target)
+    except OSError:
+        _copy_file(source, target)
+
+
+def _link_models(source: str, target: str) -> None:
+    """Files of a job's folder: metrics grow, the model that online training leaves there does not."""
+    (_link if Path(source).parent.name == "model" else _copy_file)(source, target)
+
+
+def _copy_file(source: str, target: str) -> None:
+    """A file that is on the disk when the folder gets its name."""
+    shutil.copyfile(source, target)
+    with Path(target).open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _note(folder: Path, source: Path, title: str) -> None:
+    """Where a job comes from, and what it was made with, in the run card."""
+    card, origin = read_card(folder), read_card(source)
+    kept = {key: origin.get(key) for key in ("config_hash", "fingerprint", "git_commit", "versions", "hardware")}
+    before = card.get("start_from") or {}
+    jobs = list(dict.fromkeys([*before.get("jobs", []), title]))
+    write_json(folder / "run.json", card | {"start_from": {"folder": str(source), **kept, "jobs": jobs}})

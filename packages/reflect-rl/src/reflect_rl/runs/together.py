@@ -1,0 +1,134 @@
+"""The jobs of a run by several processes that a launcher started, for example `accelerate launch`.
+
+All processes go through the jobs in the same order: supervised and online training are done by all of them together,
+demonstrations by the main one, and at the end the evaluations are dealt out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list, gather_object
+
+from reflect_rl.launch import LostProcessError
+from reflect_rl.watchdog import Limits
+from reflect_rl.models.load import device_of
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.jobs import Job, Kind, execute
+from reflect_rl.runs.run import Display, log_stage, unfinished
+from reflect_rl.runs.workers import explained, prepare
+from reflect_rl.training.engine import PATIENCE, join, refuse_launch, was_lost
+
+__all__ = ["run_jobs_together"]
+
+TOGETHER: tuple[Kind, ...] = ("sft", "rlft")
+
+PLACE = re.compile(r"^\[\S+\] ")
+"""Line of a library's source at the start of a message."""
+
+SOLO_PATIENCE = timedelta(days=7)
+"""How long a process waits for a job that another does alone; if that process ends, the wait ends too."""
+
+
+def run_jobs_together(config: RunConfig, kinds: Sequence[Kind], display: Display) -> None:
+    """Do all unfinished jobs of these kinds; only the main process's display is told.
+
+    Raises:
+        RunFolderError: a job needs something that no job of these kinds makes.
+        ConfigError: online training cannot be distributed as it was launched.
+        LostProcessError: another process has ended or does not answer.
+        ReflectRLError: a job failed; the launcher ends the other processes.
+    """
+    prepare(config.threads)
+    threading.Thread(target=_leave_with_launcher, args=(os.getppid(),), daemon=True).start()
+    on_cpu = device_of(config.model.device).type == "cpu"
+    with _losses_told():
+        state = join(on_cpu, _patience(config.limits))
+        wait = _meeting(state)
+        # The main process's list: another one may look when a job has just been finished.
+        found: list[list[Job] | None] = [unfinished(config, kinds) if state.is_main_process else None]
+        waiting = broadcast_object_list(found)[0] or []
+        if any(job.kind == "rlft" for job in waiting):
+            refuse_launch(on_cpu)
+        for job in waiting:
+            if job.kind != "eval":
+                seconds = _do(job, config, display, state) if job.kind in TOGETHER or state.is_main_process else 0.0
+                wait()
+                _note(job, seconds, config, display, state)
+        evaluations = [job for job in waiting if job.kind == "eval"]
+        own = evaluations[state.process_index :: state.num_processes]
+        done = [(job, _do(job, config, display, state)) for job in own]
+        wait()
+        for job, seconds in gather_object(done):
+            _note(job, seconds, config, display, state)
+        wait()
+        # A thread of the group that outlives the interpreter would abort a process that has done its work.
+        state.destroy_process_group()
+
+
+def _patience(limits: Limits) -> timedelta:
+    """A call of a player that is too slow is to be told by its own process, which knows more."""
+    return max(PATIENCE, timedelta(seconds=2 * limits.player_seconds))
+
+
+def _meeting(state: PartialState) -> Callable[[], None]:
+    """What waits for all processes, however long a job takes that one of them does alone."""
+    if state.num_processes == 1:
+        return lambda: None
+    # Under gloo a process that ends closes its connections, at which the others wake up.
+    group = torch.distributed.new_group(backend="gloo", timeout=SOLO_PATIENCE)
+    return lambda: torch.distributed.barrier(group)
+
+
+@contextmanager
+def _losses_told() -> Iterator[None]:
+    """What the libraries say when another process is gone becomes one sentence.
+
+    Raises:
+        LostProcessError: another process has ended or does not answer.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not was_lost(error):
+            raise
+        first = PLACE.sub("", str(error).strip()).partition("\n")[0].partition(". ")[0]
+        raise LostProcessError(
+            f"another process of this launch has ended, or did not answer in time ({first}). Its own message, if there "
+            "is one, says why. What was finished is kept; the same command goes on from the last checkpoint."
+        ) from None
+
+
+def _leave_with_launcher(launcher: int) -> None:
+    """A launcher that was killed cannot say so; processes that outlived it would train on, seen by nobody."""
+    while os.getppid() == launcher:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _do(job: Job, config: RunConfig, display: Display, state: PartialState) -> float:
+    started = time.perf_counter()
+
+    def progress(done: int, total: int, note: str) -> None:
+        if state.is_main_process:
+            display.advanced(job.title, done, total, note)
+
+    if state.is_main_process:
+        display.started(job)
+    with explained(job.title, job.folder), _losses_told():
+        execute(job, config, progress)
+    return time.perf_counter() - started
+
+
+def _note(job: Job, seconds: float, config: RunConfig, display: Display, state: PartialState) -> None:
+    if state.is_main_process:
+        log_stage(config.output_dir, job, seconds)
+        display.finished(job, seconds)

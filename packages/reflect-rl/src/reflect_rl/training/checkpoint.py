@@ -1,0 +1,200 @@
+"""Atomic checkpoints of a training: safetensors and JSON, never pickle.
+
+A checkpoint is a folder `step-00000120`. It is written under another name, flushed to disk and renamed, so that an
+interruption leaves a whole checkpoint or none. Its files' SHA-256 sums are inside; one that does not match them is put
+aside and reported, and the one before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from reflect_rl.errors import ReflectRLWarning, RunFolderError
+
+__all__ = ["CheckpointWarning", "Checkpoints", "optimizer_state", "restore_optimizer"]
+
+SUMS = "sha256.json"
+STATE = "state.json"
+CORRUPT_LOG = "corrupt.jsonl"
+NAME = re.compile(r"step-(\d+)")
+
+Saved = tuple[dict[str, dict[str, Tensor]], dict[str, Any]]
+"""The groups of tensors, and the state."""
+
+
+class CheckpointWarning(ReflectRLWarning):
+    """A checkpoint was found corrupt and put aside."""
+
+
+class _CorruptError(Exception):
+    """A checkpoint does not verify."""
+
+
+class Checkpoints:
+    """The checkpoints of one training, in one folder.
+
+    With several processes, the main one alone calls `save` and `clear`, and it calls `load` before the others do.
+    """
+
+    def __init__(self, folder: Path, keep_last: int = 2) -> None:
+        """Args: the folder (made by the first `save`), and how many of the newest checkpoints stay (at least 1)."""
+        if keep_last < 1:
+            raise ValueError(f"keep_last is {keep_last}; at least one checkpoint must stay")
+        self.folder, self.keep_last = folder, keep_last
+
+    def save(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
+        """Write a checkpoint whole or not at all, then remove all but the newest.
+
+        Args:
+            step: the number it is ordered by; a checkpoint of this step is replaced.
+            tensors: groups of named tensors, each a file `<group>.safetensors`; copied to the CPU.
+            state: anything JSON can hold (floats keep every bit).
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._tidy()
+        place = self.folder / f"step-{step:08d}"
+        fresh, old = _beside(place, "new"), _beside(place, "old")
+        fresh.mkdir()
+        _write(fresh, tensors, state)
+        if place.exists():
+            place.rename(old)
+        fresh.rename(place)
+        _flush(self.folder)
+        for outdated in [old, *self._places()[self.keep_last :]]:
+            _remove(outdated)
+
+    def load(self) -> Saved | None:
+        """The newest checkpoint that verifies, or None where there is none.
+
+        One that does not verify is renamed to `<name>.corrupt`, reported by a `CheckpointWarning` and in
+        `corrupt.jsonl`; the one before it is tried.
+
+        Raises:
+            RunFolderError: checkpoints were written, and none of them verifies.
+        """
+        self._tidy()
+        for place in self._places():
+            try:
+                return _read(place)
+            except _CorruptError as error:
+                self._put_aside(place, str(error))
+        if refused := sorted(path.name for path in self.folder.glob("step-*.corrupt")):
+            raise RunFolderError(
+                f"all checkpoints in {self.folder} are corrupt ({', '.join(refused)}). "
+                "Delete them to train from the start."
+            )
+        return None
+
+    def clear(self) -> None:
+        """Remove all checkpoints, also those that were put aside."""
+        self._tidy()
+        for place in [*self._places(), *self.folder.glob("step-*.corrupt")]:
+            _remove(place)
+
+    def _places(self) -> list[Path]:
+        """The checkpoints' folders, newest first."""
+        found = [(match, path) for path in self.folder.glob("step-*") if (match := NAME.fullmatch(path.name))]
+        return [path for _, path in sorted(found, key=lambda pair: int(pair[0][1]), reverse=True)]
+
+    def _tidy(self) -> None:
+        """Undo what an interrupted `save` left half done."""
+        for old in self.folder.glob("step-*.old"):
+            if old.with_suffix("").exists():
+                _remove(old)
+            else:
+                old.rename(old.with_suffix(""))
+        for pattern in ("step-*.new", "step-*.gone"):
+            for rest in self.folder.glob(pattern):
+                shutil.rmtree(rest)
+
+    def _put_aside(self, place: Path, fault: str) -> None:
+        aside = _beside(place, "corrupt")
+        _remove(aside)
+        place.rename(aside)
+        with (self.folder / CORRUPT_LOG).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"checkpoint": place.name, "fault": fault}) + "\n")
+        message = f"checkpoint {place} is corrupt: {fault}. It was renamed to {aside.name} and is not used."
+        warnings.warn(message, CheckpointWarning, stacklevel=3)
+
+
+def _beside(place: Path, suffix: str) -> Path:
+    return place.with_name(f"{place.name}.{suffix}")
+
+
+def _remove(place: Path) -> None:
+    """Delete a folder; if that is interrupted, what is left does not look like a checkpoint."""
+    if place.exists():
+        gone = _beside(place, "gone")
+        place.rename(gone)
+        shutil.rmtree(gone)
+
+
+def _write(fresh: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
+    for group, members in tensors.items():
+        contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in members.items()}
+        save_file(contiguous, fresh / f"{group}.safetensors")
+    (fresh / STATE).write_text(json.dumps(state), encoding="utf-8")
+    sums = {path.name: _sha256(path) for path in _files(fresh)}
+    (fresh / SUMS).write_text(json.dumps(sums), encoding="utf-8")
+    for path in [*_files(fresh), fresh / SUMS, fresh]:
+        _flush(path)
+
+
+def _read(place: Path) -> Saved:
+    try:
+        sums = json.loads((place / SUMS).read_text(encoding="utf-8"))
+        for name in sorted({path.name for path in _files(place)} | set(sums)):
+            if sums.get(name) != _sha256(place / name):
+                raise _CorruptError(f"{name} does not match its SHA-256 sum")
+        state = json.loads((place / STATE).read_text(encoding="utf-8"))
+        return {path.stem: load_file(path) for path in _files(place) if path.name != STATE}, state
+    except (OSError, ValueError) as error:
+        raise _CorruptError(f"not readable ({error})") from None
+
+
+def _files(place: Path) -> Iterator[Path]:
+    """The files that have sums."""
+    return (path for path in sorted(place.iterdir()) if path.name != SUMS)
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """An optimiser's state as a flat table of tensors, `<parameter number>.<quantity>`."""
+    return {
+        f"{index}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
+        for index, entry in optimizer.state_dict()["state"].items()
+        for name, value in entry.items()
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, table: Mapping[str, Tensor]) -> None:
+    """Put a state from `optimizer_state` back."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in table.items():
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

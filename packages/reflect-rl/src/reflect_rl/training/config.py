@@ -1,0 +1,72 @@
+"""Settings of online RL fine-tuning."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from reflect_rl.config import AlgorithmConfig, CurriculumConfig, Frozen
+
+__all__ = ["RLFTConfig"]
+
+
+class RLFTConfig(Frozen):
+    """Online RL fine-tuning."""
+
+    total_turns: int = Field(15_000, ge=1)
+    """Training budget in environment turns."""
+    starts_per_update: int = Field(16, ge=1)
+    """Different training tasks per update."""
+    episodes_per_start: int = Field(4, ge=1)
+    """Episodes of each of them (at least 2 for the leave-one-out baseline to compare equal starts)."""
+    temperature: float = Field(1.0, gt=0)
+    """Temperature at which the policy plays and learns: above 1, a policy that is sure of itself explores, and its
+    gradient is that of what it explored with. Validation and results are at 1."""
+    learning_rate: float = Field(3e-4, gt=0)
+    """Learning rate of the policy (for a pretrained model with LoRA: 2e-4, as in the paper)."""
+    final_learning_rate_share: float = Field(0.1, ge=0, le=1)
+    """The learning rate falls linearly to this share over the budget."""
+    minibatch_turns: int = Field(128, ge=1)
+    """About how many turns make an optimiser step; turns of equal prompts are always in the same one."""
+    micro_batch_tokens: int | None = Field(None, ge=1)
+    """Upper bound on the padded tokens of one forward and backward pass (unset: what is fast on the device)."""
+    max_grad_norm: float = Field(0.5, gt=0)
+    """Gradient norm above which gradients are scaled down (Reflect-RL: 0.3)."""
+    target_kl: float | None = Field(None, gt=0)
+    """An update ends early at a minibatch whose KL divergence to the policy that played exceeds this (unset: never)."""
+    stop_grad_norm: float = Field(1e4, ge=0)
+    """Gradient norm above which training stops, as it has exploded; 0 = never."""
+    value_head: Literal["linear", "mlp"] = "linear"
+    """The critic's head, with the `value` baseline."""
+    value_detached: bool = True
+    """The critic's gradient stops at the hidden states."""
+    value_learning_rate: float = Field(1e-2, gt=0)
+    """Learning rate of the critic's head."""
+    critic_every: int = Field(1, ge=1)
+    """The critic is updated at every k-th update only."""
+    critic_warmup_updates: int = Field(0, ge=0)
+    """First updates that train the critic alone (PPO-max)."""
+    replay_capacity: int = Field(0, ge=0)
+    """Successful episodes kept for replay, 0 = off (Reflect-RL: 50)."""
+    replay_per_update: int = Field(8, ge=0)
+    """Replayed episodes per update."""
+    num_envs: int = Field(64, ge=1)
+    """Games played at once."""
+    progress: float = Field(0.0, ge=0, le=1)
+    """Reward, in training only, for each turn by which an action shortens the solver's solution, less where it makes it
+    longer; 0 = only the game's own rewards. With a discount below 1 it tells single actions apart."""
+    max_episode_steps: int | None = Field(None, ge=1)
+    """Turns until truncation while training (unset: the environment's)."""
+    validate_every: int = Field(5, ge=0)
+    """Updates between two measurements on the validation tasks, 0 = never."""
+    keep: Literal["last", "best"] = "last"
+    """Which policy is the result: the last one, or the best on the validation tasks (mean over the modes)."""
+    checkpoint_every: int = Field(5, ge=1)
+    """Updates between two checkpoints; an interrupted training goes on from the last one."""
+    keep_checkpoints: int = Field(2, ge=1)
+    """Newest checkpoints that stay; each also holds the best policy so far."""
+    algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
+    """The RL algorithm."""
+    curriculum: CurriculumConfig = Field(default_factory=CurriculumConfig)
+    """The order in which tasks are trained."""

@@ -1,0 +1,199 @@
+"""The processes that train one policy together; Accelerate owns all that is distributed.
+
+One process and several do the same: they draw the same tasks, each plays and learns from its share, and gradients are
+averaged. `accelerate launch` starts the processes; without it there is one.
+
+Every process plays at its own pace, so each needs all weights. Where the training shards them (FSDP), it shards a copy,
+and the weights that play are refreshed from it after each update.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+import torch
+from accelerate import Accelerator, PartialState
+from accelerate.utils import DistributedType, InitProcessGroupKwargs, gather_object
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from reflect_rl.errors import ConfigError
+from reflect_rl.launch import process_count, process_rank
+from reflect_rl.training.checkpoint import optimizer_state, restore_optimizer
+
+__all__ = ["PATIENCE", "Engine", "join", "make_whole", "process_count", "process_rank", "refuse_launch", "was_lost"]
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(minutes=30)
+"""How long a process waits for the others in a collective operation: one may have longer episodes than another."""
+
+REPLICATED = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
+"""Every process trains all weights."""
+
+
+def join(on_cpu: bool, patience: timedelta = PATIENCE) -> PartialState:
+    """Meet the other processes of the launch; the first call in a process sets for how long it waits for them."""
+    # Ranks above zero would load empty weights, which they could not play with.
+    os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
+    return PartialState(cpu=on_cpu, **({"timeout": patience} if process_count() > 1 else {}))
+
+
+def refuse_launch(on_cpu: bool) -> None:
+    """Check that online training can be done as it was launched, before the work begins.
+
+    Raises:
+        ConfigError: it cannot; the message names the remedy.
+    """
+    if _asked("DEEPSPEED"):
+        raise ConfigError(
+            "online training does not run under DeepSpeed, whose engine steps inside the backward pass, before a "
+            "gradient that is not finite can be refused. Launch with --multi_gpu (DDP) or --use_fsdp --fsdp_version 2 "
+            "(docs/distributed.md)."
+        )
+    if _asked("MEGATRON_LM"):
+        raise ConfigError("online training does not run under Megatron-LM. Launch with --multi_gpu (DDP) or FSDP.")
+    if not _asked("FSDP"):
+        return
+    if on_cpu:
+        raise ConfigError("Accelerate shards weights on GPUs only. On CPUs launch with --multi_gpu, without FSDP.")
+    if os.environ.get("FSDP_VERSION", "1") != "2":
+        raise ConfigError("online training shards by FSDP 2 only. Add --fsdp_version 2 to the launch.")
+
+
+def _asked(way: str) -> bool:
+    """Whether the launcher was told to distribute the training in this way."""
+    return os.environ.get(f"ACCELERATE_USE_{way}", "false").lower() == "true"
+
+
+def was_lost(error: BaseException) -> bool:
+    """Whether an error says that another process has ended or does not answer."""
+    return isinstance(error, torch.distributed.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
+
+
+class Engine:
+    """This process's place among all, and what they do together.
+
+    Raises:
+        ConfigError: the training cannot be distributed as it was launched.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        on_cpu = device.type == "cpu"
+        join(on_cpu)
+        self.accelerator: Any = Accelerator(
+            cpu=on_cpu, device_placement=False, kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)]
+        )
+        self.sharded = self.accelerator.distributed_type == DistributedType.FSDP
+        """Whether no process trains all weights."""
+        refuse_launch(on_cpu and not self.sharded)
+        if not self.sharded and self.accelerator.distributed_type not in REPLICATED:
+            raise ConfigError(f"online training does not run under {self.accelerator.distributed_type}.")
+        self.rank: int = self.accelerator.process_index
+        self.count: int = self.accelerator.num_processes
+
+    @property
+    def main(self) -> bool:
+        """Whether this process writes files."""
+        return self.rank == 0
+
+    def trainable(self, network: nn.Module) -> nn.Module:
+        """The module to be trained: the one that plays, or a copy if it will be sharded."""
+        if not self.sharded:
+            return network
+        twin: Any = copy.deepcopy(network)
+        twin._no_split_modules = getattr(twin.language_model, "_no_split_modules", None)  # what Accelerate wraps
+        return cast(nn.Module, twin)
+
+    def prepare(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
+        """The module and optimiser as all processes use them together; sharded, the parameters are other ones."""
+        if self.count == 1:
+            return network, optimizer
+        prepared: tuple[Any, Any] = self.accelerator.prepare(network, optimizer)
+        return prepared
+
+    @torch.no_grad()
+    def refresh(self, playing: nn.Module, trained: nn.Module) -> None:
+        """Give the weights that were trained to the module that plays."""
+        if self.sharded:
+            own = dict(playing.named_parameters())
+            for name, weight in trained.named_parameters():
+                if own[name].requires_grad:
+                    own[name].copy_(_whole(weight))
+
+    @torch.no_grad()
+    def spread(self, playing: nn.Module, trained: nn.Module) -> None:
+        """Give the weights of the module that plays to the one that is trained."""
+        if self.sharded:
+            own = dict(playing.named_parameters())
+            for name, weight in trained.named_parameters():
+                weight.copy_(_like(own[name].detach(), weight))
+
+    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+        """The whole state, the same for any number of processes; all of them must ask."""
+        return {key: _whole(value) for key, value in optimizer_state(optimizer).items()}
+
+    def restore_optimizer(self, optimizer: torch.optim.Optimizer, table: Mapping[str, Tensor]) -> None:
+        """Put back what `optimizer_state` gave."""
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        parts = {key: _like(value, parameters[int(key.partition(".")[0])]) for key, value in table.items()}
+        restore_optimizer(optimizer, parts)
+
+    def clip(self, parameters: Iterable[Tensor], limit: float) -> float:
+        """Scale gradients down to a norm of at most `limit`; their norm before."""
+        return float(_whole(nn.utils.clip_grad_norm_(parameters, limit)))
+
+    def share(self, items: Sequence[T]) -> Sequence[T]:
+        """Every n-th item, for n processes: this one's part of the work."""
+        return items[self.rank :: self.count]
+
+    def together(self, items: Sequence[T]) -> list[T]:
+        """The items of all processes, those of the first process first."""
+        return list(gather_object(list(items))) if self.count > 1 else list(items)
+
+    def local_only(self, network: nn.Module) -> AbstractContextManager[None]:
+        """Gradients of backward passes in this context stay here until a pass outside it."""
+        context: AbstractContextManager[None] = self.accelerator.no_sync(network)
+        return context
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of a loss whose sum over all processes is to be minimised."""
+        self.accelerator.backward(loss * self.count)  # processes average their gradients
+
+    def first(self) -> AbstractContextManager[None]:
+        """The main process goes through this context before the others."""
+        context: AbstractContextManager[None] = self.accelerator.main_process_first()
+        return context
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        self.accelerator.wait_for_everyone()
+
+
+@torch.no_grad()
+def make_whole(module: nn.Module) -> None:
+    """Put together the weights of a module whose training has left them in parts; all processes ask for it."""
+    whole: dict[Tensor, nn.Parameter] = {}
+    for part in module.modules():
+        for name, weight in part.named_parameters(recurse=False):
+            if isinstance(weight, DTensor):
+                if weight not in whole:  # tied weights stay tied
+                    whole[weight] = nn.Parameter(weight.full_tensor(), weight.requires_grad)
+                part._parameters[name] = whole[weight]
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """A tensor that the processes hold in parts; they all ask for it."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def _like(tensor: Tensor, parameter: Tensor) -> Tensor:
+    """This process's part of a tensor, if the parameter of its shape is held in parts."""
+    if not isinstance(parameter, DTensor) or tensor.shape != parameter.shape:
+        return tensor
+    return distribute_tensor(tensor.to(parameter.device), parameter.device_mesh, parameter.placements)

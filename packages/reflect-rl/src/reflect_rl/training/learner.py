@@ -1,0 +1,351 @@
+"""All optimiser steps of one update: episodes in, better weights out.
+
+Turns with the same prompt are computed once: minibatches are cut by prompt, never through the turns of one. A minibatch
+is computed in micro-batches of similar length that fit the memory; its loss is the mean over its turns, however it is
+divided among micro-batches and processes. Turns that cannot change a weight are not computed, but counted in that mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from reflect_rl import registry
+from reflect_rl.algorithms._batch import Batch, Outputs
+from reflect_rl.algorithms._common import PolicyGradientConfig
+from reflect_rl.batch import collate
+from reflect_rl.errors import ConfigError, TrainingError
+from reflect_rl.models.labels import Labels
+from reflect_rl.models.load import LanguageModel, forked_rng
+from reflect_rl.models.network import Network
+from reflect_rl.models.score import Rule, Scores, micro_batches, room, score
+from reflect_rl.models.value import ValueHead
+from reflect_rl.players.policies.language_model import tokenize
+from reflect_rl.seeding import seed_for, stream
+from reflect_rl.store import write_jsonl
+from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.engine import Engine
+from reflect_rl.types import Episode, View
+
+__all__ = ["Learner", "no_dropout"]
+
+Tokens = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+"""Ids of a prompt and of its actions."""
+
+
+class Learner:
+    """The policy, its critic and their optimiser.
+
+    Raises:
+        ConfigError: the weights are sharded, and the rule is another than `choice_token`.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        labels: Labels,
+        config: RLFTConfig,
+        seed: int,
+        engine: Engine,
+        *,
+        reference: LanguageModel | None = None,
+        rule: Rule = "choice_token",
+        excluded: frozenset[str] = frozenset(),
+    ) -> None:
+        self.model, self.labels, self.config, self.seed, self.engine = model, labels, config, seed, engine
+        self.reference, self.rule, self.excluded = reference, rule, excluded
+        self.room = config.micro_batch_tokens or room(model)
+        self.algorithm = registry.find("algorithms", config.algorithm.name).Algorithm(config.algorithm)
+        self.value_head = self._value_head()
+        self.own = Network(model, self.value_head)
+        """The network that plays: all weights."""
+        if engine.sharded and rule != "choice_token":
+            # The processes would need different numbers of passes, and each pass of sharded weights needs them all.
+            raise ConfigError(f"prompt.scoring {rule!r} does not run with sharded weights. Use 'choice_token', or DDP.")
+        self.trained: Any = engine.trainable(self.own)
+        groups: list[dict[str, Any]] = [{"params": self.parameters, "lr": config.learning_rate}]
+        if self.value_head is not None:
+            groups.append({"params": self._critic_parameters(), "lr": config.value_learning_rate})
+        self.optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
+        self.network, self._stepper = engine.prepare(self.trained, self.optimizer)
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """Of the policy, those that are trained."""
+        return [p for p in self.trained.language_model.parameters() if p.requires_grad]
+
+    def _critic_parameters(self) -> list[nn.Parameter]:
+        return [] if self.trained.head is None else list(self.trained.head.parameters())
+
+    def _value_head(self) -> ValueHead | None:
+        if self.algorithm.critic == "none":
+            return None
+        size = self.model.model.get_output_embeddings().weight.shape[1]
+        outputs = 1 if self.algorithm.critic == "state" else len(self.labels.ids)
+        with forked_rng(seed_for(self.seed, "value head")):
+            head = ValueHead(size, self.config.value_head, self.config.value_detached, outputs)
+        return head.to(self.model.device)
+
+    def learn(
+        self, episodes: Sequence[Episode], replayed: Sequence[Episode], update: int, learning_rate: float
+    ) -> dict[str, float]:
+        """Learn from the episodes of update number `update`; what to log about it.
+
+        Raises:
+            TrainingError: a loss or gradient is not finite, or has exploded; the turns are saved.
+        """
+        no_dropout(self.trained.language_model)
+        self.optimizer.param_groups[0]["lr"] = learning_rate
+        values = self._values if self.algorithm.critic == "state" else None
+        reference = self._reference if self.reference is not None else None
+        views, batch = collate(self.algorithm, episodes, replayed, self.excluded, values, reference)
+        if not views:
+            return {}
+        moving = (batch.advantages != 0).tolist()
+        computed = moving if self._only_advantages_move() else [True] * len(views)
+        batch = batch.map(lambda part: part.to(self.model.device))
+        prompts = {view: tokenize(self.model, self.labels, view, self.rule) for view in dict.fromkeys(views)}
+        rows: list[tuple[int, dict[str, float]]] = []
+        limit, steps = self.config.target_kl or math.inf, 0
+        for turns in self._minibatches(views, update):
+            learnt = [turn for turn in turns if computed[turn]]
+            if not learnt:
+                continue
+            metrics = self._gradient(views, prompts, batch, learnt, len(learnt) / len(turns), update)
+            rows.append((1, metrics))
+            if metrics.get("policy/kl_to_behaviour", 0.0) > limit:
+                break
+            self._stepper.step()
+            steps += 1
+        self.engine.refresh(self.own, self.trained)
+        own = {"policy/unique_prompts": len(prompts) / len(views), "policy/moving_share": sum(moving) / len(moving)}
+        return weighted_means(rows) | own | {"policy/steps": steps}
+
+    def _minibatches(self, views: Sequence[View], update: int) -> Iterator[list[int]]:
+        """The turns of all passes."""
+        for epoch in range(self.algorithm.epochs):
+            yield from minibatches(views, self.config.minibatch_turns, stream(self.seed, "minibatches", update, epoch))
+
+    def _only_advantages_move(self) -> bool:
+        """Whether a turn with the advantage 0 has no gradient."""
+        config = self.config.algorithm
+        known = isinstance(config, PolicyGradientConfig) and not config.regularised
+        return known and self.algorithm.critic == "none"
+
+    def _gradient(
+        self,
+        views: Sequence[View],
+        prompts: dict[View, Tokens],
+        batch: Batch,
+        turns: Sequence[int],
+        share: float,
+        update: int,
+    ) -> dict[str, float]:
+        """The gradient of the turns, which are this share of their minibatch, ready for an optimiser step."""
+        self.optimizer.zero_grad(set_to_none=True)
+        groups = self.engine.share(self._micro_batches(views, prompts, turns))
+        rows: list[tuple[int, dict[str, float]]] = []
+        for number, (group, weight) in enumerate(groups, 1):
+            last = number == len(groups)
+            with nullcontext() if last else self.engine.local_only(self.network):
+                rows.append((weight, self._backward(views, prompts, batch, group, share * weight / len(turns))))
+        self._hold_back(update)
+        norm = self.engine.clip(self.parameters, self.config.max_grad_norm)
+        metrics = weighted_means(self.engine.together(rows)) | {"policy/gradient_norm": norm}
+        self._refuse(metrics, views, batch, turns, update)
+        return metrics
+
+    def _micro_batches(
+        self, views: Sequence[View], prompts: dict[View, Tokens], turns: Sequence[int]
+    ) -> list[tuple[list[int], int]]:
+        """Groups of turns with their weights, as many for each process, filled up with groups of weight zero."""
+        by_view: dict[View, list[int]] = defaultdict(list)
+        for turn in turns:
+            by_view[views[turn]].append(turn)
+        unique = list(by_view)
+        lengths = [_tokens(prompts[view], self.rule) for view in unique]
+        most = min(self.room, math.ceil(max(lengths) * len(unique) / self.engine.count))
+        groups = [[t for i in group for t in by_view[unique[i]]] for group in micro_batches(lengths, most)]
+        missing = -len(groups) % self.engine.count
+        return [(group, len(group)) for group in groups] + [(groups[0], 0)] * missing
+
+    def _backward(
+        self, views: Sequence[View], prompts: dict[View, Tokens], batch: Batch, turns: list[int], weight: float
+    ) -> dict[str, float]:
+        outputs = self._outputs([views[turn] for turn in turns], prompts)
+        loss = self.algorithm.loss(batch.select(torch.tensor(turns, device=self.model.device)), outputs)
+        self.engine.backward(loss.value * weight)
+        return loss.metrics | {"policy/total_loss": float(loss.value.detach())}
+
+    def _outputs(self, views: Sequence[View], prompts: dict[View, Tokens]) -> Outputs:
+        scores = self._scores(self.model, views, prompts, self.network)
+        if scores.values is None:
+            return Outputs(scores.log_probs)
+        if self.algorithm.critic == "state":
+            return Outputs(scores.log_probs, scores.values[:, 0])
+        return Outputs(scores.log_probs, action_values=_by_action(scores, views))
+
+    def _scores(
+        self, model: LanguageModel, views: Sequence[View], prompts: dict[View, Tokens], network: nn.Module | None
+    ) -> Scores:
+        pairs = [prompts[view] for view in views]
+        prompts_only, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
+        return score(model, prompts_only, actions, self.rule, self.room, network, self.config.temperature)
+
+    def _hold_back(self, update: int) -> None:
+        """No gradient for what this update does not train."""
+        if update % self.config.critic_every:
+            _forget_gradients(self._critic_parameters())
+        if self.value_head is not None and update < self.config.critic_warmup_updates:
+            _forget_gradients(self.parameters)
+
+    def _refuse(
+        self, metrics: dict[str, float], views: Sequence[View], batch: Batch, turns: Sequence[int], update: int
+    ) -> None:
+        """Stop at numbers that would spoil the weights."""
+        loss, norm = metrics["policy/total_loss"], metrics["policy/gradient_norm"]
+        limit = self.config.stop_grad_norm or math.inf
+        if math.isfinite(loss) and math.isfinite(norm) and norm <= limit:
+            return
+        raise ExplosionError(loss, norm, update, [_record(views[turn], batch, turn) for turn in turns])
+
+    @torch.no_grad()
+    def _values(self, views: Sequence[View]) -> Tensor:
+        """(N,) V(s) before the update."""
+        rows = self._spread(views, self.model, self.own, lambda scores: scores.values)
+        return torch.tensor([row[0] for row in rows])
+
+    @torch.no_grad()
+    def _reference(self, views: Sequence[View]) -> Tensor:
+        """(N, A) log π_ref, -inf where there is no action."""
+        if self.reference is None:
+            raise ValueError("no reference policy was given")
+        rows = self._spread(views, self.reference, None, lambda scores: scores.log_probs)
+        width = max(len(view.observation.actions) for view in views)
+        return torch.tensor([[*row[:width], *[-math.inf] * (width - len(row))] for row in rows])
+
+    def _spread(
+        self,
+        views: Sequence[View],
+        model: LanguageModel,
+        network: nn.Module | None,
+        part: Callable[[Scores], Tensor | None],
+    ) -> list[list[float]]:
+        """A part of the scores of each view; every process computes its share of the different ones."""
+        unique = list(dict.fromkeys(views))
+        mine = self.engine.share(unique)
+        rows: list[list[float]] = []
+        if mine:
+            prompts = {view: tokenize(model, self.labels, view, self.rule) for view in mine}
+            table = part(self._scores(model, mine, prompts, network))
+            if table is None:
+                raise ValueError("this algorithm has no critic")
+            rows = table.tolist()
+        gathered = self.engine.together([rows])
+        merged = [row for group in zip_longest(*gathered) for row in group if row is not None]
+        return [dict(zip(unique, merged, strict=True))[view] for view in views]
+
+
+class ExplosionError(TrainingError):
+    """A loss or gradient that is not finite or too large, with the turns that made it."""
+
+    def __init__(self, loss: float, norm: float, update: int, turns: list[dict[str, Any]]) -> None:
+        self.loss, self.norm, self.update, self.turns = loss, norm, update, turns
+        super().__init__(f"update {update}: the loss is {loss}, the gradient norm {norm}")
+
+    def saved(self, folder: Path, main: bool) -> TrainingError:
+        """Write the turns to a file of the folder, in the main process; the error that says so."""
+        path = folder / "offending_batch.jsonl"
+        if main:
+            write_jsonl(path, self.turns)
+        return TrainingError(
+            f"{self}. Nothing was changed by it: the last checkpoint in {folder / 'checkpoints'} is kept, the "
+            f"{len(self.turns)} turns are in {path}. Lower rlft.learning_rate or raise rlft.algorithm.kl_coef; if such "
+            "norms are usual with this model, raise rlft.stop_grad_norm."
+        )
+
+
+def minibatches(views: Sequence[View], size: int, rng: np.random.Generator) -> Iterator[list[int]]:
+    """A random division of the turns into minibatches of about `size`; turns of equal prompts stay together."""
+    by_view: dict[View, list[int]] = defaultdict(list)
+    for turn, view in enumerate(views):
+        by_view[view].append(turn)
+    unique = list(by_view.values())
+    count = min(math.ceil(len(views) / size), len(unique))
+    part: list[int] = []
+    done, ended = 0, 0
+    for place in rng.permutation(len(unique)):
+        part += unique[place]
+        done += len(unique[place])
+        # The k-th minibatch ends when k/count of all turns are in.
+        if done * count >= (ended + 1) * len(views):
+            yield part
+            part, ended = [], done * count // len(views)
+
+
+def weighted_means(rows: Sequence[tuple[int, dict[str, float]]]) -> dict[str, float]:
+    """Mean of each metric over the rows that report it, by weight."""
+    names = dict.fromkeys(name for weight, row in rows if weight for name in row)
+    means = {}
+    for name in names:
+        own = [(weight, row[name]) for weight, row in rows if weight and name in row]
+        means[name] = sum(weight * value for weight, value in own) / sum(weight for weight, _ in own)
+    return means
+
+
+def no_dropout(model: nn.Module) -> None:
+    """Eval mode, in which nothing is dropped.
+
+    Gradient checkpointing works in training mode only, so the layers that recompute are put into it, and they alone:
+    what drops inside them (dropout layers, attention) stays in eval mode.
+    """
+    model.eval()
+    for module in model.modules():
+        if getattr(module, "gradient_checkpointing", False):
+            module.training = True
+
+
+def _tokens(prompt: Tokens, rule: Rule) -> int:
+    """Padded tokens that a prompt needs: once under `choice_token`, else once for each action."""
+    ids, actions = prompt
+    return len(ids) if rule == "choice_token" else len(actions) * (len(ids) + max(map(len, actions)))
+
+
+def _by_action(scores: Scores, views: Sequence[View]) -> Tensor:
+    """(N, A) values by action; the critic gives them by the number under which an action is listed."""
+    if scores.values is None:
+        raise ValueError("this algorithm has no critic")
+    numbers = torch.zeros(scores.log_probs.shape, dtype=torch.long)
+    for row, view in enumerate(views):
+        for number, index in enumerate(view.order):
+            numbers[row, index] = number
+    return scores.values.gather(1, numbers.to(scores.values.device)).masked_fill(~scores.admissible, 0.0)
+
+
+def _forget_gradients(parameters: Any) -> None:
+    for parameter in parameters:
+        parameter.grad = None
+
+
+def _record(view: View, batch: Batch, turn: int) -> dict[str, Any]:
+    """A turn as it was learnt from, for the file of an offending batch."""
+    return {
+        "observation": asdict(view.observation),
+        "order": list(view.order),
+        "reflection": view.reflection,
+        "action": int(batch.actions[turn]),
+        "behaviour_log_prob": float(batch.behaviour_log_probs[turn]),
+        "advantage": float(batch.advantages[turn]),
+        "return": float(batch.returns[turn]),
+        "replayed": bool(batch.replayed[turn]),
+    }

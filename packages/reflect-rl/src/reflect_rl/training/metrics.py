@@ -1,0 +1,226 @@
+"""Metrics of one training: `metrics.jsonl` always, and the trackers of Accelerate that were chosen.
+
+The file is the record; trackers show it. So a tracker that fails is dropped with one warning, and training goes on.
+Nothing leaves this machine unless a tracker that sends things was chosen (docs/tracking.md).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from reflect_rl.errors import ReflectRLWarning, RunFolderError
+from reflect_rl.store import append_jsonl, read_json, read_jsonl, write_json, write_jsonl
+
+__all__ = ["MetricsLog", "TrackerName", "TrackerWarning", "missing_trackers"]
+
+TrackerName = Literal["tensorboard", "wandb", "trackio"]
+"""Also the name of the package that the tracker needs, and of the extra that installs it."""
+
+PROJECT = "reflect-rl"
+"""Under this name Weights & Biases and Trackio group all runs, where WANDB_PROJECT or TRACKIO_PROJECT name no other."""
+
+SECONDS = 60
+"""How long Weights & Biases may take to begin, and to send the rest at the end."""
+
+
+class TrackerWarning(ReflectRLWarning):
+    """A tracker failed; training goes on without it."""
+
+
+def missing_trackers(trackers: Sequence[TrackerName]) -> Iterator[str]:
+    """One sentence with the remedy for each tracker whose package is not installed."""
+    for name in trackers:
+        if importlib.util.find_spec(name) is None:
+            yield f"trackers: {name!r} needs the package {name}: pip install 'reflect-rl[{name}]'."
+
+
+class MetricsLog:
+    """Writes rows to `folder/metrics.jsonl` and hands their numbers to the trackers.
+
+    Trackers begin with the first row, so this may be made before the processes have found each other.
+
+    Args:
+        folder: of the training; made with the first row.
+        trackers: which to use besides the file.
+        name: of the training, as trackers show it, for example `taxi/starts-100/seed-0/rlft/reflect_rl`.
+        config: settings to show beside the curves.
+        main: whether this process writes at all; of several, one does.
+        home: folder of the whole run, for trackers that keep one place for all trainings (none: `folder`).
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        trackers: Sequence[TrackerName] = (),
+        *,
+        name: str = "",
+        config: Mapping[str, Any] | None = None,
+        main: bool = True,
+        home: Path | None = None,
+    ) -> None:
+        self.folder, self.name, self.config, self.main = folder, name or folder.name, dict(config or {}), main
+        self.home = home or folder
+        self.waiting = tuple(trackers)
+        self.running: dict[TrackerName, Any] = {}
+        self.next_step = 0
+        """Trackers that can forget do so from this step on when they begin."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.folder / "metrics.jsonl"
+
+    def append(self, row: Mapping[str, Any], step_key: str) -> None:
+        """Write a row and hand it to the trackers.
+
+        Args:
+            row: names of metrics to numbers or texts; trackers get the numbers only.
+            step_key: the entry that counts the rows (`update` or `step`), the x-axis of the trackers.
+        """
+        if not self.main:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        append_jsonl(self.path, [row])
+        self._begin()
+        numbers = {key: value for key, value in row.items() if key != step_key and _is_number(value)}
+        step = int(row[step_key])
+        for name, tracker in list(self.running.items()):
+            # Weights & Biases cannot go back; after a resumption it has the rows that are written again.
+            if name != "wandb" or step >= getattr(tracker.tracker, "step", 0):
+                self._try(name, partial(tracker.log, numbers, step=step))
+        self.next_step = step + 1
+
+    def keep_until(self, step_key: str, step: int) -> None:
+        """Before going on from a checkpoint: drop the rows after its step, which will be written again.
+
+        Args:
+            step_key: the entry that counts the rows.
+            step: the last one that stays; -1 = none does.
+
+        Raises:
+            RunFolderError: the file is not readable.
+        """
+        if not self.main:
+            return
+        self.next_step = step + 1
+        if step < 0:
+            self.path.unlink(missing_ok=True)
+        elif self.path.exists():
+            remedy = f"Delete {self.folder} and run the same command again."
+            rows = read_jsonl(self.path, remedy)
+            if not all(isinstance(row, dict) and _is_number(row.get(step_key)) for row in rows):
+                raise RunFolderError(f"{self.path} holds a row without a number {step_key!r}. {remedy}")
+            write_jsonl(self.path, [row for row in rows if row[step_key] <= step])
+
+    def close(self) -> None:
+        """Let the trackers finish; more rows may follow, which begin them again."""
+        closed = tuple(self.running)
+        for name, tracker in list(self.running.items()):
+            self._try(name, tracker.finish)
+        self.waiting += tuple(name for name in closed if name in self.running)
+        self.running.clear()
+
+    def _begin(self) -> None:
+        waiting, self.waiting = self.waiting, ()
+        for name in waiting:
+            self._try(name, partial(self._start, name))
+
+    def _start(self, name: TrackerName) -> None:
+        from accelerate import PartialState
+
+        PartialState()  # what the trackers log with; it changes nothing where processes have found each other
+        tracker = STARTS[name](self)
+        tracker.main_process_only = False  # `main` has decided
+        tracker.start()
+        self.running[name] = tracker
+        if name == "tensorboard":
+            text = json.dumps(self.config, indent=2, default=str)
+            tracker.log({"config": "\n".join("    " + line for line in text.splitlines())}, step=self.next_step)
+
+    def _try(self, name: TrackerName, act: Callable[[], None]) -> None:
+        """Trackers print as they please, which would tear the progress bars, and raise what they please."""
+        try:
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                act()
+        except Exception as error:  # servers, disks and other people's code
+            self.running.pop(name, None)
+            message = str(error).strip().partition("\n")[0]
+            warnings.warn(
+                f"the tracker {name!r} failed ({type(error).__name__}: {message}); training goes on without it. "
+                f"All metrics are in {self.path}.",
+                TrackerWarning,
+                stacklevel=3,
+            )
+
+    def identity(self) -> str:
+        """A name that no other training has; a resumed one keeps it."""
+        path = self.folder / "tracking.json"
+        if not path.exists():
+            write_json(path, {"id": uuid.uuid4().hex[:12]})
+        return str(read_json(path, "Delete it.")["id"])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _tensorboard(log: MetricsLog) -> Any:
+    """Event files in `folder/tensorboard`; what a resumed training writes again replaces what is there."""
+    from accelerate.tracking import TensorBoardTracker
+
+    return TensorBoardTracker("tensorboard", log.folder, purge_step=log.next_step)
+
+
+def _wandb(log: MetricsLog) -> Any:
+    """Its local files go to `home/wandb`; neither code nor terminal output are taken."""
+    from accelerate.tracking import WandBTracker
+
+    os.environ.setdefault("WANDB_SILENT", "true")
+    log.home.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "console": "off",
+        "silent": True,
+        "disable_code": True,
+        "disable_git": True,
+        "init_timeout": SECONDS,
+        "finish_timeout": SECONDS,
+        "finish_timeout_raises": True,
+    }
+    return WandBTracker(
+        os.environ.get("WANDB_PROJECT", PROJECT),
+        name=log.name,
+        id=log.identity(),
+        resume="allow",
+        reinit="finish_previous",
+        dir=str(log.home),
+        config=log.config,
+        settings=settings,
+    )
+
+
+def _trackio(log: MetricsLog) -> Any:
+    """Its database goes to `home/trackio`."""
+    from accelerate.tracking import TrackioTracker
+
+    # Read when the package is first imported.
+    os.environ.setdefault("TRACKIO_DIR", str(log.home.resolve() / "trackio"))
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    project = os.environ.get("TRACKIO_PROJECT", PROJECT)
+    return TrackioTracker(project, name=log.name, resume="allow", config=log.config)
+
+
+STARTS: dict[TrackerName, Callable[[MetricsLog], Any]] = {
+    "tensorboard": _tensorboard,
+    "wandb": _wandb,
+    "trackio": _trackio,
+}

@@ -1,0 +1,268 @@
+"""Online RL fine-tuning (Reflect-RL, stage 2): roll out, estimate advantages, update, and again.
+
+One update: `starts_per_update` training tasks × `episodes_per_start` episodes are played by the current policy
+(at `temperature`) with the frozen reflection player; the algorithm turns them into a loss. All randomness of update u
+comes from streams named after u, so a run that was interrupted goes on as if it had not been.
+
+Dropout is off, in rollouts and in the update alike, so that the probability ratio of the first update is one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reflect_rl import registry
+from reflect_rl.buffer import Replay
+from reflect_rl.config import EnvironmentConfig
+from reflect_rl.errors import TrainingError
+from reflect_rl.memory import release
+from reflect_rl.models.labels import Labels
+from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.score import Rule
+from reflect_rl.players.base import Reflector
+from reflect_rl.players.policies.language_model import LanguageModelPolicy
+from reflect_rl.rollout import Request, failure_row, play
+from reflect_rl.seeding import seed_for, stream
+from reflect_rl.shaping import with_progress
+from reflect_rl.store import append_jsonl
+from reflect_rl.training.checkpoint import Checkpoints, Saved
+from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.engine import Engine
+from reflect_rl.training.learner import ExplosionError, Learner, no_dropout
+from reflect_rl.training.metrics import MetricsLog
+from reflect_rl.types import Episode, episode_from_json, to_json
+from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
+
+__all__ = ["OnlineTrainer"]
+
+FAILED = "failed_episodes.jsonl"
+
+
+class OnlineTrainer:
+    """Trains one policy in place; metrics, episodes and checkpoints go to `folder`."""
+
+    def __init__(  # noqa: PLR0913 (the parts of the system meet here)
+        self,
+        model: LanguageModel,
+        labels: Labels,
+        reflector: Reflector,
+        environment: EnvironmentConfig,
+        config: RLFTConfig,
+        folder: Path,
+        seed: int,
+        *,
+        reference: LanguageModel | None = None,
+        rule: Rule = "choice_token",
+        shuffle_labels: bool = False,
+        excluded: frozenset[str] = frozenset(),
+        modes: tuple[str, ...] = (),
+        limits: Limits = DEFAULT_LIMITS,
+        metrics: MetricsLog | None = None,
+    ) -> None:
+        self.model, self.reflector, self.environment, self.config = model, reflector, environment, config
+        self.folder, self.seed, self.shuffle_labels, self.limits = folder, seed, shuffle_labels, limits
+        module = registry.find("environments", environment.name)
+        self.modes = modes or module.MODES
+        self.tasks = {mode: module.tasks(environment, mode, "train") for mode in module.MODES}
+        self.validation = {mode: module.tasks(environment, mode, "validation") for mode in self.modes}
+        self.curriculum = registry.find("curricula", config.curriculum.name).Curriculum(config.curriculum, module.MODES)
+        self.policy = LanguageModelPolicy(model, labels, rule=rule, temperature=config.temperature)
+        self.judged = LanguageModelPolicy(model, labels, rule=rule)
+        self.replay = Replay(config.replay_capacity)
+        self.engine = Engine(model.device)
+        self.learner = Learner(
+            model, labels, config, seed, self.engine, reference=reference, rule=rule, excluded=excluded
+        )
+        self.checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
+        self.metrics = metrics or MetricsLog(folder, main=self.engine.main)
+        self.update = self.turns = self.episodes = self.failures = 0
+        self.seconds = 0.0
+        self.best = -1.0
+        self.best_weights: dict[str, Tensor] = {}
+
+    def train(self, progress: Callable[[int, int, str], None]) -> None:
+        """Train until the budget of turns is used up, from the last checkpoint where there is one.
+
+        Raises:
+            TrainingError: the loss or the gradient is not finite or has exploded; the last checkpoint stays, and the
+                turns that did it are saved.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.engine.first():
+            saved = self.checkpoints.load()
+        self._resume(saved)
+        no_dropout(self.model.model)
+        if self.config.validate_every and not self.update:
+            # The policy before the first update counts too, so that `keep = "best"` never returns a worse one.
+            self._log({"update": 0, "turns": 0, "episodes": 0, "seconds": 0.0} | self._validate())
+        while self.turns < self.config.total_turns:
+            row = self._one_update()
+            last = self.turns >= self.config.total_turns
+            if self.config.validate_every and (last or self.update % self.config.validate_every == 0):
+                row |= self._validate()
+            self._log(row)
+            if not last and self.update % self.config.checkpoint_every == 0:
+                self._save()
+            note = f"success {row['rollout/success_rate']:.2f} ({row['stage']})"
+            progress(min(self.turns, self.config.total_turns), self.config.total_turns, note)
+        if self.config.keep == "best" and self.best_weights:
+            self._load_weights(self.best_weights)
+        self._save()
+        self.metrics.close()
+
+    def _log(self, row: dict[str, Any]) -> None:
+        self.metrics.append(row, "update")
+
+    def _one_update(self) -> dict[str, Any]:
+        started = time.perf_counter()
+        share = self.turns / self.config.total_turns
+        stage = self.curriculum.stage(share)
+        self.replay.enter(stage)
+        self.failures = 0
+        episodes = self._roll_out(stage)
+        if not episodes:
+            raise TrainingError(f"all episodes of update {self.update} failed; see {self.folder / FAILED}.")
+        rollout_seconds = time.perf_counter() - started
+        replayed = self.replay.draw(self.config.replay_per_update, stream(self.seed, "replay", self.update))
+        self.replay.add(episodes)
+        rate = self.config.learning_rate * (1 - share * (1 - self.config.final_learning_rate_share))
+        try:
+            own, again = ([with_progress(e, self.config.progress) for e in part] for part in (episodes, replayed))
+            metrics = self.learner.learn(own, again, self.update, rate)
+        except ExplosionError as explosion:
+            raise explosion.saved(self.folder, self.engine.main) from None
+        self.policy.forget()
+        release()
+        self.update += 1
+        self.turns += sum(len(episode.turns) for episode in episodes)
+        self.episodes += len(episodes)
+        elapsed = time.perf_counter() - started
+        self.seconds += elapsed
+        return {
+            "update": self.update,
+            "turns": self.turns,
+            "episodes": self.episodes,
+            "seconds": round(self.seconds, 3),
+            "stage": "+".join(stage),
+            **_rollout_metrics(episodes),
+            "rollout/failed_episodes": self.failures,
+            **metrics,
+            "replay/episodes": len(replayed),
+            "policy/learning_rate": rate,
+            "reflector/cache_hit_rate": getattr(self.reflector, "hit_rate", 0.0),
+            "time/rollout_share": rollout_seconds / elapsed,
+            "time/turns_per_second": sum(len(e.turns) for e in episodes) / elapsed,
+        }
+
+    def _roll_out(self, stage: Sequence[str]) -> list[Episode]:
+        rng = stream(self.seed, "tasks", self.update)
+        pool = [task for mode in stage for task in self.tasks[mode]]
+        chosen = rng.choice(len(pool), min(self.config.starts_per_update, len(pool)), replace=False)
+        requests = [
+            Request(pool[i], seed_for(self.seed, "episode", self.update, int(i), copy))
+            for i in chosen
+            for copy in range(self.config.episodes_per_start)
+        ]
+        return self._play(
+            self.policy, requests, self.config.max_episode_steps, self.limits, note_turns_left=self.config.progress > 0
+        )
+
+    def _play(
+        self,
+        policy: LanguageModelPolicy,
+        requests: Sequence[Request],
+        horizon: int | None,
+        limits: Limits,
+        *,
+        note_turns_left: bool = False,
+    ) -> list[Episode]:
+        """The episodes of all processes, each of which plays its share, in the order of the requests."""
+        failed: list[dict[str, Any]] = []
+        episodes = play(
+            self.environment,
+            self.engine.share(requests),
+            self.reflector,
+            policy,
+            num_envs=self.config.num_envs,
+            max_episode_steps=horizon,
+            shuffle_labels=self.shuffle_labels,
+            note_turns_left=note_turns_left,
+            limits=limits,
+            on_failure=lambda request, error: failed.append(failure_row(request, error)),
+        )
+        failed = self.engine.together(failed)
+        self.failures += len(failed)
+        if failed and self.engine.main:
+            append_jsonl(self.folder / FAILED, ({"update": self.update} | row for row in failed))
+        place = {request.seed: k for k, request in enumerate(requests)}
+        return sorted(self.engine.together(episodes), key=lambda episode: place[episode.seed])
+
+    def _validate(self) -> dict[str, float]:
+        rates = {}
+        for mode, tasks in self.validation.items():
+            requests = [Request(task, seed_for(self.seed, "validation", task.key)) for task in tasks]
+            episodes = self._play(self.judged, requests, None, self.limits.model_copy(update={"failed_episodes": 0}))
+            rates[mode] = sum(episode.success for episode in episodes) / max(1, len(episodes))
+        # What was memoised here would change the batches, and so the rounding, of the next update, which a resumed
+        # run, having no memo, would do without.
+        self.judged.forget()
+        mean = sum(rates.values()) / max(1, len(rates))
+        if mean >= self.best:
+            self.best, self.best_weights = mean, {n: t.clone() for n, t in self._weights().items()}
+        return {f"validation/{mode}/success_rate": rate for mode, rate in rates.items()}
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: p.detach() for name, p in self.model.model.named_parameters() if p.requires_grad}
+
+    def _load_weights(self, weights: dict[str, Tensor]) -> None:
+        own = dict(self.model.model.named_parameters())
+        with torch.no_grad():
+            for name, tensor in weights.items():
+                own[name].copy_(tensor)
+
+    def _save(self) -> None:
+        optimizer = self.engine.optimizer_state(self.learner.optimizer)
+        self.engine.wait()
+        if not self.engine.main:
+            return
+        tensors = {"weights": self._weights(), "optimizer": optimizer}
+        if self.learner.value_head is not None:
+            tensors["value_head"] = self.learner.value_head.state_dict()
+        if self.best_weights:
+            tensors["best"] = self.best_weights
+        counts = {"update": self.update, "turns": self.turns, "episodes": self.episodes, "seconds": self.seconds}
+        replay = {"stage": self.replay.stage, "episodes": [to_json(episode) for episode in self.replay.episodes]}
+        self.checkpoints.save(self.update, tensors, counts | {"best": self.best, "replay": replay})
+
+    def _resume(self, saved: Saved | None) -> None:
+        if saved is None:
+            self.metrics.keep_until("update", -1)
+            return
+        tensors, state = saved
+        self._load_weights(tensors["weights"])
+        if self.learner.value_head is not None:
+            self.learner.value_head.load_state_dict(tensors["value_head"])
+        self.engine.spread(self.learner.own, self.learner.trained)
+        self.engine.restore_optimizer(self.learner.optimizer, tensors.get("optimizer", {}))
+        self.best, self.best_weights = state["best"], tensors.get("best", {})
+        self.update, self.turns, self.episodes = state["update"], state["turns"], state["episodes"]
+        self.seconds = state["seconds"]
+        self.replay.enter(tuple(state["replay"]["stage"]))
+        self.replay.add(episode_from_json(row) for row in state["replay"]["episodes"])
+        self.metrics.keep_until("update", self.update)
+
+
+def _rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    count = len(episodes)
+    return {
+        "rollout/success_rate": sum(episode.success for episode in episodes) / count,
+        "rollout/mean_return": sum(episode.total_reward for episode in episodes) / count,
+        "rollout/mean_turns": sum(len(episode.turns) for episode in episodes) / count,
+        "rollout/truncated_rate": sum(episode.truncated for episode in episodes) / count,
+    }

@@ -1,0 +1,184 @@
+"""The values that travel between files: a Task becomes an Episode of Turns.
+
+All are frozen, free of tensors, and turn into JSON and back (`to_json`, `episode_from_json`). `SCHEMA_VERSION` counts
+changes of their shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = [
+    "NO_ACTION",
+    "SCHEMA_VERSION",
+    "Decision",
+    "Episode",
+    "Observation",
+    "Oracle",
+    "Task",
+    "Turn",
+    "View",
+    "episode_from_json",
+    "to_json",
+]
+
+SCHEMA_VERSION = 2
+"""2: a `Decision` may hold the player's own words (`answer`), and its index may be `NO_ACTION`. Files of 1 are read."""
+
+NO_ACTION = -1
+"""Index of a decision that names no admissible action: an answer that is none. The turn passes without an action."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One problem to solve, from the distribution μ of tasks."""
+
+    key: str
+    """Unique name, for example `full/137`."""
+    mode: str
+    """Variant of the game, for example `pickup`; the curriculum orders modes by difficulty."""
+    split: str
+    """`train`, `validation` or `test`."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """What the environment needs to start, JSON values only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A state s as text, and the admissible actions A(s)."""
+
+    text: str
+    actions: tuple[str, ...]
+    state: str = ""
+    """Identity of the underlying state; equal strings mean the same state, whatever the text says about the past."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """What the solver of a game knows about the current state. Reaches only players that declare `sees_oracle`."""
+
+    best: int
+    """Index of an optimal action."""
+    optimal: tuple[int, ...]
+    """Indices of all optimal actions."""
+    safe: tuple[int, ...]
+    """Indices of suboptimal actions after which the game goes on: the candidates for a negative example."""
+    reflection: str
+    """Templated reflection, built from facts that code can check."""
+    turns_left: int
+    """Length of an optimal solution from here, in turns."""
+    explorer: int | None = None
+    """Index of what an expert does who sees no more than the player, but knows the goal on seeing it (None: `best`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that a player may see at one turn."""
+
+    observation: Observation
+    order: tuple[int, ...]
+    """Listing order: `order[k]` is the index of the action that carries number k in the prompt."""
+    reflection: str | None = None
+    oracle: Oracle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The choice of a policy at one turn."""
+
+    index: int
+    """Index of the chosen action in `observation.actions`, or `NO_ACTION`."""
+    player: str
+    log_probs: tuple[float, ...] | None = None
+    """log π(a|s) of every admissible action in the order of `observation.actions`; None: no distribution."""
+    target: int | None = None
+    """The action an annotator recommends here (the label of supervised training); None for players that only act."""
+    answer: str | None = None
+    """What the player said, in its own words; None for players that only choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One round: the state, what the reflection player wrote, what the policy chose, and the reward."""
+
+    observation: Observation
+    order: tuple[int, ...]
+    reflection: str | None
+    decision: Decision
+    reward: float
+    turns_left: int | None = None
+    """Length of an optimal solution before the action, where `rollout.play` was asked to note it; no player sees it."""
+
+    @property
+    def action(self) -> str | None:
+        """Text of the chosen action; None where the decision names none."""
+        return None if self.decision.index == NO_ACTION else self.observation.actions[self.decision.index]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A finished game. `success` is the game's own verdict, stamped once by `rollout.play`."""
+
+    task: Task
+    turns: tuple[Turn, ...]
+    terminated: bool
+    truncated: bool
+    success: bool
+    seed: int
+    environment: str
+    """Name and version of the environment, for example `dangerous_taxi-v1`."""
+
+    @property
+    def total_reward(self) -> float:
+        """Undiscounted return of the episode."""
+        return sum(turn.reward for turn in self.turns)
+
+    def success_within(self, max_episode_steps: int) -> bool:
+        """Whether the game was won in at most `max_episode_steps` turns.
+
+        Exact for any horizon up to the one that was played, as no observation shows how many turns are left.
+        """
+        return self.success and len(self.turns) <= max_episode_steps
+
+
+def to_json(value: Any) -> dict[str, Any]:
+    """A dataclass of this file as a JSON object."""
+    return asdict(value)
+
+
+def episode_from_json(row: Mapping[str, Any]) -> Episode:
+    """The episode that `to_json` wrote.
+
+    Raises:
+        KeyError: a field is missing.
+    """
+    turns = tuple(
+        Turn(
+            observation=Observation(
+                turn["observation"]["text"], tuple(turn["observation"]["actions"]), turn["observation"]["state"]
+            ),
+            order=tuple(turn["order"]),
+            reflection=turn["reflection"],
+            decision=Decision(
+                index=turn["decision"]["index"],
+                player=turn["decision"]["player"],
+                log_probs=None if (row_ := turn["decision"]["log_probs"]) is None else tuple(row_),
+                target=turn["decision"]["target"],
+                answer=turn["decision"].get("answer"),
+            ),
+            reward=turn["reward"],
+            turns_left=turn.get("turns_left"),
+        )
+        for turn in row["turns"]
+    )
+    return Episode(
+        task=Task(**row["task"]),
+        turns=turns,
+        terminated=row["terminated"],
+        truncated=row["truncated"],
+        success=row["success"],
+        seed=row["seed"],
+        environment=row["environment"],
+    )

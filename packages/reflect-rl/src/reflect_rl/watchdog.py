@@ -1,0 +1,334 @@
+"""A limit on how long a piece of code may take, so that what hangs is stopped and named.
+
+    with on_duty(60):
+        for action in actions:
+            with watch(f"my game, action {action}", 60):
+                game.step(action)
+
+When the time is up, the code is interrupted three ways, each for what the one before cannot reach:
+
+1. Python code, sleeping and waiting (main thread, Linux and macOS): a signal raises the error inside the watched code.
+2. Code that does not come back `GRACE` seconds later (C code that goes on after a signal; code that swallows the error;
+   any code in another thread): the stacks of all threads are written down and the process ends with exit code 1.
+3. C code that also holds Python's lock, so that no other Python code can run: the same, by a timer outside of Python,
+   `GRACE` seconds after one to two times the shortest limit on duty. The timer counts the time in which a process is
+   stopped (Ctrl-Z); the others do not.
+
+One thread does this for the whole process. It sleeps until the next deadline, so a watch costs one to two microseconds
+(`scripts/measure_watchdog.py`): it stores a deadline and writes the name of what is watched to a file that outlives
+the process.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from pydantic import Field
+
+from reflect_rl.config import Frozen
+from reflect_rl.errors import HangError, ReflectRLError
+
+__all__ = ["DEFAULT_LIMITS", "GRACE", "Limits", "hang_in", "on_duty", "report_in", "watch"]
+
+GRACE = 10.0
+"""Seconds that interrupted code has to come back."""
+
+SIGNAL = getattr(signal, "SIGURG", None)
+"""Without a handler this signal is ignored, so one that comes late harms nothing; few programs use it."""
+
+NAME_BYTES = 1024
+"""Start of a report: the name of what is watched, in its first line; stacks follow when the process is ended."""
+
+LONGEST = 30 * 86_400
+"""Seconds; about the longest that a thread can sleep on every system."""
+
+
+class Limits(Frozen):
+    """How long the parts of a game may take, and how many episodes may fail."""
+
+    environment_seconds: float = Field(60, ge=0, le=LONGEST)
+    """Longest making, reset or step of an environment, 0 = no limit."""
+    player_seconds: float = Field(1800, ge=0, le=LONGEST)
+    """Longest call of the reflection player or of the policy, for one turn of all games at once, 0 = no limit."""
+    failed_episodes: int = Field(0, ge=0)
+    """Episodes of one round of play that may fail; they are left out, counted and written down, never learnt from.
+    Evaluation leaves none out."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class watch:  # noqa: N801 (read as a verb: with watch(...))
+    """A piece of code that may take so many seconds; inside `on_duty` this is cheap.
+
+    Watches of one thread do not nest: after an inner one the outer one watches no more.
+
+    Args:
+        what: names the code in messages, in one line.
+        seconds: the limit; 0 = none.
+        error: what is raised.
+        remedy: end of its message.
+    """
+
+    __slots__ = ("_duty", "deadline", "error", "interrupted", "remedy", "renewed", "seconds", "what")
+
+    def __init__(
+        self, what: str, seconds: float, error: type[ReflectRLError] = HangError, remedy: str = "Raise the limit."
+    ) -> None:
+        self.what, self.seconds, self.error, self.remedy = what, seconds, error, remedy
+        self.interrupted, self.renewed = 0.0, False
+        self._duty: Any = None
+
+    def __enter__(self) -> None:
+        if not self.seconds:
+            return
+        if not _dog.duties:
+            self._duty = on_duty(self.seconds)
+            self._duty.__enter__()
+        _dog.note(self.what)
+        self.deadline = time.monotonic() + self.seconds
+        _dog.active[threading.get_ident()] = self
+        if self.seconds < _dog.interval:
+            _dog.hasten(self.seconds)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _dog.active.pop(threading.get_ident(), None)
+        if self._duty is not None:
+            self._duty.__exit__(kind, error, trace)
+
+    def message(self) -> str:
+        """What happened, and the remedy."""
+        return f"{self.what} did not come back within {self.seconds:g} s. {self.remedy}"
+
+
+class _Dog:
+    """The thread that looks after all watches of this process, and the timer that looks after the thread."""
+
+    def __init__(self) -> None:
+        self.duties = 0
+        self.has_timer = True
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        """Nothing is watched, as in a fork, which has no other threads.
+
+        It has no timer either: faulthandler would wait forever for the thread that its timer had in the parent.
+        """
+        self.has_timer = self.has_timer and not self.duties
+        self.active: dict[int, watch] = {}
+        """By thread."""
+        self.duties = 0
+        self.interval = float(LONGEST)
+        """Shortest limit on duty: the thread looks at least this often, so it misses no deadline."""
+        self.place: Path | None = None
+        """Where reports go; None: a temporary file."""
+        self._report: tuple[int, Path] | None = None
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._handler: Any = None
+        self._handles = False
+
+    def begin(self, seconds: float) -> None:
+        with self._lock:
+            self.duties += 1
+            if self.duties == 1:
+                self.interval = seconds
+                self._open()
+            self.interval = min(self.interval, seconds)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)
+                self._thread.start()
+            self._set_timer()
+        self._wake.set()
+
+    def end(self) -> None:
+        with self._lock:
+            self.duties -= 1
+            self.active.pop(threading.get_ident(), None)
+            if not self.duties:
+                self._stop_timer()
+                self._close()
+
+    def hasten(self, seconds: float) -> None:
+        with self._lock:
+            self.interval = seconds
+            self._set_timer()
+        self._wake.set()
+
+    def handle_signals(self) -> bool:
+        """Take the signal, where it is not taken already; whether this call took it."""
+        main = threading.current_thread() is threading.main_thread()
+        if self._handles or not main or SIGNAL is None or not hasattr(signal, "pthread_kill"):
+            return False
+        self._handler = signal.signal(SIGNAL, self._interrupted)
+        self._handles = True
+        return True
+
+    def give_signals_back(self) -> None:
+        self._handles = False
+        # None: a handler that was not set from Python, which Python cannot set again.
+        signal.signal(SIGNAL, signal.SIG_DFL if self._handler is None else self._handler)  # type: ignore[arg-type]
+
+    def note(self, what: str) -> None:
+        """Write down what is watched from now on, in case that nobody can say it later."""
+        if self._report is not None:
+            with suppress(OSError, AttributeError):  # a full disk; a system without pwrite
+                os.pwrite(self._report[0], f"{what}\n".encode(errors="replace")[:NAME_BYTES], 0)
+
+    def _open(self) -> None:
+        try:
+            if self.place is None:
+                number, name = tempfile.mkstemp(prefix="reflect-rl-hang-", suffix=".txt")
+                self._report = number, Path(name)
+            else:
+                self.place.parent.mkdir(parents=True, exist_ok=True)
+                self._report = os.open(self.place, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644), self.place
+            os.lseek(self._report[0], NAME_BYTES, os.SEEK_SET)
+        except OSError:  # messages then go to the standard error only
+            self._report = None
+
+    def _close(self) -> None:
+        if self._report is not None:
+            number, path = self._report
+            self._report = None
+            os.close(number)
+            with suppress(OSError):
+                path.unlink()
+
+    def _set_timer(self) -> None:
+        """This needs no Python to run, so it goes off when the thread cannot set it again in time."""
+        number = self._report[0] if self._report is not None else 2
+        with suppress(OSError, RuntimeError, ValueError):
+            if self.has_timer:
+                faulthandler.dump_traceback_later(2 * self.interval + GRACE, exit=True, file=number)
+
+    def _stop_timer(self) -> None:
+        if self.has_timer:
+            faulthandler.cancel_dump_traceback_later()
+
+    def _look(self) -> None:
+        while True:
+            with self._lock:
+                on_duty = self.duties > 0
+                if on_duty:
+                    self._set_timer()
+            self._sleep(self._pause() if on_duty else None)
+
+    def _sleep(self, seconds: float | None) -> None:
+        """When this thread could not run (the process was stopped, C code held the lock), watches begin anew, once."""
+        due = time.monotonic() + (seconds or 0)
+        self._wake.wait(seconds)
+        self._wake.clear()
+        now = time.monotonic()
+        if seconds is None or now < due + 0.5:
+            return
+        for entry in self.active.copy().values():
+            if not entry.renewed:
+                entry.renewed, entry.deadline = True, now + entry.seconds
+
+    def _pause(self) -> float:
+        """Act on what is overdue; seconds until the next look."""
+        now, pause = time.monotonic(), self.interval
+        for thread, entry in self.active.copy().items():
+            if now < entry.deadline:
+                pause = min(pause, entry.deadline - now)
+                continue
+            if not entry.interrupted:
+                entry.interrupted = now
+                if self._handles and thread == threading.main_thread().ident:
+                    signal.pthread_kill(thread, SIGNAL)  # type: ignore[arg-type]
+            if now - entry.interrupted >= GRACE and self.active.get(thread) is entry:
+                self._end_process(entry)
+            pause = min(pause, entry.interrupted + GRACE - now)
+        return max(pause, 0.001)
+
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+        """In the main thread, in the midst of its code; the watch may have ended meanwhile."""
+        entry = self.active.get(threading.get_ident())
+        if entry is not None and entry.interrupted:
+            raise entry.error(entry.message())
+
+    def _end_process(self, entry: watch) -> None:
+        self._stop_timer()
+        place = ""
+        if self._report is not None:
+            number, path = self._report
+            self.note(entry.what)
+            with suppress(OSError):
+                faulthandler.dump_traceback(number, all_threads=True)
+                place = f" The stacks of all threads are in {path}."
+        # The parent of a worker reads the file and says it all; other words would tear the progress bars.
+        if multiprocessing.parent_process() is None or not place:
+            with suppress(OSError, ValueError, AttributeError):
+                print(f"error: {entry.message()} It could not be interrupted.{place}", file=sys.stderr, flush=True)
+                faulthandler.dump_traceback(sys.stderr, all_threads=True)
+        os._exit(1)
+
+
+_dog = _Dog()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_dog.start_afresh)
+
+
+@contextmanager
+def on_duty(*seconds: float) -> Iterator[None]:
+    """Many watches follow, with these limits (0 = none): the signal, the file and the timer are set up once for all."""
+    limits = [limit for limit in seconds if limit]
+    if not limits:
+        yield
+        return
+    handles = _dog.handle_signals()
+    _dog.begin(min(limits))
+    try:
+        yield
+    finally:
+        _dog.end()
+        if handles:
+            _dog.give_signals_back()
+
+
+@contextmanager
+def report_in(folder: Path) -> Iterator[None]:
+    """When this process is ended inside the block, what hung is written to a file of this folder, for `hang_in`.
+
+    Each process of a distributed job (`RANK`) has a file of its own.
+    """
+    before = _dog.place
+    _dog.place = folder / f"hang-{os.environ.get('RANK', '0')}.txt"
+    with suppress(OSError):
+        _dog.place.unlink()
+    try:
+        yield
+    finally:
+        _dog.place = before
+
+
+def hang_in(folder: Path) -> str | None:
+    """What ended a process that reported in this folder; None when that was nothing of the kind."""
+    for path in sorted(folder.glob("hang-*.txt")):
+        try:
+            text = path.read_bytes()
+        except OSError:
+            continue
+        if len(text) > NAME_BYTES:
+            what = text.partition(b"\n")[0].decode(errors="replace")
+            return (
+                f"{what} did not come back in time and could not be interrupted, so its process was ended. The stacks "
+                f"of all its threads are in {path}. If it needs longer, raise its limit under [limits]."
+            )
+    return None

@@ -1,0 +1,88 @@
+"""From words to a configuration."""
+
+from pathlib import Path
+
+import pytest
+
+from reflect_rl.cli.arguments import parse_arguments
+
+
+def config_of(toml, text, *flags, verb="run"):
+    return parse_arguments(verb, [str(toml(text)), *flags]).config
+
+
+def test_a_flag_wins_over_the_file_and_leaves_its_neighbours(toml):
+    config = config_of(toml, "[rlft]\nlearning_rate = 1.0\nnum_envs = 7", "--rlft.learning-rate", "1e-4")
+    assert (config.rlft.learning_rate, config.rlft.num_envs) == (1e-4, 7)
+
+
+def test_underscores_and_equals_signs_are_spellings_of_the_same_flag(toml):
+    assert config_of(toml, "", "--rlft.total_turns=9").rlft.total_turns == 9
+
+
+def test_a_list_takes_all_words_up_to_the_next_flag(toml):
+    config = config_of(toml, "", "--seeds", "0", "1", "2", "--data.demonstration-starts", "5", "10", "--workers", "1")
+    assert (config.seeds, config.data.demonstration_starts, config.workers) == ((0, 1, 2), (5, 10), 1)
+
+
+def test_a_list_may_be_emptied(toml):
+    assert config_of(toml, '[data]\nmodes = ["full"]', "--data.modes").data.modes == ()
+
+
+@pytest.mark.parametrize(("word", "value"), [("True", True), ("false", False)])
+def test_switches_take_a_word(toml, word, value):
+    assert config_of(toml, "", "--prompt.shuffle-labels", word).prompt.shuffle_labels is value
+
+
+def test_none_unsets_what_may_be_unset(toml):
+    assert (
+        config_of(toml, "[rlft]\nmax_episode_steps = 9", "--rlft.max-episode-steps", "None").rlft.max_episode_steps is None
+    )
+
+
+def test_another_algorithm_keeps_the_settings_that_it_knows(toml):
+    text = '[rlft.algorithm]\nname = "ppo"\nclip_ratio = 0.3\nentropy_coef = 0.07'
+    config = config_of(toml, text, "--rlft.algorithm.name", "reinforce")
+    assert config.rlft.algorithm.name == "reinforce"
+    assert config.rlft.algorithm.entropy_coef == 0.07
+    assert not hasattr(config.rlft.algorithm, "clip_ratio")
+
+
+def test_the_flags_of_a_chosen_part_exist(toml):
+    flags = ("--environment.name", "corridor", "--environment.length", "6", "--rlft.curriculum.name", "stages")
+    config = config_of(toml, "", *flags)
+    assert (config.environment.length, config.rlft.curriculum.name) == (6, "stages")
+
+
+def test_a_flag_mends_a_wrong_value_of_the_file(toml):
+    assert config_of(toml, "workers = 0", "--workers", "3").workers == 3
+
+
+def test_play_needs_no_file_and_has_flags_of_its_own():
+    call = parse_arguments(
+        "play", ["--player", "random", "--decoding", "sampled", "--environment.max-episode-steps", "3"]
+    )
+    assert (call.play.player, call.play.decoding, call.config.environment.max_episode_steps) == ("random", "sampled", 3)
+
+
+def test_a_run_folder_stands_for_its_configuration_wherever_it_lies(toml, tmp_path):
+    run = tmp_path / "moved"
+    run.mkdir()
+    config = config_of(toml, "workers = 5", "--output-dir", "elsewhere")
+    (run / "config.json").write_text(config.model_dump_json())
+    for words in ([str(run)], ["--output-dir", str(run)]):
+        call = parse_arguments("sft", words)
+        assert (call.config.workers, call.config.output_dir) == (5, run)
+
+
+def test_report_takes_several_folders(toml, tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+    folders = [str(tmp_path / name) for name in "ab"]
+    call = parse_arguments("report", [*folders, "--output-dir", "c"])
+    assert (call.folders, call.target) == (tuple(map(Path, folders)), Path("c"))
+
+
+def test_a_byte_order_mark_does_no_harm(toml):
+    assert config_of(toml, "\ufeffworkers = 3").workers == 3

@@ -1,0 +1,122 @@
+"""Commands, exit codes, help, and what an import costs."""
+
+import errno
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from tiny_run import SMOKE
+
+from reflect_rl.cli import main as cli
+from reflect_rl.cli.arguments import DESCRIPTIONS
+from reflect_rl.errors import TrainingError
+
+VERBS = ("run", "annotate", "data", "sft", "rlft", "eval", "report", "play")
+TOOLS = ("bench", "tasks", "locate", "adapt", "export", "serve")
+
+
+def test_importing_the_package_and_the_entry_point_loads_no_heavy_library():
+    heavy = "torch", "transformers", "trl", "datasets", "pydantic", "tyro", "numpy", "gymnasium"
+    code = f"import sys, reflect_rl, reflect_rl.cli.main; print([m for m in {heavy!r} if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_a_call_without_a_verb_shows_the_verbs_and_is_a_mistake(call):
+    answer = call()
+    assert answer.code == 2
+    assert all(f"\n  {verb} " in answer.output for verb in (*VERBS, *TOOLS))
+
+
+def test_every_verb_has_a_description_in_the_order_of_the_usage():
+    assert tuple(DESCRIPTIONS) == cli.VERBS == (*VERBS, *TOOLS)
+    assert re.findall(r"^  (\w+)  +\w", cli.USAGE, re.MULTILINE) == list(cli.VERBS)
+
+
+@pytest.mark.parametrize("verb", TOOLS)
+def test_the_tools_explain_themselves_without_a_configuration(call, verb):
+    answer = call(verb, "--help")
+    assert answer.code == 0
+    assert "--seed INT" in answer.output or verb == "bench"
+
+
+@pytest.mark.parametrize(
+    ("verb", "note"),
+    [
+        *((verb, "; the same command goes on from the last checkpoint") for verb in ("run", "data", "rlft", "adapt")),
+        *((verb, "") for verb in ("report", "play", "bench", "tasks", "locate", "serve")),
+    ],
+)
+def test_only_commands_that_keep_something_promise_to_go_on(call, monkeypatch, verb, note):
+    def press_ctrl_c(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_call", press_ctrl_c)
+    answer = call(verb, "x")
+    assert (answer.code, answer.errors) == (130, f"\ninterrupted{note}.\n")
+
+
+@pytest.mark.parametrize("word", ["-h", "--help", "help"])
+def test_the_help_is_no_mistake(call, word):
+    assert call(word).code == 0
+
+
+def test_the_version_is_printed_alone(call):
+    assert call("--version").output.strip() == cli.__version__
+
+
+def test_a_misspelt_verb_gets_the_nearest_one(call):
+    assert "no command 'evall'. Did you mean 'eval'?" in call("evall").mistake
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_every_field_with_the_value_of_the_file(call, verb):
+    answer = call(verb, SMOKE, "--rlft.num_envs", "17", "--help")
+    assert answer.code == 0
+    words = " ".join(answer.output.replace("│", " ").split())
+    assert "--rlft.total-turns INT Training budget in environment turns. (default: 200)" in words
+    assert "--rlft.num_envs INT Games played at once. (default: 17)" in words
+    assert ("--player" in words) == (verb == "play")
+    # A field without a docstring would show its default right after its type.
+    assert " INT (default" not in words
+    assert " STR (default" not in words
+
+
+def test_the_help_needs_no_configuration_file(call):
+    assert call("run", "--help").code == 0
+
+
+def test_a_reader_that_leaves_is_no_error():
+    command = f"{sys.executable} -m reflect_rl.cli.main run --help | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (TrainingError("the loss is nan; lower it"), 1, "error: the loss is nan; lower it\n"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a/b"), 1, "error: the disk is full (a/b). Free some space"),
+        (PermissionError(errno.EACCES, "Permission denied", "a/b"), 1, "error: Permission denied (a/b). What was"),
+        (MemoryError(), 1, "error: memory ran out."),
+        (ZeroDivisionError("by zero"), 1, "error: unexpected ZeroDivisionError: by zero. REFLECT_RL_TRACEBACK=1"),
+        (KeyboardInterrupt(), 130, "\ninterrupted; the same command goes on from the last checkpoint.\n"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),
+    ],
+)
+def test_each_failure_is_one_message_and_its_exit_code(call, monkeypatch, error, code, message):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(cli, "_call", fail)
+    answer = call("run", "x.toml")
+    assert answer.code == code
+    assert answer.errors.startswith(message)
+
+
+def test_a_fault_of_the_program_shows_where_on_request(call, monkeypatch):
+    monkeypatch.setenv("REFLECT_RL_TRACEBACK", "1")
+    monkeypatch.setattr(cli, "_call", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        call("run")

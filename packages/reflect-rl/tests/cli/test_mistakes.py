@@ -1,0 +1,146 @@
+"""Each mistake is one message with the thing, the value and the remedy, exit code 2, and nothing is written."""
+
+import json
+
+import pytest
+
+FILES = {
+    "unknown key": (
+        "[rlft]\nlearning_rte = 1",
+        "unknown key 'rlft.learning_rte' (value 1). Did you mean 'learning_rate'?",
+    ),
+    "unknown table": ("[rlftt]", "unknown key 'rlftt' (value {}). Did you mean 'rlft'?"),
+    "no TOML": ("hello world", "not valid TOML: Expected '=' after a key"),
+    "wrong type": ('[rlft]\nlearning_rate = "x"', "rlft.learning_rate: Input should be a valid number"),
+    "out of range": ("workers = 0", "workers: Input should be greater than or equal to 1, got 0."),
+    "two mistakes": ("workers = 0\n[rlft]\nnum_envs = 0", "rlft.num_envs: Input should be greater than or equal to 1"),
+    "no table": ("rlft = 3", "rlft: expected a table [rlft], got 3."),
+    "name no text": ("[environment]\nname = 3", "environment.name: expected a text, got 3."),
+    "environment": ('[environment]\nname = "dangerous_taxii"', "Did you mean 'dangerous_taxi'?"),
+    "algorithm": ('[rlft.algorithm]\nname = "pp0"', "no algorithm named 'pp0'. Did you mean 'ppo'?"),
+    "curriculum": ('[rlft.curriculum]\nname = "stage"', "no curriculum named 'stage'. Did you mean 'stages'?"),
+    "method": ('methods = ["reflectrl"]', "methods.0: 'reflectrl' is not known. Did you mean 'reflect_rl'?"),
+    "no game": ('[environment]\nname = "os.path"', "the module 'os.path' has no class Config(Frozen)"),
+    "no module": ('[environment]\nname = "my.game"', "cannot import 'my.game' for environments: No module named 'my'"),
+    "odd module": ('[environment]\nname = ".game"', "environment.name: importing '.game' failed: TypeError"),
+    "seed twice": ("seeds = [0, 0]", "seeds: an entry is repeated in [0, 0]"),
+    "no seed": ("seeds = []", "seeds: Tuple should have at least 1 item"),
+    "model shape": (
+        "[model.embedded]\nheads = 5",
+        "model.embedded: hidden_size 64 is not a multiple of 2 x heads = 10.",
+    ),
+    "environment mode": (
+        '[environment]\nmodes = ["fulll"]',
+        "environment.modes.0: 'fulll' is not known. Did you mean 'full'?",
+    ),
+    "data mode": ('[data]\nmodes = ["fulll"]', "data.modes: dangerous_taxi has no mode 'fulll'. Did you mean 'full'?"),
+    "evaluation mode": ('[evaluation]\nmodes = ["fulll"]', "evaluation.modes: dangerous_taxi has no mode 'fulll'."),
+    "curriculum mode": (
+        '[rlft.curriculum]\nmodes = ["near"]',
+        "rlft.curriculum.modes: dangerous_taxi has no mode 'near'",
+    ),
+    "mode twice": ('[evaluation]\nmodes = ["full", "full"]', "evaluation.modes: an entry is repeated in full, full."),
+    # 300 starts less 60 of the test and 40 of the validation split
+    "starts": (
+        "[data]\ndemonstration_starts = [201]",
+        "201 starts are asked for, the training split of dangerous_taxi has 200",
+    ),
+    "no starts": (
+        "[data]\ndemonstration_starts = [0]",
+        "data.demonstration_starts: 0 is too small. The lowest value is 1.",
+    ),
+    "horizon": ("[evaluation]\nhorizons = [0]", "evaluation.horizons: 0 is too small."),
+    "shares": (
+        '[rlft.curriculum]\nname = "stages"\nshares = [1, 2]',
+        "rlft.curriculum.shares has 2 numbers for the modes pickup, dropoff, full.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_mistake_in_the_file(call, toml, tmp_path, name):
+    text, message = FILES[name]
+    run = tmp_path / "run"
+    assert message in call("run", toml(text), "--output-dir", run).mistake
+    assert not run.exists()
+
+
+FLAGS = {
+    "--rlft.learning-rte 1": "unknown flag --rlft.learning-rte (value '1'). Did you mean '--rlft.learning-rate'?",
+    "--endpoint.api-key sk-1": "unknown flag --endpoint.api-key. A key belongs into an environment variable only",
+    "--help-me": "unknown flag --help-me. --help lists all flags.",
+    "--rlft.learning-rate -1": "rlft.learning_rate: Input should be greater than 0, got '-1'.",
+    "--workers x": "workers: Input should be a valid integer",
+    "--workers 1 2": "--workers takes one value, got 2: 1, 2.",
+    "--workers": "--workers needs a value: --workers VALUE.",
+    "--rlft 3": "--rlft is a group of settings, such as --rlft.total-turns; --help lists them all.",
+    "-x 3": "no flag '-x'. Flags have two dashes",
+    "--seeds 0 --seeds 1": "--seeds is given twice. Give all its values after one --seeds.",
+    "--methods sfft": "methods.0: 'sfft' is not known. Did you mean 'sft'?",
+    "--rlft.algorithm.name reinforc": "no algorithm named 'reinforc'. Did you mean 'reinforce'?",
+    "--rlft.algorithm.name reinforce --rlft.algorithm.clip-ratio 0.1": "unknown flag --rlft.algorithm.clip-ratio",
+    "--environment.name corridor --environment.test-starts 3": "unknown flag --environment.test-starts",
+    "--player random": "unknown flag --player",
+}
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+def test_a_mistake_in_a_flag(call, toml, flags):
+    assert FLAGS[flags] in call("run", toml(""), *flags.split()).mistake
+
+
+def test_places_that_hold_no_configuration(call, tmp_path):
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    missing, folder = tmp_path / "missing.toml", tmp_path / "folder"
+    folder.mkdir()
+    assert f"no configuration file '{missing}'" in call("run", missing).mistake
+    assert "cannot read configuration file" in call("run", tmp_path / "binary.toml").mistake
+    assert f"Is {folder} a run folder?" in call("run", folder).mistake
+    assert f"Is {folder} a run folder?" in call("report", folder).mistake
+    assert "no run folder 'nowhere'" in call("report", "nowhere").mistake
+    assert "'nowhere' is no run folder yet." in call("run", "--output-dir", "nowhere").mistake
+    assert "expected one configuration file, got 2: a, b." in call("run", "a", "b").mistake
+    for verb in ("run", "data", "sft", "rlft", "eval", "report"):
+        assert f"reflect-rl {verb} configs/taxi/smoke.toml" in call(verb).mistake
+
+
+def test_the_file_comes_first(call, toml):
+    path = toml("")
+    assert (
+        f"the configuration file comes before the flags: reflect-rl run {path}"
+        in call("run", "--workers", "1", path).mistake
+    )
+    assert "comes before the flags" in call("run", path, "--workers", "1", path).mistake
+
+
+def test_an_output_dir_that_cannot_be_written(call, toml, tmp_path):
+    path = toml("")
+    assert (
+        f"cannot write the run folder {path}: File exists. Choose another"
+        in call("run", path, "--output-dir", path).mistake
+    )
+    assert "Not a directory. Choose another" in call("run", path, "--output-dir", path / "run").mistake
+
+
+@pytest.mark.parametrize(("verb", "first"), [("sft", "data"), ("rlft", "sft"), ("eval", "sft")])
+def test_a_stage_without_its_predecessor_names_it_and_starts_nothing(call, toml, tmp_path, verb, first):
+    answer = call(verb, toml('methods = ["reflect_rl", "sft"]'), "--output-dir", tmp_path / "run")
+    names = {"sft": "data", "rlft": "sft/reflector", "eval": "rlft/reflect_rl"}
+    assert f"starts-100/seed-0/{names[verb]}, which is not finished." in answer.mistake
+    assert f"Run `reflect-rl {names[verb].split('/')[0]}` first." in answer.mistake
+    assert answer.output == ""
+
+
+def test_a_report_without_results(call, toml, tmp_path):
+    path = toml("")
+    run = tmp_path / "run"
+    assert f"no run folder '{run}'" in call("report", path, "--output-dir", run).mistake
+    run.mkdir()
+    (run / "config.json").write_text("{}")
+    assert "results.json is missing. Run `reflect-rl eval" in call("report", run).mistake
+    assert not (run / "results.json").exists()
+
+
+def test_a_configuration_of_a_run_folder_that_is_no_table(call, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps([1]))
+    assert "config.json holds no configuration." in call("data", tmp_path).mistake

@@ -1,0 +1,181 @@
+"""One episode in the terminal."""
+
+import io
+import math
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from alfworld_native import game_file
+from reflect_rl.cli.play import _Screen
+from reflect_rl.envs import corridor
+from reflect_rl.types import Decision, Observation, Turn
+
+CORRIDOR = ("--environment.name", "corridor")
+
+
+def shortest() -> tuple[str, int]:
+    """The first training task of the hardest mode, and the turns it takes: the distance to the goal."""
+    mode = corridor.MODES[-1]
+    task = corridor.tasks(corridor.Config(), mode, "train")[0]
+    return task.key, abs(task.data["goal"] - task.data["start"])
+
+
+def test_the_oracle_needs_as_many_turns_as_an_optimal_solution(call):
+    task, turns = shortest()
+    answer = call("play", *CORRIDOR, "--task", task)
+    assert answer.code == 0
+    # Every step costs 0.05; the last one gives 1 instead.
+    total = 1 - 0.05 * (turns - 1)
+    plural = "s" if turns > 1 else ""
+    assert answer.output.endswith(
+        f"\nsuccess in {turns} turn{plural} (terminated by the game), return {total:+.2f}; "
+        f"an optimal solution needs {turns}.\n"
+    )
+    assert answer.output.count(" turn ") >= turns
+    assert f"corridor, task {task} (train), player oracle" in answer.output
+
+
+@pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra `alfworld` is not installed")
+def test_a_household_game_is_played_in_textworld_as_in_the_native_engine(call):
+    game = ("--environment.name", "alfworld", "--environment.generated-games", 2, "--mode", "pick")
+    answers = [call("play", *game, "--environment.backend", backend) for backend in ("native", "textworld")]
+    assert answers[0].code == 0
+    assert "success in " in answers[0].output
+    assert answers[0] == answers[1]
+
+
+def test_textworld_that_is_not_installed_is_a_mistake(call, monkeypatch):
+    monkeypatch.setattr(game_file, "find_spec", lambda name: None)
+    game_file.logic.cache_clear()
+    message = call("play", "--environment.name", "alfworld", "--environment.backend", "textworld").mistake
+    assert "alfworld, which is not installed. Install it with `pip install 'reflect-rl[alfworld]'`" in message
+
+
+def test_a_mode_without_test_tasks_is_a_mistake(call, monkeypatch):
+    monkeypatch.setattr(corridor, "tasks", lambda *_: ())
+    message = call("play", *CORRIDOR, "--mode", "near").mistake
+    assert "corridor has no test task of mode 'near' here. Name another --mode." in message
+
+
+def test_the_random_player_has_equal_bars(call):
+    answer = call("play", *CORRIDOR, "--player", "random", "--episode-seed", "1")
+    # One of two actions: half of the 24 cells.
+    assert "█" * 12 + "░" * 12 + " 0.500" in answer.output
+    assert call("play", *CORRIDOR, "--player", "random", "--episode-seed", "1").output == answer.output
+
+
+def test_the_oracle_reflection_can_be_read_beside_any_player(call):
+    answer = call("play", *CORRIDOR, "--player", "random", "--reflections", "oracle")
+    assert "Analyze: I begin." in answer.output
+
+
+def test_an_episode_can_be_cut_off(call):
+    answer = call("play", "--environment.max-episode-steps", "2")
+    assert "no success in 2 turns (truncated at the horizon)" in answer.output
+
+
+def test_a_person_is_asked_again_after_nonsense_and_may_name_the_action(call, monkeypatch):
+    task, turns = shortest()
+    goal, start = (int(word) for word in task.rpartition("/")[2].split("-")[1:])
+    nonsense = ["7", "-1", "", "²", "9" * 5000, "jump"]
+    answers = [*nonsense, *["left" if goal < start else "right"] * turns]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(answers)))
+    answer = call("play", *CORRIDOR, "--player", "human", "--task", task)
+    assert f"success in {turns} turn" in answer.output
+    assert answer.output.count("Your action (a number from 0 to ") == turns
+    assert answer.output.count(" is no action here; a number from 0 to ") == len(nonsense)
+    assert "'7' is no action here" in answer.output
+
+
+@pytest.mark.parametrize("typed", ["q\n", "QUIT\n", ""])
+def test_a_person_may_leave(call, monkeypatch, typed):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    answer = call("play", *CORRIDOR, "--player", "human")
+    assert answer.code == 0
+    assert "after 0 turns; return so far +0.00." in answer.output
+    assert answer.errors == ""
+
+
+def test_ctrl_c_promises_no_checkpoint(call, monkeypatch):
+    class Keyboard(io.StringIO):
+        def readline(self, *_):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "stdin", Keyboard())
+    answer = call("play", *CORRIDOR, "--player", "human")
+    assert (answer.code, answer.errors) == (130, "\ninterrupted.\n")
+
+
+MISTAKES = {
+    "--player sftt": "no player 'sftt'. Did you mean 'sft'? Or name a model folder.",
+    "--player no/such/folder": "no model folder 'no/such/folder'.",
+    "--player sft": "no model of the method 'sft' in nowhere/starts-100/seed-0/models/policy_plain. Run `reflect-rl",
+    "--player rlft": "Run `reflect-rl rlft` first.",
+    "--reflections orcle": "no reflections 'orcle'. Did you mean 'oracle'? Or name a model folder.",
+    "--reflections no/such/folder": "no model folder 'no/such/folder'.",
+    "--mode ful": "no mode of dangerous_taxi named 'ful'. Did you mean 'full'?",
+    "--task full/9999": "no task 'full/9999'. A task there is: 'full/",
+    "--task tour": "no task 'tour'. A task there is: 'pickup/",
+    "--mode pickup --task full/133": "no task 'full/133' in mode 'pickup'. A task there is: 'pickup/1",
+    "--unit starts-10/seed-0": "the run has no unit 'starts-10/seed-0'. Did you mean 'starts-100/seed-0'?",
+    "--episode-seed -1": "episode_seed: Input should be greater than or equal to 0",
+    "--decoding gredy": "decoding: 'gredy' is not known. Did you mean 'greedy'?",
+    "--player": "--player needs a value",
+    "--plyer human": "unknown flag --plyer (value 'human'). Did you mean '--player'?",
+}
+
+
+@pytest.mark.parametrize("flags", MISTAKES)
+def test_mistakes(call, flags):
+    assert MISTAKES[flags] in call("play", "--output-dir", "nowhere", *flags.split()).mistake
+    assert not Path("nowhere").exists()
+
+
+def test_a_model_folder_without_tokenizer_is_a_mistake(call, tmp_path):
+    for flag in ("--player", "--reflections"):
+        assert f"the model folder '{tmp_path}' has no tokenizer." in call("play", flag, tmp_path).mistake
+
+
+def turn(**changes):
+    observation = Observation("A wall.\x1b[2J", ("up", "down"), "s")
+    log_probs = (math.log(0.25), math.log(0.75))
+    fields = {"order": (1, 0), "reflection": None, "decision": Decision(1, "x", log_probs), "reward": -0.05}
+    return Turn(observation, **(fields | changes))
+
+
+def printed(*turns, encoding="utf-8") -> str:
+    console = Console(record=True, width=80, highlight=False, markup=False)
+    screen = _Screen(console, encoding)
+    for each in turns:
+        screen.show_turn(each)
+    return console.export_text()
+
+
+def test_actions_are_listed_by_number_and_the_choice_is_marked():
+    # order (1, 0): number 0 is action 1 (down, 0.75 = 18 of 24 cells), number 1 is action 0 (up, 6 cells).
+    text = printed(turn())
+    assert ">   0 down  " + "█" * 18 + "░" * 6 + " 0.750\n" in text
+    assert "    1 up    " + "█" * 6 + "░" * 18 + " 0.250\n" in text
+
+
+def test_rewards_add_up():
+    assert "reward -0.05   return -0.10" in printed(turn(), turn())
+
+
+def test_a_player_without_a_distribution_has_no_bars():
+    assert "█" not in printed(turn(decision=Decision(1, "x")))
+
+
+def test_a_text_cannot_steer_the_terminal():
+    assert "A wall.·[2J" in printed(turn(reflection="\x1b]0;title\x07"))
+    assert "Analyze: ·]0;title·" in printed(turn(reflection="\x1b]0;title\x07"))
+
+
+def test_a_terminal_without_unicode_gets_plain_bars():
+    text = printed(turn(), encoding="ascii")
+    assert text.isascii() or "·" in text
+    assert "#" * 18 + "." * 6 in text

@@ -1,0 +1,159 @@
+"""Documentation names only what exists: links, files, settings, commands; and it names every part and metric."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from reflect_locate.questions.config import TasksConfig
+from reflect_rl import registry
+from reflect_rl.cli.arguments import DESCRIPTIONS, parse_arguments
+from reflect_rl.cli.main import TOOLS
+from reflect_rl.config import FOLDERS, Frozen, parse
+from reflect_rl.runs.config import RunConfig
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+CONFIGS = sorted(ROOT.glob("configs/**/*.toml"))
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+pages = pytest.mark.parametrize("page", PAGES, ids=name_of)
+
+
+def prose(page):
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def fences(page, language):
+    return [body for _, kind, body in FENCE.findall(page.read_text(encoding="utf-8")) if kind == language]
+
+
+def in_backticks(page):
+    return re.findall(r"`([^`\n]+)`", prose(page))
+
+
+def slug(heading):
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(page):
+    return {slug(heading) for heading in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)}
+
+
+def settings(model: type[Frozen], prefix: str = "") -> set[str]:
+    """Dotted names of all tables and keys, for every variation."""
+    found = set()
+    for key, field in model.model_fields.items():
+        found.add(prefix + key)
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Frozen):
+            folder = FOLDERS.get(kind)
+            parts = [registry.find(folder, name).Config for name in registry.names(folder)] if folder else [kind]
+            for part in parts:
+                found |= settings(part, f"{prefix}{key}.")
+    return found
+
+
+SETTINGS = settings(RunConfig)
+TABLES = {name for name in RunConfig.model_fields if any(key.startswith(f"{name}.") for key in SETTINGS)}
+
+
+def test_a_slug_is_that_of_github():
+    assert slug("`[sft.reflector]`, `[sft.policy]`") == "sftreflector-sftpolicy"
+    assert slug("The two players") == "the-two-players"
+
+
+@pages
+def test_every_relative_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), target
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), target
+
+
+@pages
+def test_every_source_file_in_the_text_exists(page):
+    for word in in_backticks(page):
+        if re.fullmatch(r"[\w./]+/\w+\.py", word) and "mine" not in word:
+            assert (ROOT / word).is_file() or (ROOT / "src" / "reflect_rl" / word).is_file(), word
+
+
+@pages
+def test_every_setting_in_the_text_exists(page):
+    for word in in_backticks(page):
+        key = word.partition(" = ")[0]
+        if key.partition(".")[0] in TABLES and re.fullmatch(r"[a-z_.]+", key) and "." in key:
+            assert key in SETTINGS, word
+
+
+@pages
+def test_every_command_would_start(page, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({}))
+    for line in "".join(fences(page, "sh")).splitlines():
+        program, *words = shlex.split(line.removesuffix("\\"), comments=True) or [""]
+        if program == "make":
+            assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), line
+        if program == "reflect-rl":
+            verb, *arguments = [str(tmp_path) if word.startswith("runs/") else word for word in words]
+            assert verb in DESCRIPTIONS, line
+            arguments = [str(ROOT / word) if word.startswith("configs/") else word for word in arguments]
+            if verb in TOOLS:
+                getattr(import_module(f"reflect_rl.cli.{verb}"), f"parse_{verb}")(arguments)
+            else:
+                parse_arguments(verb, arguments)
+
+
+@pages
+def test_every_toml_example_is_a_configuration(page):
+    for text in fences(page, "toml"):
+        parse(RunConfig, tomllib.loads(text))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=name_of)
+def test_every_configuration_file_is_valid(path):
+    model = TasksConfig if path.name.startswith("tasks-") else RunConfig
+    parse(model, tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+def test_the_makefile_names_configurations_that_exist():
+    named = re.findall(r"configs/\S+\.toml", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert named
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "page"), [("algorithms", "algorithms"), ("curricula", "algorithms"), ("environments", "environments")]
+)
+def test_every_part_is_documented(folder, page):
+    words = in_backticks(ROOT / "docs" / f"{page}.md")
+    assert [name for name in registry.names(folder) if f"{folder}/{name}.py" not in words] == []
+
+
+def test_every_metric_of_online_training_is_documented():
+    families = r'"((?:rollout|policy|value|replay|reflector|time|validation)/[\w/{}]+)"'
+    sources = [ROOT / "src/reflect_rl/training/online.py", *(ROOT / "src/reflect_rl/algorithms").glob("*.py")]
+    logged = {key for path in sources for key in re.findall(families, path.read_text(encoding="utf-8"))}
+    assert "rollout/success_rate" in logged
+    documented = set(in_backticks(ROOT / "docs" / "algorithms.md"))
+    assert {re.sub(r"{\w+}", lambda match: match[0].strip("{}").upper(), key) for key in logged} <= documented
+
+
+def test_the_readme_leads_to_every_page():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in ROOT.glob("docs/*.md") if f"docs/{path.name}" not in text] == []

@@ -1,0 +1,66 @@
+"""A tiny embedded model that plays the corridor, and online training of it in a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from reflect_rl.config import parse
+from reflect_rl.envs.corridor import MODES, Config, Environment, tasks
+from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
+from reflect_rl.models.labels import Labels, find_labels
+from reflect_rl.models.load import LanguageModel
+from reflect_rl.players.base import Reflector
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.prompts.render import policy_prompt
+from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.online import OnlineTrainer
+from reflect_rl.types import Task, View
+
+SMALL = Config(length=5, lengths=2, max_episode_steps=6)
+"""Corridors of 5 and 6 cells: 18 tasks, few enough to be learned by heart."""
+
+
+def training_tasks(config: Config = SMALL) -> list[Task]:
+    """All training tasks, easiest mode first."""
+    return [task for mode in MODES for task in tasks(config, mode, "train")]
+
+
+@cache
+def _texts() -> tuple[str, ...]:
+    game = Environment(SMALL)
+    observations = [game.start(task) for mode in MODES for task in tasks(SMALL, mode, "train")]
+    hints = (None, "I begin. The goal is to the left. Next: left.", "The last action wait was a mistake. Next: right.")
+    return tuple(
+        policy_prompt(View(seen, tuple(range(len(seen.actions))), hint), ("0", "1", "2"))
+        for seen in observations
+        for hint in hints
+    )
+
+
+def tiny_player(seed: int = 0, hidden_size: int = 16, layers: int = 1) -> tuple[LanguageModel, Labels]:
+    """A random model whose tokenizer knows the corridor's words, and its three labels."""
+    shape = EmbeddedConfig(hidden_size=hidden_size, layers=layers, heads=2, vocabulary_size=400, context_tokens=256)
+    model = build_embedded(_texts(), shape, seed)
+    return model, find_labels(model, 3)
+
+
+def rlft(**changes: Any) -> RLFTConfig:
+    """Settings of a short online training; `algorithm` is a table such as `{"name": "ppo"}`."""
+    base: Mapping[str, Any] = {
+        "total_turns": 120,
+        "starts_per_update": 4,
+        "episodes_per_start": 2,
+        "minibatch_turns": 32,
+        "validate_every": 0,
+        "curriculum": {"name": "uniform", "modes": ["near", "far"]},
+    }
+    return parse(RLFTConfig, {**base, **changes})
+
+
+def trainer(folder: Path, config: RLFTConfig, reflector: Reflector | None = None, **options: Any) -> OnlineTrainer:
+    """An online trainer of a fresh tiny player on the small corridors."""
+    model, labels = tiny_player()
+    return OnlineTrainer(model, labels, reflector or NoReflector(), SMALL, config, folder, seed=0, **options)

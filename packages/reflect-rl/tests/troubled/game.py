@@ -1,0 +1,101 @@
+"""A corridor that gets into trouble at the second turn of some tasks."""
+
+import ctypes
+import os
+import re
+import signal
+import time
+from typing import Literal
+
+from reflect_rl.envs import corridor
+from reflect_rl.envs.corridor import MODES, NAME, VERSION, task_at, tasks
+from reflect_rl.types import Observation
+
+__all__ = ["MODES", "NAME", "VERSION", "Config", "Environment", "task_at", "tasks"]
+
+
+class Config(corridor.Config):
+    name: Literal["troubled.game"] = "troubled.game"
+    trouble: str = ""
+    """Name of a function below."""
+    at: tuple[str, ...] = ()
+    """Keys of the tasks."""
+
+
+class Environment(corridor.Environment):
+    """Counts the environments that were made, and remembers which of them were ever in trouble."""
+
+    made = 0
+
+    def __init__(self, config, render_mode=None):
+        super().__init__(config, render_mode)
+        type(self).made += 1
+        self.broken = False
+        if config.trouble == "making":
+            raise ConnectionError("no server")
+
+    def start(self, task):
+        assert not self.broken, "an environment that failed is used again"
+        self._key, self._turn = task.key, 0
+        if self.config.trouble == "reset" and task.key in self.config.at:
+            self.broken = True
+            raise KeyError("no such level")
+        return super().start(task)
+
+    def advance(self, index):
+        self._turn += 1
+        answer = super().advance(index)
+        if self._turn == 2 and self._key in self.config.at and self.config.trouble in globals():
+            self.broken = True
+            return globals()[self.config.trouble](*answer)
+        return answer
+
+
+def sleeps(*answer):
+    time.sleep(600)
+
+
+def loops(*answer):
+    while True:
+        pass
+
+
+def swallows(*answer):
+    """Python code that does not want to be interrupted."""
+    while True:
+        try:
+            time.sleep(600)
+        except Exception:
+            continue
+
+
+def reads(*answer):
+    """C code that waits for a pipe, and goes on doing so after a signal."""
+    signal.siginterrupt(signal.SIGURG, False)
+    end, _ = os.pipe()
+    ctypes.CDLL(None).read(end, ctypes.create_string_buffer(1), 1)
+
+
+def matches(*answer):
+    """C code that holds Python's lock: a pattern that needs exponential time."""
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+def raises(*answer):
+    raise ZeroDivisionError("a wall where none should be")
+
+
+def nan(observation, reward, terminated):
+    return observation, float("nan"), terminated
+
+
+def endless(observation, reward, terminated):
+    return observation, float("-inf"), terminated
+
+
+def wordless(observation, reward, terminated):
+    return observation, None, terminated
+
+
+def stuck(observation, reward, terminated):
+    return Observation("Nothing can be done.", ()), 0.0, False

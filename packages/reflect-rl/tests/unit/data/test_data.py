@@ -1,0 +1,311 @@
+"""Demonstrations: what is taught, what is never taught, and whose starts are left out."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from reflect_locate.envs import autoexplore
+from reflect_rl import registry
+from reflect_rl.config import EnvironmentConfig
+from reflect_rl.data.generate import (
+    DATASETS,
+    DataConfig,
+    demonstration_tasks,
+    demonstrations,
+    exercises,
+    held_out_states,
+    rows,
+    shuffled,
+)
+from reflect_rl.envs import corridor, dangerous_taxi
+from reflect_rl.errors import ConfigError
+from reflect_rl.players.reflectors.lexical import LexicalReflector
+from reflect_rl.types import Episode
+from small_task_set import save_small_task_set
+from three_projects import save_three_projects
+
+CORRIDOR = corridor.Config()
+LABELS = tuple("ABCDEF")
+GAMES: list[tuple[EnvironmentConfig, int]] = [(CORRIDOR, 20), (dangerous_taxi.Config(), 12)]
+
+
+@pytest.fixture(scope="module", params=GAMES, ids=lambda game: game[0].name)
+def game(request) -> tuple[EnvironmentConfig, dict[str, list[Episode]]]:
+    config, budget = request.param
+    return config, demonstrations(DataConfig(perturbation=0.4), config, budget, seed=0)
+
+
+def replayed_oracles(config: EnvironmentConfig, episode: Episode) -> list:
+    """What the solver says at each turn of an episode that is played again."""
+    environment = registry.find("environments", config.name).Environment(config)
+    environment.reset(options={"task": episode.task})
+    oracles = []
+    for turn in episode.turns:
+        oracles.append(environment.oracle())
+        environment.step(turn.decision.index)
+    return oracles
+
+
+def test_the_clean_recipe_teaches_an_optimal_action_in_every_state(game):
+    config, episodes = game
+    for kind in ("positive", "negative"):
+        for episode in episodes[kind][:60]:
+            for turn, oracle in zip(episode.turns, replayed_oracles(config, episode), strict=True):
+                assert turn.decision.target == oracle.best
+                assert turn.decision.index == oracle.best or turn.decision.index in oracle.safe
+                assert turn.reflection == oracle.reflection
+
+
+def test_positive_episodes_are_never_perturbed_and_always_won(game):
+    _, episodes = game
+    assert all(e.success for e in episodes["positive"])
+    assert all(t.decision.index == t.decision.target for e in episodes["positive"] for t in e.turns)
+
+
+def test_about_the_configured_share_of_negative_steps_is_perturbed(game):
+    _, episodes = game
+    turns = [t for e in episodes["negative"] for t in e.turns]
+    share = sum(t.decision.index != t.decision.target for t in turns) / len(turns)
+    # 0.4, less the states without a safe detour.
+    assert 0.25 < share < 0.45
+
+
+def test_a_perturbed_action_is_never_a_target(game):
+    _, episodes = game
+    table = rows("policy_reflect", episodes["negative"], LABELS, frozenset())
+    turns = [t for e in episodes["negative"] for t in e.turns]
+    perturbed = 0
+    for row, turn in zip(table, turns, strict=True):
+        assert turn.decision.target is not None
+        assert row.completion == LABELS[turn.decision.target]
+        if turn.decision.index != turn.decision.target:
+            perturbed += 1
+            assert row.completion != LABELS[turn.decision.index]
+    assert perturbed > 50
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_exactly_the_rows_after_a_perturbation_are_negative(game, dataset):
+    _, episodes = game
+    kinds = iter(row.kind for row in rows(dataset, episodes["negative"], LABELS, frozenset()))
+    for episode in episodes["negative"]:
+        before = None
+        for turn in episode.turns:
+            wrong = before is not None and before.decision.index != before.decision.target
+            assert next(kinds) == ("negative" if wrong else "positive")
+            before = turn
+    assert {row.kind for row in rows(dataset, episodes["positive"], LABELS, frozenset())} == {"positive"}
+
+
+def test_the_reflection_after_a_perturbation_notices_it(game):
+    _, episodes = game
+    negative = [r for r in rows("reflector", episodes["negative"], LABELS, frozenset()) if r.kind == "negative"]
+    assert negative
+    assert all("mistake" in row.completion for row in negative)
+
+
+def test_the_three_prompts_of_a_turn():
+    episodes = demonstrations(DataConfig(), CORRIDOR, 1, 0)["positive"][:1]
+    turn = episodes[0].turns[0]
+    assert turn.decision.target is not None
+    numbered = "".join(f" {label} {name}" for label, name in zip(LABELS, turn.observation.actions, strict=False))
+    plain, choice = turn.observation.text, LABELS[turn.decision.target]
+    expected = {
+        "reflector": (f"{plain} # Analyze:\n", turn.reflection),
+        "policy_plain": (f"{plain}\nActions:{numbered}\n # Action:\n", choice),
+        "policy_reflect": (f"{plain} # Analyze:\n{turn.reflection}\nActions:{numbered}\n # Action:\n", choice),
+    }
+    for dataset in DATASETS:
+        row = rows(dataset, episodes, LABELS, frozenset())[0]
+        assert (row.prompt, row.completion) == expected[dataset.removesuffix("_positive")]
+        assert (row.task, row.turn, row.state) == (episodes[0].task.key, 0, turn.observation.state)
+
+
+def test_the_paper_recipe_teaches_what_was_played():
+    episodes = demonstrations(DataConfig(recipe="paper", perturbation=0.9), CORRIDOR, 20, 0)["negative"]
+    table = rows("policy_plain", episodes, LABELS, frozenset())
+    played = [LABELS[turn.decision.index] for e in episodes for turn in e.turns]
+    assert [row.completion for row in table] == played
+    # Perturbations are drawn from all actions, fatal ones too, and most of them are wrong.
+    assert any(not e.success for e in episodes)
+    wrong = [
+        turn.decision.index != oracle.best
+        for e in episodes
+        for turn, oracle in zip(e.turns, replayed_oracles(CORRIDOR, e), strict=True)
+    ]
+    assert sum(wrong) > len(wrong) / 3
+
+
+def test_rows_leave_out_the_excluded_states(game):
+    config, episodes = game
+    modes = registry.find("environments", config.name).MODES[-1:]
+    held_out = held_out_states(config, modes)
+    everything = [e for pool in episodes.values() for e in pool]
+    for dataset in DATASETS:
+        kept = rows(dataset, everything, LABELS, held_out)
+        assert {row.state for row in kept}.isdisjoint(held_out)
+        complete = rows(dataset, everything, LABELS, frozenset())
+        assert [row for row in complete if row.state not in held_out] == kept
+    # The demonstrations do pass through such states, so leaving them out matters.
+    assert len(kept) < len(complete)
+
+
+def test_held_out_states_are_the_starts_of_validation_and_test_tasks():
+    expected = {
+        f"{task.data['cells']}-{task.data['goal']}-{task.data['start']}"
+        for split in ("validation", "test")
+        for task in corridor.tasks(CORRIDOR, "far", split)
+    }
+    assert held_out_states(CORRIDOR, ("far",)) == expected
+    assert held_out_states(CORRIDOR, ("near", "far")) > expected
+
+
+def test_no_demonstration_starts_like_a_held_out_task(game):
+    config, episodes = game
+    module = registry.find("environments", config.name)
+    held_out = {
+        t.key for mode in module.MODES for split in ("validation", "test") for t in module.tasks(config, mode, split)
+    }
+    states = held_out_states(config, module.MODES[-1:])
+    for pool in episodes.values():
+        for episode in pool:
+            assert episode.task.split == "train"
+            assert episode.task.key not in held_out
+            assert episode.turns[0].observation.state not in states
+
+
+def test_a_smaller_budget_is_a_subset_of_a_larger_one():
+    small, large = (demonstration_tasks(DataConfig(), CORRIDOR, budget, seed=3) for budget in (5, 15))
+    assert (len(small), len(large)) == (5, 15)
+    assert {t.key for t in small} < {t.key for t in large}
+    other = demonstration_tasks(DataConfig(), CORRIDOR, 5, seed=4)
+    assert {t.key for t in small} != {t.key for t in other}
+
+
+def test_each_demonstrated_mode_gets_the_budget():
+    tasks = demonstration_tasks(DataConfig(modes=("near", "far")), CORRIDOR, 4, 0)
+    assert [task.mode for task in tasks] == ["near"] * 4 + ["far"] * 4
+    assert {task.split for task in tasks} == {"train"}
+
+
+def test_more_starts_than_there_are_name_the_number_there_is():
+    count = len(corridor.tasks(CORRIDOR, "far", "train"))
+    with pytest.raises(ConfigError, match=rf"1000 starts are asked for, .* corridor has {count}\."):
+        demonstration_tasks(DataConfig(), CORRIDOR, 1000, 0)
+
+
+def test_the_numbers_of_episodes():
+    settings = DataConfig(perturbed_episodes_per_start=3, restarts_per_start=2)
+    episodes = demonstrations(settings, CORRIDOR, 5, 0)
+    assert len(episodes["positive"]) == 5 + 5 * 2
+    assert len(episodes["negative"]) == 5 * 3 + 5 * 2
+    without = demonstrations(DataConfig(restarts_per_start=0), CORRIDOR, 5, 0)
+    assert [e.task for e in without["positive"]] == demonstration_tasks(DataConfig(), CORRIDOR, 5, 0)
+
+
+def test_restarts_begin_in_states_that_their_own_kind_met(game):
+    _, episodes = game
+    for pool in episodes.values():
+        met = {turn.observation.state for episode in pool for turn in episode.turns[1:]}
+        starts = [e.turns[0].observation.state for e in pool]
+        assert len([s for s in starts if s in met]) > len(pool) / 4
+
+
+def test_one_seed_gives_one_set_of_demonstrations():
+    first, second = (demonstrations(DataConfig(), CORRIDOR, 3, 5) for _ in range(2))
+    assert first == second
+    assert demonstrations(DataConfig(), CORRIDOR, 3, 6) != first
+
+
+def test_exercises_ask_for_the_number_of_a_named_action():
+    pool = demonstrations(DataConfig(), CORRIDOR, 16, 0, shuffle_labels=True)["negative"]
+    table = exercises(pool, LABELS, frozenset(), np.random.default_rng(0))
+    turns = [turn for episode in pool for turn in episode.turns]
+    asked, whole = set(), 0
+    for row, turn in zip(table, turns, strict=True):
+        match = re.fullmatch(r"(?s)(.*)\nWanted: (\w+) =(\w)\.\nActions:((?: \w \w+)+)\n # Action:\n", row.prompt)
+        assert match
+        text, wanted, number, listed = match.groups()
+        pairs = list(zip(listed.split()[::2], listed.split()[1::2], strict=True))
+        # Every action has the number that it has in the state, and the answer is the number of the one that is named.
+        for label, action in pairs:
+            assert turn.observation.actions[turn.order[LABELS.index(label)]] == action
+        assert (number, wanted) in pairs
+        assert (row.completion, row.state) == (number, turn.observation.state)
+        # The first words of the text, and at least two of the actions; or all of both, as they are.
+        assert text == turn.observation.text or text.split() == turn.observation.text.split()[: len(text.split())]
+        assert 2 <= len(pairs) == len(set(pairs))
+        assert 1 <= len(text.split()) <= 40
+        listing = [label for label, _ in pairs]
+        whole += text == turn.observation.text and listing == list(LABELS[: len(turn.order)])
+        asked.add((wanted, number))
+    # Every action is asked for under several numbers. A third of the exercises is whole, and by chance some others.
+    assert {action for action, _ in asked} == {"left", "right", "wait"}
+    assert len(asked) > 6
+    assert 0.3 < whole / len(table) < 0.55
+
+
+def test_exercises_are_about_no_excluded_state(game):
+    config, episodes = game
+    held_out = held_out_states(config, registry.find("environments", config.name).MODES[-1:])
+    pool = episodes["positive"] + episodes["negative"]
+    kept = exercises(pool, LABELS, held_out, np.random.default_rng(0))
+    states = [turn.observation.state for episode in pool for turn in episode.turns]
+    assert [row.state for row in kept] == [state for state in states if state not in held_out]
+    assert len(kept) < len(states)
+
+
+def test_one_stream_gives_one_set_of_exercises(game):
+    _, episodes = game
+    first, same, other = (
+        exercises(episodes["positive"], LABELS, frozenset(), np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
+    assert first == same != other
+
+
+def test_a_game_without_an_explorer_is_demonstrated_by_its_solver():
+    assert demonstrations(DataConfig(recipe="exploring"), CORRIDOR, 3, 5) == demonstrations(
+        DataConfig(), CORRIDOR, 3, 5
+    )
+
+
+def test_the_exploring_recipe_teaches_to_look_for_the_target(tmp_path):
+    """In wrong folders the explorer reads what is there, where the solver turns back."""
+    save_three_projects(tmp_path, folders=4, files=4)
+    config = autoexplore.Config(tasks=tmp_path, modes=("d2k16",))
+    settings = {"modes": ("d2k16",), "perturbation": 0.4}
+    both = {
+        recipe: demonstrations(DataConfig.model_validate({"recipe": recipe, **settings}), config, 6, 0)
+        for recipe in ("clean", "exploring")
+    }
+    differing = 0
+    for recipe, pools in both.items():
+        for episode in pools["negative"]:
+            for turn, oracle in zip(episode.turns, replayed_oracles(config, episode), strict=True):
+                assert turn.decision.target == (oracle.best if recipe == "clean" else oracle.explorer)
+                differing += recipe == "exploring" and oracle.best != oracle.explorer
+    assert differing > 5
+
+
+def test_lexical_rows_teach_what_their_reflection_recommends(tmp_path):
+    """Rows whose reflection contradicts the label are left out; there are some, and some are kept."""
+    config = autoexplore.Config(tasks=save_small_task_set(tmp_path, "train"), modes=("d1raw",), leaks=("none", "name"))
+    data = DataConfig(recipe="exploring", modes=("d1raw",), perturbation=0.5, perturbed_episodes_per_start=6)
+    shown = demonstrations(data, config, 3, 0, reflector=LexicalReflector(), excluded=frozenset())
+    episodes = shown["positive"] + shown["negative"]
+    labels = [str(number) for number in range(40)]
+    every = rows("policy_reflect", episodes, labels, frozenset())
+    for name in ("policy_lexical", "policy_lexical_positive"):
+        kept = rows(name, episodes, labels, frozenset())
+        assert kept == [row for row in every if f"={row.completion}.\nActions:" in row.prompt]
+        assert 0 < len(kept) < len(every)
+
+
+def test_shuffling_rows_keeps_them_all():
+    table = rows("reflector", demonstrations(DataConfig(), CORRIDOR, 3, 0)["positive"], LABELS, frozenset())
+    mixed = shuffled(table, np.random.default_rng(0))
+    assert mixed != table
+    assert sorted(map(repr, mixed)) == sorted(map(repr, table))

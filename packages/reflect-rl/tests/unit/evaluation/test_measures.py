@@ -1,0 +1,141 @@
+"""What result rows say besides success."""
+
+import json
+
+import pytest
+
+from reflect_locate.envs import autoexplore
+from reflect_rl.envs.corridor import Config as CorridorConfig
+from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate, result_row
+from reflect_rl.evaluation.measures import by_strata, cut, strata, summary
+from reflect_rl.players.policies.oracle import OraclePolicy
+from reflect_rl.players.policies.random import RandomPolicy
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.rollout import Request, play
+from reflect_rl.statistics import wilson_interval
+from reflect_rl.types import Decision, Episode, Task, Turn, View
+from small_task_set import save_small_task_set
+
+
+class Script:
+    """Plays actions by their texts."""
+
+    name = "script"
+    sees_oracle = False
+
+    def __init__(self, *actions):
+        self.actions = iter(actions)
+
+    def decide(self, views: list[View], rngs):
+        return [Decision(view.observation.actions.index(next(self.actions)), self.name) for view in views]
+
+
+@pytest.fixture
+def config(tmp_path):
+    return autoexplore.Config(
+        tasks=save_small_task_set(tmp_path), max_episode_steps=6, modes=("d1raw",), leaks=("none", "name")
+    )
+
+
+def episode(config, number, *actions):
+    task = autoexplore.tasks(config, "d1raw", "test")[number]
+    (played,) = play(config, [Request(task, 0)], NoReflector(), Script(*actions))
+    return played
+
+
+def results(played):
+    """Lengths of what the commands showed."""
+    lines = (turn.observation.text.split("\n")[-1] for turn in played.turns)
+    return sum(len(line) - 2 for line in lines if line.startswith("> "))
+
+
+def test_a_detour_halves_the_weight_of_a_success(config):
+    """The shortest way to a file one folder deep is cd, cat, id: 3 turns; 6 were taken."""
+    ways = ("cd core", "cat engine.py", "cd ..", "cd net", "cat sockets.py", "id net/sockets.py")
+    played = episode(config, 0, *ways)
+    assert played.success
+    measured = autoexplore.measures(config, played)
+    assert measured == {
+        "spl": 0.5,
+        "characters_read": results(played),
+        "files_read": 2,
+        "wrong_answers": 0,
+        "timeouts": 0,
+    }
+    # Two files were read; what each showed has some characters.
+    assert measured["characters_read"] > 50
+
+
+def test_a_wrong_answer_and_a_missing_one(config):
+    wrong = episode(config, 0, "cat setup.py", "id setup.py")
+    late = episode(config, 0, *("cd net", "cd ..") * 3)
+    assert not wrong.success
+    assert not late.success
+    assert autoexplore.measures(config, wrong) | {"characters_read": 0} == {
+        "spl": 0,
+        "characters_read": 0,
+        "files_read": 1,
+        "wrong_answers": 1,
+        "timeouts": 0,
+    }
+    assert autoexplore.measures(config, late) == {
+        "spl": 0,
+        "characters_read": 0,
+        "files_read": 0,
+        "wrong_answers": 0,
+        "timeouts": 1,
+    }
+
+
+def test_means_and_strata_of_rows(config):
+    """Won in 3 turns of 3, in 6 of 3, and lost: SPL (1 + 1/2 + 0) / 3."""
+    quick = episode(config, 0, "cd net", "cat sockets.py", "id net/sockets.py")
+    slow = episode(config, 1, "cd core", "cat engine.py", "cd ..", "cd core", "cat gears.py", "id core/gears.py")
+    lost = episode(config, 2, "cat setup.py", "id setup.py")
+    row = result_row([quick, slow, lost], 6, 100.0, config)
+    measured = row["measures"]
+    assert measured["spl"] == pytest.approx(0.5)
+    assert measured["wrong_answers"] == pytest.approx(1 / 3)
+    # 3 + 6 + 2 turns at 100 a second, over three episodes.
+    assert measured["seconds_per_episode"] == pytest.approx(0.11 / 3)
+    assert [(s["source"], s["leak"], s["depth"], s["successes"], s["episodes"]) for s in row["strata"]] == [
+        ("moddoc", "name", "1", 0, 1),
+        ("moddoc", "none", "1", 1, 1),
+        ("symdoc", "none", "1", 1, 1),
+    ]
+    assert row["strata"][0]["ci95"] == list(wilson_interval(0, 1))
+    assert json.loads(json.dumps(row)) == row
+
+
+def test_at_a_shorter_horizon_a_slow_success_is_none(config):
+    slow = episode(config, 1, "cd core", "cat engine.py", "cd ..", "cd core", "cat gears.py", "id core/gears.py")
+    row = result_row([slow], 5, 100.0, config)
+    assert (row["successes"], row["measures"]["spl"], row["measures"]["timeouts"]) == (0, 0, 1)
+    assert row["strata"][0]["successes"] == 0
+    short = cut(slow, 5)
+    assert (len(short.turns), short.success, short.terminated, short.truncated) == (5, False, False, True)
+    assert cut(slow, 6) is slow
+
+
+def test_a_game_that_measures_nothing_has_the_rows_it_always_had():
+    corridor = CorridorConfig()
+    episodes, speed = evaluate(
+        corridor, EvaluationConfig(repetitions=1), corridor.modes[0], "sampled", NoReflector(), RandomPolicy()
+    )
+    assert summary(corridor, episodes) == {}
+    assert strata(corridor, episodes) == []
+    assert by_strata(corridor, []) == []
+    assert result_row(episodes, 15, speed, corridor) == result_row(episodes, 15, speed)
+
+
+def test_the_solver_walks_the_shortest_way(config):
+    evaluation = EvaluationConfig(horizons=(6,))
+    episodes, speed = evaluate(config, evaluation, "d1raw", "greedy", NoReflector(), OraclePolicy())
+    row = result_row(episodes, 6, speed, config)
+    assert (row["success_rate"], row["measures"]["spl"], row["mean_turns"]) == (1, 1, 3)
+
+
+def test_an_episode_of_another_game_is_refused(config):
+    turn = Turn(episode(config, 0, "cat setup.py", "id setup.py").turns[0].observation, (0,), None, Decision(0, "x"), 0)
+    with pytest.raises(Exception, match="none of autoexplore"):
+        autoexplore.measures(config, Episode(Task("a", "d1raw", "test"), (turn,), True, False, True, 0, "x-v1"))

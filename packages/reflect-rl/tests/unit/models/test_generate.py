@@ -1,0 +1,92 @@
+"""Greedy generation: the argmax continuation of each prompt, whatever it is batched with."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from reflect_rl.errors import ModelError
+from reflect_rl.models.generate import generate_greedy
+from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
+from tiny_models import KINDS, save_tiny
+
+TEXTS = ["Taxi", "Passenger waits at 0 4. Blocked: east.", "Find the file that answers the question. cd ..", "0"]
+NEW_TOKENS = 12
+
+
+@pytest.fixture(scope="module")
+def families(tmp_path_factory) -> dict[str, LanguageModel]:
+    folder = tmp_path_factory.mktemp("families")
+    config = ModelConfig(device="cpu")
+    models = {kind: load_model(config, save_tiny(kind, folder / kind), trainable=False) for kind in KINDS}
+    for model in models.values():
+        # Larger weights make continuations that vary instead of repeating one token.
+        for weight in model.model.parameters():
+            weight.mul_(4 if weight.dim() > 1 else 1)
+    return models
+
+
+@pytest.fixture(params=KINDS)
+def model(request, families) -> LanguageModel:
+    return families[request.param]
+
+
+@torch.no_grad()
+def by_hand(model: LanguageModel, prompt: list[int], limit: int = NEW_TOKENS, end: int | None = None) -> list[int]:
+    """The argmax of a whole forward pass, again and again."""
+    new: list[int] = []
+    while len(new) < limit:
+        token = int(model.model(torch.tensor([prompt + new])).logits[0, -1].argmax())
+        if token == (model.end_id if end is None else end):
+            break
+        new.append(token)
+    return new
+
+
+def test_a_batch_of_mixed_lengths_equals_the_argmax_of_each_prompt_alone(model):
+    prompts = [model.encode(text) for text in TEXTS]
+    expected = [by_hand(model, prompt) for prompt in prompts]
+    assert len({tuple(new) for new in expected}) == len(TEXTS)
+    assert generate_greedy(model, prompts, NEW_TOKENS) == [model.decode(new) for new in expected]
+
+
+@pytest.mark.parametrize("max_tokens", [1, 60, 100_000])
+def test_the_size_of_batches_changes_nothing(model, max_tokens):
+    prompts = [model.encode(text) for text in (*TEXTS, *TEXTS[::-1])]
+    assert generate_greedy(model, prompts, 8, max_tokens) == [generate_greedy(model, [p], 8)[0] for p in prompts]
+
+
+def test_the_length_limit_counts_new_tokens(model):
+    prompt = model.encode(TEXTS[1])
+    for limit in (1, 5):
+        assert generate_greedy(model, [prompt], limit) == [model.decode(by_hand(model, prompt, limit))]
+
+
+def test_the_end_token_ends_a_text_and_is_not_part_of_it(model, monkeypatch):
+    prompts = [model.encode(text) for text in TEXTS]
+    free = [by_hand(model, prompt) for prompt in prompts]
+    # Let a token that one continuation holds be the end token: that text is cut there.
+    place, row, end = max((k, row, t) for row, new in enumerate(free) for k, t in enumerate(new) if t not in new[:k])
+    monkeypatch.setattr(type(model), "end_id", property(lambda _: end))
+    texts = generate_greedy(model, prompts, NEW_TOKENS)
+    assert texts[row] == model.decode(free[row][:place])
+    assert texts == [model.decode(by_hand(model, prompt, end=end)) for prompt in prompts]
+
+
+def test_generation_defaults_that_come_with_a_model_are_not_used(model, monkeypatch):
+    prompts = [model.encode(text) for text in TEXTS]
+    expected = generate_greedy(model, prompts, NEW_TOKENS)
+    monkeypatch.setattr(model.model.generation_config, "repetition_penalty", 9.0)
+    monkeypatch.setattr(model.model.generation_config, "min_new_tokens", NEW_TOKENS)
+    monkeypatch.setattr(model.model.generation_config, "suppress_tokens", list(range(0, len(model.tokenizer), 2)))
+    assert generate_greedy(model, prompts, NEW_TOKENS) == expected
+    assert model.model.generation_config.repetition_penalty == 9.0
+
+
+def test_no_prompts_no_texts(model):
+    assert generate_greedy(model, [], 5) == []
+
+
+def test_a_prompt_that_leaves_no_room_is_refused(model):
+    with pytest.raises(ModelError, match=r"510 tokens; with 5 new ones .* holds 512"):
+        generate_greedy(model, [[7] * 510, [7]], 5)

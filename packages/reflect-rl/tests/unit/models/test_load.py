@@ -1,0 +1,386 @@
+"""Loading and saving: exactness, adapters, frozen players, and what each mistake is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    LlamaForSequenceClassification,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from reflect_rl.config import parse
+from reflect_rl.errors import ConfigError, ModelError
+from reflect_rl.models.load import LanguageModel, LoRAConfig, ModelConfig, load_model
+from tiny_models import KINDS, save_tiny, tiny_tokenizer
+
+CPU = ModelConfig(device="cpu")
+ADAPTER = ModelConfig(device="cpu", lora=LoRAConfig(rank=4))
+TEXT = "Taxi at 1 1. Blocked: east.\nActions: 0 south 12 north\n # Action:\n"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("tiny")
+    return {kind: save_tiny(kind, root / kind) for kind in KINDS}
+
+
+@pytest.fixture
+def broken(folders, tmp_path) -> Path:
+    """A copy of the tiny Llama folder, free to be damaged."""
+    return Path(shutil.copytree(folders["llama"], tmp_path / "broken"))
+
+
+def logits(model: LanguageModel, text: str = TEXT) -> torch.Tensor:
+    with torch.no_grad():
+        return model.model(torch.tensor([model.encode(text)])).logits
+
+
+def train_a_step(model: LanguageModel) -> None:
+    weights = [weight for weight in model.model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.SGD(weights, lr=0.5)
+    model.model.train()
+    model.model(torch.tensor([model.encode(TEXT)])).logits[0, -1].float().log_softmax(-1)[5].neg().backward()
+    optimizer.step()
+    model.model.eval()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_encode_adds_the_start_token_only_where_the_tokenizer_does(folders, kind):
+    model = load_model(CPU, folders[kind], trainable=False)
+    body = tiny_tokenizer(kind).encode(TEXT, add_special_tokens=False)
+    assert model.encode(TEXT) == ([model.tokenizer.bos_token_id] if kind == "llama" else []) + body
+    assert model.encode("") == ([1] if kind == "llama" else [])
+    assert model.decode(model.encode(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ["</s>", "<|endoftext|>", "<|im_end|>", "<s>", "<unk>", "cat </s>x<|endoftext|>\n"])
+def test_names_of_special_tokens_are_plain_text(folders, kind, text):
+    model = load_model(CPU, folders[kind], trainable=False)
+    body = model.encode(text)[1:] if kind == "llama" else model.encode(text)
+    assert not set(body) & set(model.tokenizer.all_special_ids)
+    assert model.decode(body) == text
+    # The other way round: the tokenizer itself would have ended the text here.
+    end = model.tokenizer.eos_token
+    assert model.end_id in model.tokenizer.encode(end)
+    assert model.end_id not in model.encode(end)
+
+
+def test_end_and_padding_tokens(folders):
+    llama, qwen = (load_model(CPU, folders[kind], trainable=False) for kind in ("llama", "qwen"))
+    assert llama.end_id == llama.tokenizer.convert_tokens_to_ids("</s>") == llama.pad_id
+    assert qwen.end_id == qwen.tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert qwen.pad_id == qwen.tokenizer.convert_tokens_to_ids("<|endoftext|>")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_saved_model_comes_back_bit_for_bit(folders, tmp_path, kind, precision):
+    config = ModelConfig(device="cpu", precision=precision)
+    model = load_model(config, folders[kind], trainable=True)
+    before = model.hash()
+    train_a_step(model)
+    assert model.hash() != before
+    model.save(tmp_path / "saved")
+    again = load_model(config, tmp_path / "saved", trainable=False)
+    assert next(again.model.parameters()).dtype is getattr(torch, precision)
+    assert torch.equal(logits(again), logits(model))
+    assert again.hash() == model.hash()
+    assert again.encode(TEXT) == model.encode(TEXT)
+    names = {file.name for file in (tmp_path / "saved").iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= names
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_adapter_trains_alone_and_comes_back_bit_for_bit(folders, tmp_path, kind):
+    base = load_model(CPU, folders[kind], trainable=False)
+    model = load_model(ADAPTER, folders[kind], trainable=True)
+    # B starts at zero (Hu et al. 2022), so a new adapter changes nothing.
+    assert torch.equal(logits(model), logits(base))
+    trained = [name for name, weight in model.model.named_parameters() if weight.requires_grad]
+    assert trained
+    assert all("lora_" in name for name in trained)
+    train_a_step(model)
+    assert not torch.equal(logits(model), logits(base))
+    model.save(tmp_path / "adapter")
+    names = {file.name for file in (tmp_path / "adapter").iterdir()}
+    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json"} <= names
+    assert "model.safetensors" not in names
+    again = load_model(CPU, tmp_path / "adapter", trainable=False)
+    assert torch.equal(logits(again), logits(model))
+    assert again.hash() == model.hash()
+    assert not any(weight.requires_grad for weight in again.model.parameters())
+
+
+def test_training_goes_on_with_the_adapter_of_the_folder(folders, tmp_path):
+    model = load_model(ADAPTER, folders["qwen"], trainable=True)
+    train_a_step(model)
+    model.save(tmp_path / "adapter")
+    again = load_model(CPU, tmp_path / "adapter", trainable=True)
+    assert torch.equal(logits(again), logits(model))
+    train_a_step(again)
+    again.save(tmp_path / "second")
+    assert torch.equal(logits(load_model(CPU, tmp_path / "second", trainable=False)), logits(again))
+
+
+def test_an_adapter_of_another_rank_is_refused(folders, tmp_path):
+    load_model(ADAPTER, folders["qwen"], trainable=True).save(tmp_path)
+    with pytest.raises(ModelError, match=r"has rank 4, lora\.rank is 8"):
+        load_model(ModelConfig(device="cpu", lora=LoRAConfig(rank=8)), tmp_path, trainable=True)
+
+
+def test_the_seed_decides_a_new_adapter_and_the_global_generator_is_untouched(folders):
+    torch.manual_seed(1)
+    before = torch.random.get_rng_state()
+    first, same, other = (load_model(ADAPTER, folders["gpt2"], trainable=True, seed=seed).hash() for seed in (1, 1, 2))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert first == same != other
+
+
+def test_an_adapter_in_bfloat16_comes_back_bit_for_bit(folders, tmp_path):
+    config = ModelConfig(device="cpu", precision="bfloat16", lora=LoRAConfig(rank=2))
+    model = load_model(config, folders["llama"], trainable=True)
+    train_a_step(model)
+    model.save(tmp_path)
+    assert torch.equal(logits(load_model(config, tmp_path, trainable=False)), logits(model))
+
+
+def test_a_frozen_model_has_no_gradients_and_no_dropout(folders):
+    model = load_model(ADAPTER, folders["gpt2"], trainable=False)
+    assert not any(weight.requires_grad for weight in model.model.parameters())
+    assert not any(module.training for module in model.model.modules())
+    assert torch.equal(logits(model), logits(model))
+    assert not any("lora_" in name for name, _ in model.model.named_parameters())
+
+
+def test_the_hash_sees_one_changed_weight(folders):
+    model = load_model(CPU, folders["gpt2"], trainable=False)
+    before = model.hash()
+    assert model.hash() == before == load_model(CPU, folders["gpt2"], trainable=False).hash()
+    weight = next(model.model.parameters())
+    weight[0, 0] = torch.nextafter(weight[0, 0], torch.tensor(9.0))
+    assert model.hash() != before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rank", [0, 4])
+def test_gradient_checkpointing_gives_the_same_gradients(folders, kind, rank):
+    gradients = []
+    for checkpointing in (False, True):
+        config = ModelConfig(device="cpu", gradient_checkpointing=checkpointing, lora=LoRAConfig(rank=rank, dropout=0))
+        model = load_model(config, folders[kind], trainable=True)
+        model.model.train()
+        for module in model.model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        flags = [
+            module.gradient_checkpointing
+            for module in model.model.modules()
+            if hasattr(module, "gradient_checkpointing")
+        ]
+        assert set(flags) == {checkpointing}
+        ids = torch.tensor([model.encode(TEXT)])
+        model.model(ids, use_cache=False).logits[0, -1].log_softmax(-1)[5].backward()
+        gradients.append({name: weight.grad for name, weight in model.model.named_parameters() if weight.requires_grad})
+    plain, recomputed = gradients
+    assert plain.keys() == recomputed.keys()
+    for name, gradient in plain.items():
+        torch.testing.assert_close(gradient, recomputed[name], rtol=1e-4, atol=1e-6)
+
+
+def refused(match: str, path: str | Path, config: ModelConfig = CPU, trainable: bool = False) -> None:
+    with pytest.raises(ModelError, match=match):
+        load_model(config, path, trainable=trainable)
+
+
+def test_a_missing_folder(tmp_path):
+    refused("no model folder .*nowhere", tmp_path / "nowhere")
+    refused("is a file", Path(__file__))
+
+
+def test_the_embedded_model_is_not_loaded_by_its_name():
+    refused("built from a run's texts", "embedded")
+
+
+def test_a_folder_without_configuration(broken):
+    (broken / "config.json").unlink()
+    refused(r"has no config\.json", broken)
+
+
+def test_a_folder_without_tokenizer(broken):
+    for file in broken.glob("tokenizer*"):
+        file.unlink()
+    refused("has no tokenizer", broken)
+
+
+def test_a_folder_without_weights(broken):
+    (broken / "model.safetensors").unlink()
+    refused("has no weights", broken)
+
+
+def test_pickled_weights_are_never_opened(broken):
+    (broken / "model.safetensors").unlink()
+    (broken / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
+    refused("pickle files, which can run code and are refused. Convert", broken)
+
+
+def test_a_pickled_adapter_is_refused(folders, tmp_path):
+    load_model(ADAPTER, folders["gpt2"], trainable=True).save(tmp_path)
+    (tmp_path / "adapter_model.safetensors").rename(tmp_path / "adapter_model.bin")
+    refused(r"has no adapter_model\.safetensors; pickle files are refused", tmp_path)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, -64])
+def test_cut_weights_are_corrupt(broken, keep):
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:keep])
+    refused("corrupt|cannot load", broken)
+
+
+def test_a_configuration_that_is_no_json(broken):
+    (broken / "config.json").write_text("{")
+    refused("cannot load the model", broken)
+
+
+def test_weights_of_another_shape(broken):
+    config = json.loads((broken / "config.json").read_text())
+    config["hidden_size"] *= 2
+    (broken / "config.json").write_text(json.dumps(config))
+    refused("cannot load the model", broken)
+
+
+def test_models_that_do_not_generate_from_left_to_right(tmp_path):
+    shape = {
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "vocab_size": 99,
+    }
+    BertForMaskedLM(BertConfig(**shape)).save_pretrained(tmp_path / "bert")
+    seq2seq = T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, vocab_size=99)
+    T5ForConditionalGeneration(seq2seq).save_pretrained(tmp_path / "t5")
+    for kind in ("bert", "t5"):
+        tiny_tokenizer("gpt2").save_pretrained(tmp_path / kind)
+        refused(f"'{kind}' model, which is no causal language model", tmp_path / kind)
+
+
+def test_weights_without_a_language_model_head(folders, tmp_path):
+    LlamaForSequenceClassification.from_pretrained(folders["llama"]).save_pretrained(tmp_path)
+    tiny_tokenizer("llama").save_pretrained(tmp_path)
+    refused(r"lack 1 parameters .* 'lm_head\.weight'", tmp_path)
+
+
+def test_code_that_comes_with_a_model_is_not_run(broken):
+    config = json.loads((broken / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M"}}
+    (broken / "config.json").write_text(json.dumps(config))
+    (broken / "code.py").write_text("raise SystemExit('code was run')")
+    refused("cannot load the model", broken)
+
+
+def test_a_tokenizer_without_end_token(broken):
+    file = broken / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"eos_token": None}))
+    refused("has no end token. Set `eos_token`", broken)
+
+
+def test_a_tokenizer_of_another_model(broken):
+    for file in broken.glob("tokenizer*"):
+        file.unlink()
+    tiny_tokenizer("gpt2").save_pretrained(broken)
+    refused("belong to different models", broken)
+
+
+def test_an_adapter_whose_base_is_gone(broken, tmp_path):
+    load_model(ADAPTER, broken, trainable=True).save(tmp_path / "adapter")
+    shutil.rmtree(broken)
+    refused("base model .*broken' of the adapter .* is missing. Put it back", tmp_path / "adapter")
+
+
+def test_a_hub_id_without_connection(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    refused("cannot load the model 'nobody/no-such-model'.*connection, or download", "nobody/no-such-model")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="states what happens without CUDA")
+@pytest.mark.parametrize("device", ["cuda", "cuda:3"])
+def test_cuda_that_is_absent(folders, device):
+    refused(f"device '{device}' is absent.*Use device = 'auto' or 'cpu'", folders["gpt2"], ModelConfig(device=device))
+
+
+def test_a_device_nobody_knows(folders):
+    refused("no device 'gpu'. Known: auto, cpu", folders["gpt2"], ModelConfig(device="gpu"))
+
+
+def test_quantization_names_its_extra(folders, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    config = ModelConfig(device="cpu", quantization="8bit")
+    refused(r"pip install reflect-rl\[quantization\]", folders["gpt2"], config)
+
+
+@pytest.mark.parametrize("quantization", ["8bit", "4bit"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_quantized_model_learns_the_same_after_a_rollout(tmp_path, kind, quantization):
+    pytest.importorskip("bitsandbytes", reason="needs the extra 'quantization'")
+    # Width 64: bitsandbytes packs 4-bit weights in blocks of 64.
+    folder = save_tiny(kind, tmp_path / "base", hidden_size=64)
+    config = ModelConfig(device="cpu", quantization=quantization, lora=LoRAConfig(rank=4, dropout=0))
+    model = load_model(config, folder, trainable=True)
+    for module in model.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+
+    def gradients() -> dict[str, torch.Tensor]:
+        model.model.zero_grad()
+        model.model.train()
+        model.model(torch.tensor([model.encode(TEXT)]), use_cache=False).logits[0, -1].log_softmax(-1)[5].backward()
+        model.model.eval()
+        return {name: weight.grad for name, weight in model.model.named_parameters() if weight.grad is not None}
+
+    before, weights = gradients(), model.hash()
+    logits(model)
+    assert model.hash() == weights
+    after = gradients()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert all(after[name].any() for name in after if "lora_B" in name)
+    train_a_step(model)
+    model.save(tmp_path / "adapter")
+    again = load_model(config, tmp_path / "adapter", trainable=False)
+    assert torch.equal(logits(again), logits(model))
+    assert again.hash() == model.hash()
+
+
+def test_quantized_weights_need_an_adapter_to_train(folders):
+    config = ModelConfig(device="cpu", quantization="4bit")
+    refused(r"4bit weights cannot be trained. Set lora\.rank", folders["gpt2"], config, trainable=True)
+
+
+def test_target_modules_that_name_no_layer(folders):
+    config = ModelConfig(device="cpu", lora=LoRAConfig(rank=2, target_modules="nothing"))
+    refused("lora.target_modules 'nothing' does not fit", folders["gpt2"], config, trainable=True)
+
+
+def test_configuration_keeps_its_bounds():
+    assert parse(ModelConfig, {"lora": {"rank": 64}}).lora.rank == 64
+    with pytest.raises(ConfigError, match=r"lora\.dropout"):
+        parse(ModelConfig, {"lora": {"dropout": 1.0}})
+    with pytest.raises(ConfigError, match="Did you mean 'rank'"):
+        parse(ModelConfig, {"lora": {"rnak": 1}})
+
+
+def test_the_configuration_loads_no_torch():
+    code = "import sys, reflect_rl.models.load, reflect_rl.models.embedded, reflect_rl.models.labels\n"
+    code += "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'tokenizers')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,63 @@
+"""The annotator's recipes: what it plays, and what it names as the target."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from reflect_rl.players.policies.oracle import Annotator, Recipe
+from reflect_rl.types import Observation, Oracle, View
+
+ACTIONS = ("cd ..", "cat a.py", "cat b.py", "cat c.py")
+
+
+def view(explorer: int | None) -> View:
+    """The solver goes back; the explorer reads `c.py`, which is one of the mistakes that do no harm."""
+    oracle = Oracle(best=0, optimal=(0,), safe=(1, 3), reflection="", turns_left=3, explorer=explorer)
+    return View(Observation("state", ACTIONS), (0, 1, 2, 3), None, oracle)
+
+
+def decided(recipe: Recipe, perturbation: float, explorer: int | None, count: int = 1) -> list[tuple[int, int | None]]:
+    """(played, target) in as many equal states."""
+    annotator = Annotator(perturbation, recipe)
+    rngs = [np.random.default_rng(seed) for seed in range(count)]
+    return [(decision.index, decision.target) for decision in annotator.decide([view(explorer)] * count, rngs)]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "explorer", "expected"),
+    [
+        ("clean", None, 0),
+        ("clean", 3, 0),
+        ("paper", 3, 0),
+        ("exploring", 3, 3),
+        # A game without an explorer is demonstrated by its solver.
+        ("exploring", None, 0),
+    ],
+)
+def test_who_is_followed_when_nothing_is_perturbed(recipe: Recipe, explorer: int | None, expected: int):
+    assert decided(recipe, 0.0, explorer, 20) == [(expected, expected)] * 20
+
+
+def test_a_perturbed_explorer_makes_a_harmless_mistake_and_is_still_the_target():
+    # Of the two harmless mistakes one is what the explorer does.
+    assert decided("exploring", 1.0, 3, 50) == [(1, 3)] * 50
+    played = decided("exploring", 1.0, None, 200)
+    assert {target for _, target in played} == {0}
+    assert {index for index, _ in played} == {1, 3}
+
+
+def test_the_other_recipes_do_not_look_at_the_explorer():
+    for recipe in ("clean", "paper"):
+        assert decided(recipe, 0.5, 3, 200) == decided(recipe, 0.5, None, 200)  # type: ignore[arg-type]
+    played = Counter(decided("paper", 1.0, 3, 400))
+    assert {index for index, _ in played} == {0, 1, 2, 3}
+    assert all(index == target for index, target in played)
+
+
+def test_about_the_share_that_was_asked_for_is_perturbed():
+    wrong = sum(index != target for index, target in decided("exploring", 0.3, 3, 1000))
+    # Binomial with n = 1000, p = 0.3: five standard deviations are 72.
+    assert abs(wrong - 300) < 72

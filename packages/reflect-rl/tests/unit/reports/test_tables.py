@@ -1,0 +1,165 @@
+"""Pooling of seeds, and the tables for terminal and documentation."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from reflect_rl.errors import RunFolderError
+from reflect_rl.reports.tables import grids, markdown_table, summarise, terminal_table
+
+from .conftest import result_row, write_json
+
+
+def test_seeds_are_pooled() -> None:
+    rows = [
+        result_row(seed=0, episodes=10, successes=8),
+        result_row(seed=1, episodes=30, successes=12),
+    ]
+    (summary,) = summarise(rows)
+    assert (summary.successes, summary.episodes, summary.seeds) == (20, 40, 2)
+    assert summary.success_rate == 0.5
+    assert summary.mean == pytest.approx(0.6)  # (8/10 + 12/30) / 2
+    assert (summary.lowest, summary.highest) == (0.4, 0.8)
+    # Wilson for 20/40: 0.5 -+ 1.96 sqrt(.25/40 + 1.96^2/(4*40^2)) / (1 + 1.96^2/40) = 0.5 -+ 0.148
+    assert (summary.lo, summary.hi) == pytest.approx((0.352, 0.648), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"recipe": "paper"},
+        {"demonstration_starts": 10},
+        {"method": "sft"},
+        {"algorithm": "grpo"},
+        {"model": "larger"},
+        {"mode": "pickup"},
+        {"split": "validation"},
+        {"horizon": 15},
+        {"decoding": "greedy"},
+    ],
+)
+def test_different_conditions_stay_apart(change: dict[str, object]) -> None:
+    assert len(summarise([result_row(), result_row(**change)])) == 2
+
+
+def test_a_repeated_row_counts_once() -> None:
+    (summary,) = summarise([result_row(), result_row()])
+    assert (summary.episodes, summary.seeds) == (10, 1)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_results_on_different_games_are_never_pooled(seed: int) -> None:
+    one, other = {"version": 1, "games": "valid_seen"}, {"version": 1, "games": "valid_unseen"}
+    with pytest.raises(RunFolderError, match=r"results on different games: .*valid_seen.*valid_unseen.*one by one"):
+        summarise([result_row(tested=one), result_row(tested=other, seed=seed)])
+    assert len(summarise([result_row(tested=one), result_row(tested=one, seed=seed)])) == 1
+    # Rows from before it was noted say nothing.
+    assert len(summarise([result_row(), result_row(tested=one, seed=seed)])) == 1
+
+
+def test_contradicting_rows_of_one_seed_are_refused() -> None:
+    with pytest.raises(RunFolderError, match=r"two different results for reflect_rl.*seed 0.*report them one by one"):
+        summarise([result_row(successes=8), result_row(successes=7)])
+
+
+def test_no_episodes_means_no_knowledge() -> None:
+    (summary,) = summarise([result_row(episodes=0, successes=0)])
+    assert (summary.success_rate, summary.lo, summary.hi) == (0.0, 0.0, 1.0)
+
+
+def test_table_order_is_methods_by_list_modes_by_occurrence_sampled_first() -> None:
+    rows = [
+        result_row(method=method, mode=mode, decoding=decoding)
+        for method in ("reflect_rl", "random", "mine", "sft")
+        for mode in ("pickup", "full")
+        for decoding in ("greedy", "sampled")
+    ]
+    (grid,) = grids(summarise(rows))
+    assert [row.method for row in grid.rows] == ["random", "sft", "reflect_rl", "mine"]
+    assert [(column.mode, column.decoding) for column in grid.columns] == [
+        ("pickup", "sampled"),
+        ("pickup", "greedy"),
+        ("full", "sampled"),
+        ("full", "greedy"),
+    ]
+
+
+def test_the_papers_figures_stand_beside_ours() -> None:
+    rows = [result_row(method=method, mode=mode) for method in ("oracle", "reflect_rl") for mode in ("pickup", "full")]
+    (grid,) = grids(summarise(rows))
+    assert grid.paper_modes == ("pickup", "full")
+    assert [row.paper for row in grid.rows] == [(None, None), (58, 29)]
+
+
+def test_no_paper_column_for_another_benchmark() -> None:
+    (grid,) = grids(summarise([result_row(benchmark="corridor")]))
+    assert grid.paper_modes == ()
+
+
+def test_largest_horizon_by_default_and_any_on_request() -> None:
+    summaries = summarise([result_row(horizon=horizon) for horizon in (15, 20, 30)])
+    assert [column.horizon for column in grids(summaries)[0].columns] == [30]
+    assert [column.horizon for column in grids(summaries, [20, 15])[0].columns] == [15, 20]
+    with pytest.raises(RunFolderError, match=r"no results at horizon 99. Evaluated: 15, 20, 30"):
+        grids(summaries, [99])
+
+
+def test_two_models_of_one_method_get_a_line_each() -> None:
+    (grid,) = grids(summarise([result_row(model="tiny"), result_row(model="gpt2")]))
+    assert [row.label for row in grid.rows] == ["Reflect-RL (gpt2)", "Reflect-RL (tiny)"]
+
+
+def test_several_algorithms_of_one_method_get_a_line_each() -> None:
+    rows = [result_row(algorithm=name) for name in ("ppo", "mine", "reinforce")]
+    (grid,) = grids(summarise([*rows, result_row(method="sft", algorithm="none")]))
+    assert [row.label for row in grid.rows] == [
+        "SFT",
+        "Reflect-RL (REINFORCE)",
+        "Reflect-RL (PPO)",
+        "Reflect-RL (mine)",
+    ]
+    assert len({row.look.colour for row in grid.rows}) == 4
+    assert [row.paper for row in grid.rows] == [(0,), (None,), (29,), (None,)]  # the paper's algorithm is PPO
+
+
+def test_an_algorithm_is_named_in_every_table_if_it_is_in_one() -> None:
+    rows = [result_row(algorithm=name) for name in ("ppo", "grpo")]
+    tables = grids(summarise([*rows, result_row(algorithm="ppo", demonstration_starts=5)]))
+    assert [row.label for row in tables[0].rows] == ["Reflect-RL (PPO)"]
+
+
+def test_one_algorithm_is_not_named() -> None:
+    (grid,) = grids(summarise([result_row(algorithm="grpo")]))
+    assert [(row.label, row.paper) for row in grid.rows] == [("Reflect-RL", (29,))]
+
+
+def test_markdown_table(tmp_path: Path) -> None:
+    write_json(tmp_path / "results.json", [result_row(successes=10), result_row(method="sft|x", successes=0)])
+    assert markdown_table([tmp_path]).splitlines()[:6] == [
+        "Success % [95% interval]: dangerous_taxi, recipe clean, 100 demonstration starts, test split",
+        "",
+        "| method | full, h30, sampled | full, paper |",
+        "| --- | ---: | ---: |",
+        "| Reflect-RL | 100.0 [72, 100] | 29 |",  # lower end n / (n + z^2) = 10 / 13.84
+        "| sft\\|x | 0.0 [0, 28] | - |",
+    ]
+
+
+def test_terminal_table_fits_eighty_columns(write_run: Callable[..., Path]) -> None:
+    console = Console(width=80, record=True, file=None, quiet=False, force_terminal=False)
+    with console.capture() as capture:
+        console.print(terminal_table([write_run(budgets=(100,), seeds=(0,))]))
+    printed = capture.get()
+    assert "…" not in printed
+    assert "Reflect-RL" in printed
+    assert "[84, 100]" in printed  # oracle, 20 of 20: 20 / 23.84
+
+
+def test_terminal_table_shows_brackets_of_names_as_they_are(tmp_path: Path) -> None:
+    write_json(tmp_path / "results.json", [result_row(method="[bold]mine[/bold]")])
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(terminal_table([tmp_path]))
+    assert "[bold]mine[/bold]" in capture.get()

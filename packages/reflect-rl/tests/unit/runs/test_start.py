@@ -1,0 +1,334 @@
+"""A run that begins with the supervised models of another one takes finished jobs whole, and writes nothing there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from reflect_rl.config import parse
+from reflect_rl.errors import RunFolderError
+from reflect_rl.envs import corridor
+from alfworld_native.record import HouseholdError
+from reflect_rl.runs import start
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.folder import open_run
+from reflect_rl.runs.jobs import plan
+from reflect_rl.runs.start import begin
+
+UNIT = "starts-2/seed-0"
+JOBS = ("data", "sft base", "sft reflector", "sft policy_reflect")
+MODELS = {"data": "untrained", "sft base": "base", "sft reflector": "reflector", "sft policy_reflect": "policy_reflect"}
+
+
+def values(folder, **changes):
+    return {
+        "output_dir": str(folder),
+        "methods": ["reflect_rl"],
+        "environment": {"name": "corridor"},
+        "data": {"demonstration_starts": [2]},
+        **changes,
+    }
+
+
+def config(folder, **changes) -> RunConfig:
+    return parse(RunConfig, values(folder, **changes))
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A run whose four jobs before online training are finished."""
+    folder = tmp_path / "source"
+    open_run(config(folder), "")
+    for job in plan(config(folder)):
+        if job.kind in ("data", "sft"):
+            job.folder.mkdir(parents=True)
+            (job.folder / "metrics.jsonl").write_text(f"{job.name}\n")
+            (job.folder / "tracking.json").write_text("{}")
+            (job.folder / "done").touch()
+            model = job.unit.model(MODELS[f"{job.kind} {job.name}".strip()])
+            model.mkdir(parents=True)
+            (model / "model.safetensors").write_text(f"weights of {model.name}")
+    return folder
+
+
+def here(source, tmp_path, **changes) -> RunConfig:
+    return config(tmp_path / "run", start_from=str(source), **changes)
+
+
+def state(folder):
+    return {
+        path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def done(run):
+    return {f"{job.kind} {job.name}".strip() for job in plan(run) if job.done}
+
+
+def test_finished_jobs_are_taken_and_the_other_run_stays_as_it_is(source, tmp_path):
+    before = state(source)
+    run = here(source, tmp_path)
+    assert begin(run, "the command") == [f"{UNIT} {name}" for name in JOBS]
+    assert done(run) == set(JOBS)
+    unit = tmp_path / "run" / UNIT
+    assert (unit / "models" / "reflector" / "model.safetensors").read_text() == "weights of reflector"
+    assert (unit / "sft" / "policy_reflect" / "metrics.jsonl").read_text() == "policy_reflect\n"
+    assert not list(unit.rglob("tracking.json"))
+    assert not (unit / ".copy").exists()
+    assert state(source) == before
+
+
+def test_the_run_card_says_what_was_taken_and_from_where(source, tmp_path):
+    run = here(source, tmp_path)
+    begin(run, "")
+    card = json.loads((tmp_path / "run" / "run.json").read_text())["start_from"]
+    origin = json.loads((source / "run.json").read_text())
+    assert card["folder"] == str(source)
+    assert card["jobs"] == [f"{UNIT} {name}" for name in JOBS]
+    assert card["config_hash"] == origin["config_hash"]
+    assert card["versions"] == origin["versions"]
+
+
+def test_files_that_grow_are_not_shared_with_the_other_run(source, tmp_path):
+    begin(here(source, tmp_path), "")
+    for name in ("metrics.jsonl", "done"):
+        path = f"{UNIT}/sft/reflector/{name}"
+        assert (source / path).stat().st_ino != (tmp_path / "run" / path).stat().st_ino
+
+
+def test_models_are_copied_where_files_cannot_be_shared(source, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError("no links here")
+
+    monkeypatch.setattr(start.os, "link", refuse)
+    begin(here(source, tmp_path), "")
+    path = f"{UNIT}/models/base/model.safetensors"
+    assert (tmp_path / "run" / path).read_text() == "weights of base"
+    assert (source / path).stat().st_nlink == 1
+
+
+@pytest.fixture
+def trained(source):
+    """The same run after online training."""
+    (job,) = (job for job in plan(config(source)) if job.kind == "rlft")
+    (job.folder / "model").mkdir(parents=True)
+    (job.folder / "model" / "model.safetensors").write_text("weights of the policy")
+    (job.folder / "metrics.jsonl").write_text("{}\n")
+    (job.folder / "done").touch()
+    return source
+
+
+def test_only_an_evaluation_takes_what_was_trained_online(trained, tmp_path):
+    run = here(trained, tmp_path)
+    begin(run, "")
+    assert done(run) == set(JOBS)
+    begin(run, "", evaluates=True)
+    assert done(run) == {*JOBS, "rlft reflect_rl"}
+    path = f"{UNIT}/rlft/reflect_rl"
+    assert (tmp_path / "run" / path / "model" / "model.safetensors").read_text() == "weights of the policy"
+    shared = [name for name in ("model/model.safetensors", "metrics.jsonl") if is_shared(trained, tmp_path, path, name)]
+    assert shared == ["model/model.safetensors"]
+
+
+def is_shared(source, tmp_path, path, name):
+    return (source / path / name).stat().st_ino == (tmp_path / "run" / path / name).stat().st_ino
+
+
+def test_online_training_without_its_model_is_not_taken(trained, tmp_path):
+    shutil.rmtree(trained / UNIT / "rlft" / "reflect_rl" / "model")
+    run = here(trained, tmp_path)
+    begin(run, "", evaluates=True)
+    assert done(run) == set(JOBS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rlft": {"total_turns": 7}}, "rlft.total_turns is"),
+        ({"reflector": {"max_new_tokens": 7}}, "reflector.max_new_tokens is 96 there and 7 here"),
+        ({"environment": {"name": "corridor", "max_episode_steps": 7}}, "environment.max_episode_steps is 20 there and 7 here"),
+    ],
+)
+def test_an_evaluation_changes_nothing_that_players_were_trained_by(trained, tmp_path, changes, message):
+    with pytest.raises(RunFolderError, match=f"the models of .* were made with other settings: {message}"):
+        begin(here(trained, tmp_path, **changes), "", evaluates=True)
+    assert not (tmp_path / "run").exists()
+
+
+def other_games(trained, tmp_path, monkeypatch) -> RunConfig:
+    """An evaluation that changes a setting which its game leaves free."""
+    monkeypatch.setattr(corridor, "EVALUATION_ONLY", ("max_episode_steps",), raising=False)
+    return here(trained, tmp_path, environment={"name": "corridor", "max_episode_steps": 7})
+
+
+def test_an_evaluation_may_play_other_games(trained, tmp_path, monkeypatch):
+    run = other_games(trained, tmp_path, monkeypatch)
+    with pytest.raises(RunFolderError, match=r"environment\.max_episode_steps is 20 there and 7 here"):
+        begin(run, "")
+    begin(run, "", evaluates=True)
+    assert "rlft reflect_rl" in done(run)
+
+
+def test_an_evaluation_on_other_games_needs_the_rules_of_the_training(trained, tmp_path, monkeypatch):
+    card = json.loads((trained / "run.json").read_text())
+    (trained / "run.json").write_text(json.dumps(card | {"fingerprint": "0123"}))
+    with pytest.raises(RunFolderError, match="the fingerprint of rules, texts, tasks and prompts is 0123 there"):
+        begin(other_games(trained, tmp_path, monkeypatch), "", evaluates=True)
+
+
+def test_the_games_of_the_training_need_not_be_at_hand(trained, tmp_path, monkeypatch):
+    run, known = other_games(trained, tmp_path, monkeypatch), start.fingerprint
+
+    def missing(of):
+        if of.environment.max_episode_steps == 20:
+            raise HouseholdError("there is no folder")
+        return known(of)
+
+    monkeypatch.setattr(start, "fingerprint", missing)
+    begin(run, "", evaluates=True)
+    assert "rlft reflect_rl" in done(run)
+
+
+def test_what_is_not_finished_there_is_left_to_this_run(source, tmp_path):
+    (source / UNIT / "sft" / "reflector" / "done").unlink()
+    run = here(source, tmp_path)
+    begin(run, "")
+    assert done(run) == {"data", "sft base", "sft policy_reflect"}
+
+
+def test_jobs_whose_needs_are_made_anew_are_not_taken(source, tmp_path):
+    (source / UNIT / "sft" / "base" / "done").unlink()  # reflector and policy begin with the base model
+    run = here(source, tmp_path)
+    begin(run, "")
+    assert done(run) == {"data"}
+
+
+def test_a_job_whose_model_was_deleted_is_not_taken(source, tmp_path):
+    shutil.rmtree(source / UNIT / "models" / "reflector")
+    run = here(source, tmp_path)
+    begin(run, "")
+    assert done(run) == {"data", "sft base", "sft policy_reflect"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken"),
+    [
+        ({"base": {"steps": 5}}, {"data"}),
+        ({"reflector": {"steps": 5}}, {"data", "sft base", "sft policy_reflect"}),
+        ({"policy_reflect": {"steps": 5}}, {"data", "sft base", "sft reflector"}),
+        ({"policy_plain": {"steps": 5}}, set(JOBS)),
+        ({"base": {"save_steps": 5, "keep_checkpoints": 1}, "reflector": {"save_steps": 7}}, set(JOBS)),
+        ({"policy_hears": "player"}, {"data", "sft base", "sft reflector"}),
+        ({"policy_hears": "player", "reflector": {"steps": 5}}, {"data", "sft base"}),
+    ],
+)
+def test_models_that_were_trained_with_other_settings_are_left_to_this_run(source, tmp_path, changes, taken):
+    run = here(source, tmp_path, sft=changes)
+    begin(run, "")
+    assert done(run) == taken
+    for job in plan(run):  # as if this run had made them meanwhile
+        job.folder.mkdir(parents=True, exist_ok=True)
+        if job.name in ("base", "reflector"):
+            (job.folder / "done").touch()
+    begin(run, "")
+    assert done(run) == taken | {"sft base", "sft reflector"}
+
+
+def test_a_policy_that_hears_the_player_follows_from_how_long_it_may_speak(source, tmp_path):
+    run = here(source, tmp_path, reflector={"max_new_tokens": 5})
+    begin(run, "")
+    assert done(run) == set(JOBS)
+    heard = parse(RunConfig, values(source, sft={"policy_hears": "player"})).model_dump(mode="json")
+    (source / "config.json").write_text(json.dumps(heard))
+    run = config(
+        tmp_path / "other", start_from=str(source), sft={"policy_hears": "player"}, reflector={"max_new_tokens": 5}
+    )
+    begin(run, "")
+    assert done(run) == {"data", "sft base", "sft reflector"}
+
+
+def test_an_evaluation_refuses_players_that_were_trained_with_other_settings(trained, tmp_path):
+    with pytest.raises(RunFolderError, match=r"sft.policy_plain.steps is 1000 there and 5 here"):
+        begin(here(trained, tmp_path, sft={"policy_plain": {"steps": 5}}), "", evaluates=True)
+    begin(here(trained, tmp_path, sft={"policy_plain": {"save_steps": 5}}), "", evaluates=True)
+
+
+def test_a_copy_that_was_interrupted_leaves_no_job_behind_and_is_made_good(source, tmp_path, monkeypatch):
+    run = here(source, tmp_path)
+    copied = []
+
+    def stop_at_the_third(origin, target):
+        copied.append(origin)
+        if len(copied) == 3:
+            raise KeyboardInterrupt
+        shutil.copyfile(origin, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "_copy_file", stop_at_the_third)
+        with pytest.raises(KeyboardInterrupt):
+            begin(run, "")
+    assert done(run) == {"data"}  # its two files; the third is the first of `sft base`, whose model is shared
+    assert not (tmp_path / "run" / UNIT / "sft" / "base").exists()
+    assert begin(run, "") == [f"{UNIT} {name}" for name in JOBS[1:]]
+    card = json.loads((tmp_path / "run" / "run.json").read_text())["start_from"]
+    assert card["jobs"] == [f"{UNIT} {name}" for name in JOBS]
+
+
+def test_own_finished_jobs_stay_and_then_the_other_run_is_not_needed(source, tmp_path):
+    run = here(source, tmp_path)
+    begin(run, "")
+    mine = tmp_path / "run" / UNIT / "sft" / "base" / "metrics.jsonl"
+    mine.write_text("mine")
+    shutil.rmtree(source)
+    assert begin(run, "") == []
+    assert mine.read_text() == "mine"
+
+
+def test_online_training_and_evaluation_may_differ(source, tmp_path):
+    run = here(source, tmp_path, rlft={"algorithm": {"name": "reinforce"}}, evaluation={"repetitions": 1}, workers=1)
+    assert len(begin(run, "")) == len(JOBS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"environment": {"name": "corridor", "max_episode_steps": 7}}, "environment.max_episode_steps is 20 there and 7 here"),
+        ({"prompt": {"shuffle_labels": True}}, "prompt.shuffle_labels is False there and True here"),
+        ({"model": {"embedded": {"layers": 1}}}, "model.embedded.layers is 3 there and 1 here"),
+        ({"data": {"demonstration_starts": [2], "recipe": "paper"}}, "data.recipe is 'clean' there and 'paper' here"),
+        ({"data": {"demonstration_starts": [3]}}, r"data.demonstration_starts is \[2\] there and \[3\] here"),
+        ({"seeds": [0, 1]}, r"seeds is \[0\] there and \[0, 1\] here"),
+    ],
+)
+def test_other_settings_are_refused_by_name_before_anything_is_written(source, tmp_path, changes, message):
+    with pytest.raises(RunFolderError, match=message):
+        begin(here(source, tmp_path, **changes), "")
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_rules_of_the_game_are_refused_by_the_fingerprint(source, tmp_path):
+    card = json.loads((source / "run.json").read_text())
+    (source / "run.json").write_text(json.dumps(card | {"fingerprint": "of other texts"}))
+    with pytest.raises(RunFolderError, match="fingerprint of rules, texts, tasks and prompts is of other texts there"):
+        begin(here(source, tmp_path), "")
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path):
+    with pytest.raises(RunFolderError, match=r"config.json is missing. It is needed for start_from"):
+        begin(here(tmp_path / "nowhere", tmp_path), "")
+
+
+def test_a_run_cannot_begin_with_itself(source):
+    with pytest.raises(RunFolderError, match="is the folder of this run itself"):
+        begin(config(source, start_from=str(source), methods=["reflect_rl", "sft"]), "")
+
+
+def test_a_setting_that_the_other_run_did_not_know_has_its_default_there(source, tmp_path):
+    written = json.loads((source / "config.json").read_text())
+    del written["sft"]["base"]["save_steps"]
+    (source / "config.json").write_text(json.dumps(written))
+    assert len(begin(here(source, tmp_path), "")) == len(JOBS)

@@ -1,0 +1,113 @@
+"""Turns that cannot change a weight are left out of the computation, and out of nothing else."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from reflect_rl.players.policies.language_model import LanguageModelPolicy
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.rollout import Request, play
+from reflect_rl.training.engine import Engine
+from reflect_rl.training.learner import Learner
+from toy import SMALL, rlft, tiny_player, training_tasks
+
+
+@pytest.fixture(scope="module")
+def episodes():
+    """Two of each task: some tasks lost twice, some won once."""
+    model, labels = tiny_player(seed=5)
+    requests = [Request(task, seed) for seed, task in enumerate(training_tasks()[:8] * 2)]
+    played = play(SMALL, requests, NoReflector(), LanguageModelPolicy(model, labels))
+    assert 0 < sum(episode.success for episode in played) < len(played)
+    return played
+
+
+def learner(computed, monkeypatch, everything=False, **changes):
+    """One whose learning rate is zero, so that the gradient of its one step stays; turns computed go to `computed`."""
+    model, labels = tiny_player(seed=3)
+    model.model.requires_grad_(True)
+    settings = {"minibatch_turns": 1000, "max_grad_norm": 1e9, **changes}
+    made = Learner(model, labels, rlft(**settings), 0, Engine(model.device))
+    score = made._outputs
+    monkeypatch.setattr(made, "_outputs", lambda views, prompts: computed.extend(views) or score(views, prompts))
+    if everything:
+        monkeypatch.setattr(made, "_only_advantages_move", lambda: False)
+    return made
+
+
+PLAIN = [
+    {"name": "raft"},
+    {"name": "grpo", "epochs": 1, "entropy_coef": 0.0},
+    {"name": "gigpo", "epochs": 1, "entropy_coef": 0.0},
+    {"name": "reinforce", "entropy_coef": 0.0},
+    {"name": "rloo", "entropy_coef": 0.0},
+]
+
+
+@pytest.mark.parametrize("algorithm", PLAIN, ids=lambda algorithm: algorithm["name"])
+def test_the_gradient_is_the_one_of_all_turns(episodes, monkeypatch, algorithm):
+    few, all_turns = [], []
+    short = learner(few, monkeypatch, algorithm=algorithm)
+    whole = learner(all_turns, monkeypatch, everything=True, algorithm=algorithm)
+    metrics, others = short.learn(episodes, [], 0, 0.0), whole.learn(episodes, [], 0, 0.0)
+    assert len(all_turns) == sum(len(episode.turns) for episode in episodes)
+    assert len(few) < len(all_turns)
+    assert metrics["policy/moving_share"] == others["policy/moving_share"] == len(few) / len(all_turns)
+    assert metrics["policy/gradient_norm"] == pytest.approx(others["policy/gradient_norm"], rel=1e-4)
+    pairs = zip(short.model.model.parameters(), whole.model.model.parameters(), strict=True)
+    largest = max(float(parameter.grad.abs().max()) for parameter in whole.model.model.parameters())
+    assert largest > 1e-4
+    for mine, other in pairs:
+        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-3, atol=1e-5 * largest)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        {"name": "grpo", "epochs": 1},
+        {"name": "raft", "entropy_coef": 0.01},
+        {"name": "reinforce", "entropy_coef": 0.0, "baseline": "value"},
+        {"name": "expected", "epochs": 1, "entropy_coef": 0.0},
+    ],
+    ids=["entropy bonus", "entropy bonus with raft", "critic of states", "critic of actions"],
+)
+def test_a_regulariser_or_a_critic_needs_every_turn(episodes, monkeypatch, algorithm):
+    computed = []
+    learner(computed, monkeypatch, algorithm=algorithm).learn(episodes, [], 0, 0.0)
+    assert len(computed) == sum(len(episode.turns) for episode in episodes)
+
+
+def test_an_update_in_which_nothing_was_won_changes_nothing(episodes, monkeypatch):
+    computed = []
+    made = learner(computed, monkeypatch, algorithm={"name": "raft"})
+    before = made.model.hash()
+    lost = [episode for episode in episodes if not episode.success]
+    metrics = made.learn(lost, [], 0, 1.0)
+    assert metrics == {
+        "policy/unique_prompts": metrics["policy/unique_prompts"],
+        "policy/moving_share": 0.0,
+        "policy/steps": 0,
+    }
+    assert made.model.hash() == before
+    assert not computed
+
+
+ALL = [{"name": name} for name in ("ppo", "grpo", "gigpo", "raft", "reinforce", "rloo", "expected")]
+
+
+@pytest.mark.parametrize("algorithm", ALL, ids=lambda algorithm: algorithm["name"])
+def test_an_update_ends_where_the_policy_has_gone_too_far(episodes, algorithm):
+    """Each minibatch after the first sees how far the steps before it have gone."""
+    found = {}
+    for limit in (None, 1e-6, 1e6):
+        model, labels = tiny_player(seed=5)
+        model.model.requires_grad_(True)
+        config = rlft(algorithm=algorithm, minibatch_turns=8, target_kl=limit)
+        found[limit] = Learner(model, labels, config, 0, Engine(model.device)).learn(episodes, [], 0, 1e-2)
+        found[limit]["hash"] = model.hash()
+    assert found[None] == found[1e6]
+    assert found[None]["policy/kl_to_behaviour"] > 1e-6
+    assert found[None]["policy/steps"] >= 3
+    assert 1 <= found[1e-6]["policy/steps"] < found[None]["policy/steps"]
+    assert len({row["hash"] for row in found.values()}) == 2

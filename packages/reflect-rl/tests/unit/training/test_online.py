@@ -1,0 +1,393 @@
+"""Online training: reproducible, resumable to the last bit, and stopped by numbers that are not finite."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from reflect_rl.batch import view_of
+from reflect_rl.data.generate import held_out_states
+from reflect_rl.errors import FaultyPlayerError, RunFolderError, TrainingError
+from reflect_rl.models.load import LoRAConfig, ModelConfig, load_model
+from reflect_rl.models.score import score
+from reflect_rl.players.policies.language_model import score_views
+from reflect_rl.players.reflectors.oracle import OracleReflector
+from reflect_rl.shaping import with_progress
+from reflect_rl.training.checkpoint import CheckpointWarning
+from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.learner import no_dropout
+from reflect_rl.training.online import OnlineTrainer
+from reflect_rl.types import Episode
+from tiny_models import KINDS, save_tiny
+from toy import SMALL, rlft, tiny_player, trainer
+
+QUIET = lambda *_: None  # noqa: E731
+EVERYTHING = {
+    "algorithm": {"name": "ppo", "baseline": "value", "kl_coef": 0.1},
+    "replay_capacity": 10,
+    "replay_per_update": 3,
+    "validate_every": 2,
+    "checkpoint_every": 2,
+    "critic_every": 2,
+    "keep": "best",
+    "learning_rate": 2e-2,
+    "curriculum": {"name": "stages"},
+    "total_turns": 140,
+}
+"""Settings under which every part of the trainer's state matters."""
+
+
+def run(folder: Path, config: RLFTConfig, progress=QUIET, **options) -> OnlineTrainer:
+    if getattr(config.algorithm, "kl_coef", 0):
+        options["reference"] = tiny_player()[0]
+    training = trainer(folder, config, OracleReflector(), **options)
+    training.train(progress)
+    return training
+
+
+def metrics(folder: Path) -> list[dict]:
+    """The rows without the clock."""
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k != "seconds" and not k.startswith("time/")} for row in rows]
+
+
+SETTINGS = [
+    {"algorithm": {"name": "reinforce", "baseline": "leave_one_out"}},
+    {"algorithm": {"name": "ppo", "baseline": "batch", "return_entropy_coef": 0.1}, "value_head": "mlp"},
+    EVERYTHING,
+]
+
+
+@pytest.mark.parametrize(("changes", "shuffle"), zip(SETTINGS, [True, False, True], strict=True))
+def test_the_same_seed_twice_gives_the_same_weights_and_metrics(tmp_path, changes, shuffle):
+    first = run(tmp_path / "a", rlft(**changes), shuffle_labels=shuffle)
+    second = run(tmp_path / "b", rlft(**changes), shuffle_labels=shuffle)
+    assert first.model.hash() == second.model.hash() != tiny_player()[0].hash()
+    assert metrics(tmp_path / "a") == metrics(tmp_path / "b") != []
+
+
+class InterruptedRunError(Exception):
+    pass
+
+
+def interrupt_after(updates: int):
+    calls = []
+
+    def progress(*_) -> None:
+        calls.append(1)
+        if len(calls) == updates:
+            raise InterruptedRunError
+
+    return progress
+
+
+@pytest.mark.parametrize(
+    "changes", [SETTINGS[0], EVERYTHING, EVERYTHING | {"value_detached": False, "value_head": "mlp"}]
+)
+@pytest.mark.parametrize("updates", [1, 3])
+def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path, changes, updates):
+    config = rlft(**{"checkpoint_every": 2, **changes})
+    whole = run(tmp_path / "whole", config)
+    assert whole.update >= 5
+    with pytest.raises(InterruptedRunError):
+        run(tmp_path / "parts", config, interrupt_after(updates))
+    resumed = run(tmp_path / "parts", config)
+    assert resumed.model.hash() == whole.model.hash()
+    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
+    assert (resumed.turns, resumed.episodes, resumed.best) == (whole.turns, whole.episodes, whole.best)
+    mine, other = resumed.learner.value_head, whole.learner.value_head
+    if mine is not None and other is not None:
+        for a, b in zip(mine.parameters(), other.parameters(), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_every_update_begins_without_memoised_probabilities_as_a_resumed_one_does(tmp_path):
+    training = trainer(tmp_path, rlft(validate_every=1))
+    sizes: list[int] = []
+    training.train(lambda *_: sizes.append(len(training.policy._cache) + len(training.judged._cache)))
+    assert set(sizes) == {0}
+
+
+def test_a_finished_training_is_not_trained_further(tmp_path):
+    config = rlft(**EVERYTHING)
+    first = run(tmp_path, config)
+    rows = metrics(tmp_path)
+    again = run(tmp_path, config, lambda *_: pytest.fail("an update was done"))
+    assert again.model.hash() == first.model.hash()
+    assert metrics(tmp_path) == rows
+
+
+def test_a_corrupt_checkpoint_is_named_and_the_one_before_is_used(tmp_path):
+    config = rlft(**EVERYTHING)
+    whole = run(tmp_path, config)
+    expected = metrics(tmp_path)
+    places = sorted((tmp_path / "checkpoints").glob("step-*"))
+    assert len(places) == 2
+    path = places[-1] / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.warns(CheckpointWarning, match=places[-1].name):
+        again = run(tmp_path, config)
+    assert again.model.hash() == whole.model.hash()
+    assert metrics(tmp_path) == expected
+
+
+def test_when_no_checkpoint_is_whole_training_is_refused(tmp_path):
+    run(tmp_path, rlft())
+    for path in (tmp_path / "checkpoints").glob("step-*/weights.safetensors"):
+        path.write_bytes(b"x")
+    with pytest.warns(CheckpointWarning), pytest.raises(RunFolderError, match="step-"):
+        run(tmp_path, rlft())
+
+
+def checkpoint_bytes(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted((folder / "checkpoints").rglob("*")) if path.is_file()}
+
+
+def test_exploding_weights_stop_the_training_and_the_checkpoint_stays(tmp_path):
+    calm = rlft(total_turns=100, checkpoint_every=1)
+    with pytest.raises(InterruptedRunError):
+        run(tmp_path, calm, interrupt_after(1))
+    before = checkpoint_bytes(tmp_path)
+    assert before
+    with pytest.raises(TrainingError, match=r"update \d: the loss is .* Lower rlft.learning_rate"):
+        run(tmp_path, rlft(total_turns=1000, checkpoint_every=100, learning_rate=1e30, max_grad_norm=1e30))
+    assert checkpoint_bytes(tmp_path) == before
+
+
+def test_a_gradient_norm_above_the_limit_stops_the_training_and_the_turns_are_saved(tmp_path):
+    config = rlft(stop_grad_norm=1e-6, algorithm={"name": "reinforce", "baseline": "none"})
+    with pytest.raises(TrainingError, match=r"offending_batch\.jsonl"):
+        run(tmp_path, config)
+    rows = [json.loads(line) for line in (tmp_path / "offending_batch.jsonl").read_text().splitlines()]
+    assert len(rows) > 1
+    assert set(rows[0]) >= {"observation", "reflection", "action", "advantage", "behaviour_log_prob"}
+    assert rows[0]["action"] < len(rows[0]["observation"]["actions"])
+    # No update was done.
+    assert trainer(tmp_path / "b", config).model.hash() == tiny_player()[0].hash()
+
+
+def test_weights_that_are_not_finite_stop_the_first_update(tmp_path):
+    training = trainer(tmp_path, rlft())
+    with torch.no_grad():
+        training.learner.parameters[0].fill_(float("nan"))
+    with pytest.raises(FaultyPlayerError, match="no longer numbers"):
+        training.train(QUIET)
+
+
+@pytest.mark.parametrize(
+    ("script", "best"),
+    [
+        ([0.2, 0.9, 0.4, 0.1, 0.3, 0.5, 0.0, 0.0], 1),
+        # Of equal ones the most trained.
+        ([0.2, 0.9, 0.4, 0.9, 0.3, 0.5, 0.0, 0.0], 3),
+        # The policy before the first update counts too.
+        ([0.9, 0.2, 0.4, 0.1, 0.3, 0.5, 0.0, 0.0], 0),
+        # All modes count: the second policy loses in one what it wins in the other.
+        ([(0.8, 1.0), (1.0, 0.1), *[(0.1, 0.1)] * 6], 0),
+    ],
+)
+def test_keep_best_ends_with_the_weights_of_the_best_validation(tmp_path, monkeypatch, script, best):
+    seen: list[str] = []
+    play = OnlineTrainer._play
+    rates = [each if isinstance(each, tuple) else (each, each) for each in script]
+
+    def scripted_validation(self, policy, requests, horizon, limits, **options):
+        requests = list(requests)
+        if requests[0].task.split == "train":
+            return play(self, policy, requests, horizon, limits, **options)
+        is_far = requests[0].task.mode == "far"
+        if not seen or (not is_far and seen[-1] != self.model.hash()):
+            seen.append(self.model.hash())
+        # Of ten episodes of a mode, as many are won as the script says.
+        rate = rates[len(seen) - 1][not is_far]
+        return [Episode(requests[0].task, (), True, False, k < rate * 10, 0, "x") for k in range(10)]
+
+    monkeypatch.setattr(OnlineTrainer, "_play", scripted_validation)
+    training = run(tmp_path, rlft(validate_every=1, keep="best", total_turns=120, learning_rate=1e-2))
+    assert 4 < len(seen) <= len(script)
+    assert len(set(seen)) == len(seen)
+    assert training.model.hash() == seen[best]
+    assert training.best == pytest.approx(0.9)
+
+
+def test_keep_last_ends_with_the_last_weights(tmp_path, monkeypatch):
+    hashes: list[str] = []
+    validate = OnlineTrainer._validate
+
+    def recording(self):
+        hashes.append(self.model.hash())
+        return validate(self)
+
+    monkeypatch.setattr(OnlineTrainer, "_validate", recording)
+    training = run(tmp_path, rlft(validate_every=1))
+    assert training.model.hash() == hashes[-1] != hashes[0]
+
+
+@pytest.mark.parametrize("kl_coef", [0.0, 0.1])
+def test_a_temperature_is_that_of_playing_and_of_learning_and_not_of_validation(tmp_path, monkeypatch, kl_coef):
+    """One update of one step: the policy that learns is the one that played, so the ratio is one."""
+    played: dict[str, list[Episode]] = {"train": [], "validation": []}
+    play = OnlineTrainer._play
+
+    def recording(self, policy, requests, *arguments, **options):
+        episodes = play(self, policy, requests, *arguments, **options)
+        played[requests[0].task.split] += episodes
+        return episodes
+
+    monkeypatch.setattr(OnlineTrainer, "_play", recording)
+    algorithm = {"name": "ppo", "epochs": 1, "kl_coef": kl_coef, "entropy_coef": 0.0}
+    changes = {"algorithm": algorithm, "minibatch_turns": 10_000, "total_turns": 1, "validate_every": 1}
+    found = {}
+    for temperature in (1.0, 0.02):
+        for episodes in played.values():
+            episodes.clear()
+        run(tmp_path / str(temperature), rlft(temperature=temperature, **changes))
+        row = metrics(tmp_path / str(temperature))[1]
+        assert row["policy/kl_to_behaviour"] == pytest.approx(0, abs=1e-6)
+        model, labels = tiny_player()
+        for split, at in (("train", temperature), ("validation", 1.0)):
+            turn = played[split][0].turns[0]
+            views = [view_of(turn)]
+            expected = score_views(model, labels, views, temperature=at).log_probs[0].tolist()
+            assert turn.decision.log_probs == pytest.approx(expected, abs=1e-5), split
+        found[temperature] = row["policy/entropy"]
+    assert found[0.02] < found[1.0] - 0.01
+
+
+def test_metrics_of_an_update(tmp_path):
+    run(tmp_path, rlft(starts_per_update=3, episodes_per_start=2, validate_every=1))
+    before, *rows = metrics(tmp_path)
+    assert (before["update"], before["turns"], "rollout/success_rate" in before) == (0, 0, False)
+    assert 0 <= before["validation/far/success_rate"] <= 1
+    assert [row["update"] for row in rows] == list(range(1, len(rows) + 1))
+    assert [row["episodes"] for row in rows] == [6 * row["update"] for row in rows]
+    turns = [row["turns"] for row in rows]
+    assert turns == sorted(turns)
+    assert turns[-2] < 120 <= turns[-1]
+    for row, earlier in zip(rows, [0, *turns], strict=False):
+        assert row["rollout/mean_turns"] * 6 == pytest.approx(row["turns"] - earlier)
+        assert 0 <= row["rollout/success_rate"] <= 1
+        assert 0 <= row["validation/far/success_rate"] <= 1
+    # Linearly from the learning rate to a tenth of it over the budget.
+    rates = [3e-4 * (1 - 0.9 * used / 120) for used in [0, *turns[:-1]]]
+    assert [row["policy/learning_rate"] for row in rows] == pytest.approx(rates)
+
+
+def test_the_replay_is_drawn_before_the_new_episodes_are_added_and_cleared_with_the_stage(tmp_path):
+    config = rlft(
+        replay_capacity=50, replay_per_update=50, total_turns=200, curriculum={"name": "stages"}, starts_per_update=8
+    )
+    run(tmp_path, config)
+    kept, stage = 0.0, None
+    for row in metrics(tmp_path):
+        kept = 0.0 if row["stage"] != stage else kept
+        assert row["replay/episodes"] == pytest.approx(min(kept, 50))
+        kept += row["rollout/success_rate"] * (row["episodes"] / row["update"])
+        stage = row["stage"]
+    assert {row["stage"] for row in metrics(tmp_path)} == {"near", "far"}
+    assert any(row["replay/episodes"] > 0 for row in metrics(tmp_path))
+
+
+@pytest.mark.parametrize("micro", [1, 400, 16_384])
+def test_micro_batches_give_the_update_of_the_whole_minibatch(tmp_path, micro):
+    config = {"algorithm": {"name": "ppo", "baseline": "value"}, "learning_rate": 1e-3, "total_turns": 30}
+    whole = run(tmp_path / "whole", rlft(**config))
+    parts = run(tmp_path / "parts", rlft(**config, micro_batch_tokens=micro))
+    for mine, other in zip(parts.learner.parameters, whole.learner.parameters, strict=True):
+        torch.testing.assert_close(mine, other, atol=2e-5, rtol=1e-3)
+
+
+def test_kl_penalty_with_states_of_unequal_numbers_of_actions(tmp_path):
+    config = rlft(algorithm={"name": "ppo", "kl_coef": 1.0}, minibatch_turns=2, total_turns=40)
+    run(tmp_path, config)
+    rows = metrics(tmp_path)
+    # At the first step of the first update the policy is the reference; later it has moved away from it.
+    assert 0 <= rows[0]["policy/kl"] < rows[-1]["policy/kl"]
+
+
+def test_a_kl_penalty_keeps_the_policy_near_its_reference(tmp_path):
+    def last_kl(coefficient: float) -> float:
+        config = {"name": "ppo", "kl_coef": coefficient, "entropy_coef": 0.0}
+        folder = tmp_path / str(coefficient)
+        run(folder, rlft(algorithm=config, learning_rate=1e-2, total_turns=200))
+        return metrics(folder)[-1]["policy/kl"]
+
+    assert last_kl(20.0) < last_kl(1e-6) / 3
+
+
+def test_turns_in_excluded_states_change_no_weight(tmp_path):
+    every_state = held_out_states(SMALL, ("near", "far")) | {
+        f"{cells}-{goal}-{cell}" for cells in (5, 6) for goal in (0, cells - 1) for cell in range(cells)
+    }
+    training = run(tmp_path, rlft(), excluded=every_state)
+    assert training.model.hash() == tiny_player()[0].hash()
+    assert "policy/loss" not in metrics(tmp_path)[0]
+
+
+def test_the_critic_learns_at_every_kth_update_only(tmp_path):
+    config = rlft(algorithm={"name": "ppo", "baseline": "value"}, critic_every=2, total_turns=100)
+    training = trainer(tmp_path, config)
+    assert training.learner.value_head is not None
+    head = training.learner.value_head.layers.weight
+    moved = []
+    before = head.detach().clone()
+
+    def progress(*_) -> None:
+        nonlocal before
+        moved.append(not torch.equal(head, before))
+        before = head.detach().clone()
+
+    training.train(progress)
+    assert moved == [k % 2 == 0 for k in range(len(moved))]
+    assert len(moved) >= 3
+
+
+def test_progress_is_learnt_from_and_stays_out_of_the_metrics(tmp_path, monkeypatch):
+    """Replayed episodes too: what is kept of them are the game's own rewards, and how far the solver was."""
+    config = rlft(progress=0.25, replay_capacity=5, replay_per_update=2, validate_every=1)
+    training, learnt, played = trainer(tmp_path, config, OracleReflector()), [], []
+    learn, roll_out = training.learner.learn, training._roll_out
+
+    def recorded(episodes, replayed, *rest):
+        learnt.append((episodes, replayed))
+        return learn(episodes, replayed, *rest)
+
+    monkeypatch.setattr(training.learner, "learn", recorded)
+    monkeypatch.setattr(training, "_roll_out", lambda stage: played.append(roll_out(stage)) or played[-1])
+    training.train(lambda *_: None)
+    assert any(replayed for _, replayed in learnt)
+    for own, (shaped, replayed) in zip(played, learnt, strict=True):
+        assert shaped == [with_progress(episode, 0.25) for episode in own] != own
+        for episode in replayed:
+            assert episode.success
+            plain = next(e for part in played for e in part if e.seed == episode.seed)
+            assert episode.total_reward == pytest.approx(plain.total_reward + 0.25 * plain.turns[0].turns_left)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()][1:]
+    for own, row in zip(played, rows, strict=True):
+        assert row["rollout/mean_return"] == pytest.approx(sum(e.total_reward for e in own) / len(own))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_nothing_is_dropped_while_training_even_with_gradient_checkpointing(tmp_path, kind, rank):
+    config = ModelConfig(device="cpu", gradient_checkpointing=True, lora=LoRAConfig(rank=rank, dropout=0.5))
+    model = load_model(config, save_tiny(kind, tmp_path / kind), trainable=True)
+    if kind == "gpt2":
+        assert model.model.config.attn_pdrop == model.model.config.resid_pdrop == 0.1
+    states = [[5, 6, 7], [8, 9]], [[[3], [4]], [[5], [6]]]
+    with torch.no_grad():
+        expected = score(model, *states).log_probs
+    no_dropout(model.model)
+    recomputed = []
+    for module in model.model.modules():
+        if getattr(module, "gradient_checkpointing", False) and hasattr(module, "_gradient_checkpointing_func"):
+            original = module._gradient_checkpointing_func
+            module._gradient_checkpointing_func = lambda *a, f=original, **k: recomputed.append(1) or f(*a, **k)
+    for _ in range(3):
+        torch.testing.assert_close(score(model, *states).log_probs, expected, atol=1e-6, rtol=0)
+    assert recomputed
+    score(model, *states).log_probs[:, 0].sum().backward()
+    assert all(w.grad is not None for w in model.model.parameters() if w.requires_grad)

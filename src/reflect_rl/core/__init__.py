@@ -1,1 +1,0 @@
-"""What every part shares: types, protocols, configuration, seeding, files. No torch."""

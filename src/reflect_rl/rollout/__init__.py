@@ -1,1 +1,0 @@
-"""The one loop that steps games, and what turns its episodes into training batches."""
