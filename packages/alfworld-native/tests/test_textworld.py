@@ -219,7 +219,7 @@ def test_closed_episodes_free_their_place(workers):
 def test_processes_and_files_go_with_their_parent(ending):
     program = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+sys.path.insert(0, {str(Path(__file__).parent)!r})
 from household_games import kitchen_record
 from alfworld_native.textworld import TextWorldGame, shared_workers
 record = kitchen_record()

@@ -20,7 +20,7 @@ from reflect_locate.repositories.questions import TaskSet
 from reflect_rl.config import parse, read_toml
 from reflect_rl.errors import ConfigError, UserError
 
-CONFIGS = Path(__file__).parents[3] / "configs" / "autoexplore"
+CONFIGS = Path(__file__).parents[4] / "configs" / "autoexplore"
 METALS = ("copper", "silver", "iron", "marble", "wooden", "golden", "plastic", "leather", "paper", "velvet")
 PARTS = ("valve", "engine", "window", "bottle", "ladder", "carpet", "lantern", "anchor", "pencil", "kettle")
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 SMOKE = ROOT / "configs" / "taxi" / "smoke.toml"
 METHODS = ("--methods", "random", "sft", "reflect_rl")
 TINY = (

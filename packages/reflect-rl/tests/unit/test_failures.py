@@ -289,7 +289,7 @@ def test_an_environment_that_cannot_be_interrupted_ends_the_process_by_name(trou
         text=True,
         timeout=60,
         check=False,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[1],
     )
     assert done.returncode == 1
     assert hang_in(tmp_path).startswith(NAMED)

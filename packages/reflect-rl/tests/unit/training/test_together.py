@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 TOLERANCE = 2e-5
 """Largest difference of a weight or metric between one and two processes after a training in float32."""
 
-CONFIGS = HERE.parents[2] / "configs" / "accelerate"
+CONFIGS = HERE.parents[4] / "configs" / "accelerate"
 LAUNCH = ("-m", "accelerate.commands.launch", "--num_processes", "2", "--dynamo_backend", "no", "--config_file")
 REPLICATED = (*LAUNCH, str(CONFIGS / "ddp_2_processes.yaml"))
 SHARDED = (*LAUNCH, str(CONFIGS / "fsdp_8_gpus.yaml"))
