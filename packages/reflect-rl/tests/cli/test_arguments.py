@@ -36,7 +36,8 @@ def test_switches_take_a_word(toml, word, value):
 
 def test_none_unsets_what_may_be_unset(toml):
     assert (
-        config_of(toml, "[rlft]\nmax_episode_steps = 9", "--rlft.max-episode-steps", "None").rlft.max_episode_steps is None
+        config_of(toml, "[rlft]\nmax_episode_steps=9", "--rlft.max-episode-steps", "None").rlft.max_episode_steps
+        is None
     )
 
 

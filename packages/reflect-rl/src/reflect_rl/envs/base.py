@@ -227,7 +227,7 @@ class TextEnvironment(gymnasium.Env[Observation, np.int64], ABC):
 
 
 def make(config: EnvironmentConfig, max_episode_steps: int | None = None) -> gymnasium.Env[Observation, np.int64]:
-    """The environment of a configuration; after `max_episode_steps` turns it truncates (default: the configured horizon).
+    """The environment of a configuration, truncated after `max_episode_steps` turns (default: the configured number).
 
     Raises:
         UnknownNameError: no environment has the configured name.
