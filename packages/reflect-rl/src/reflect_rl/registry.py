@@ -1,8 +1,8 @@
 """Parts that are chosen by name: one table of installed entry points for ours and for a stranger's.
 
 An installed distribution offers a part under one of the groups `reflect_rl.environments`, `reflect_rl.algorithms`, ...
-in its `pyproject.toml`; this package lists its own there, too. A name with a colon, `package.module:Name`, is imported as
-it is, so that an experiment needs no installation.
+in its `pyproject.toml`; this package lists its own there, too. A name with a colon, `package.module:Name`, is imported
+as it is, so that an experiment needs no installation.
 """
 
 from __future__ import annotations
