@@ -20,6 +20,15 @@ from reflect_rl.runs.config import RunConfig
 ROOT = Path(__file__).parents[4]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 CONFIGS = sorted(ROOT.glob("configs/**/*.toml"))
+CORE = ROOT / "packages" / "reflect-rl" / "src" / "reflect_rl"
+# A page names a file from the root, from a package (tests/...) or from a module (training/sft.py).
+SOURCE_ROOTS = [
+    ROOT,
+    *ROOT.glob("packages/*"),
+    *ROOT.glob("packages/*/src/*"),
+    *ROOT.glob("packages/*/src"),
+    ROOT / "benchmarks" / "src",
+]
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
@@ -90,7 +99,7 @@ def test_every_relative_link_leads_somewhere(page):
 def test_every_source_file_in_the_text_exists(page):
     for word in in_backticks(page):
         if re.fullmatch(r"[\w./]+/\w+\.py", word) and "mine" not in word:
-            assert (ROOT / word).is_file() or (ROOT / "src" / "reflect_rl" / word).is_file(), word
+            assert any((root / word).is_file() for root in SOURCE_ROOTS), word
 
 
 @pages
@@ -146,7 +155,7 @@ def test_every_part_is_documented(folder, page):
 
 def test_every_metric_of_online_training_is_documented():
     families = r'"((?:rollout|policy|value|replay|reflector|time|validation)/[\w/{}]+)"'
-    sources = [ROOT / "src/reflect_rl/training/online.py", *(ROOT / "src/reflect_rl/algorithms").glob("*.py")]
+    sources = [CORE / "training" / "online.py", *(CORE / "algorithms").glob("*.py")]
     logged = {key for path in sources for key in re.findall(families, path.read_text(encoding="utf-8"))}
     assert "rollout/success_rate" in logged
     documented = set(in_backticks(ROOT / "docs" / "algorithms.md"))
