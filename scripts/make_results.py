@@ -102,7 +102,7 @@ def without_places(value: Any) -> Any:
 
 
 def _budget_figure(copies: list[Path]) -> None:
-    """Success against the number of demonstrations, of the runs that share the sweep's recipe and split."""
+    """Success against the number of demonstrations, of the runs that share the sweep's label source and split."""
     runs = read_runs(copies)
     for sweep in runs:
         if len(sweep.config["data"]["demonstration_starts"]) > 1:
@@ -113,7 +113,7 @@ def _budget_figure(copies: list[Path]) -> None:
 
 
 def _conditions(run: Run) -> tuple[str, int]:
-    return run.recipe, run.config["environment"]["split_seed"]
+    return run.label_source, run.config["environment"]["split_seed"]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from odd_files import odd_files
 from reflect_locate.envs.autoexplore import Config, Environment, task_at, tasks
 from reflect_locate.envs.text import Scene, explored, numbers, read_scene, reflection_text, shown
-from reflect_rl.players.policies.oracle import Annotator, Recipe
+from reflect_rl.players.policies.oracle import Annotator, LabelSource
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.types import Observation, Task
@@ -181,17 +181,17 @@ def test_the_explorer_leaves_a_folder_only_when_nothing_in_it_is_unread(small: P
         observation, _, over, _, _ = environment.step(int(rng.choice(late)) if late else oracle.explorer)
 
 
-def chosen(folder: Path, question: int, start: str, recipe: Recipe) -> list[str]:
+def chosen(folder: Path, question: int, start: str, label_source: LabelSource) -> list[str]:
     """What the annotator plays, without perturbations, when it begins in a folder."""
     config = settings(folder)
     first = tasks(config, MODE, "train")[question * config.variants_per_question]
     observation = Environment(config).reset(options={"task": first})[0]
     task = task_at(MODE, observation.state.replace('"folder": ""', f'"folder": "{start}"'))
-    (episode,) = play(config, [Request(task, 0)], OracleReflector(), Annotator(0.0, recipe))
+    (episode,) = play(config, [Request(task, 0)], OracleReflector(), Annotator(0.0, label_source))
     assert episode.success
     for turn in episode.turns:
         action = turn.observation.actions[turn.decision.index]
-        if recipe == "exploring":
+        if label_source == "exploring":
             assert str(turn.reflection).endswith(f"Next: {action} ={turn.decision.index}.")
     return [turn.observation.actions[turn.decision.index] for turn in episode.turns]
 

@@ -267,29 +267,6 @@ def test_a_run_with_the_supervised_models_of_another_trains_the_same_policy(call
     assert list((tmp_path / "run" / UNIT / "rlft" / "reflect_rl" / "tensorboard").iterdir())
 
 
-def rows_of_both(call, run, folder, rate):
-    """Rows of `sft` and `sft_rlft` with the supervised models of a run, and the folder of their evaluations."""
-    words = ("--methods", "sft", "sft_rlft", *TINY, "--start-from", run, "--rlft.learning-rate", rate, "--workers", "1")
-    answer = call("run", SMOKE, "--output-dir", folder, *words)
-    assert answer.code == 0, answer.errors
-    table = rows(folder)
-    return [[row for row in table if row["method"] == method] for method in ("sft", "sft_rlft")]
-
-
-def test_a_policy_that_online_training_left_as_it_was_is_not_evaluated_again(call, run, tmp_path):
-    before, after = rows_of_both(call, run, tmp_path / "other", "1e-30")
-    own = {"method": "sft_rlft", "algorithm": "ppo", "same_players_as": "sft"}
-    assert after == [row | own for row in before] != []
-    episodes = [tmp_path / "other" / UNIT / "evaluation" / name / "episodes.jsonl" for name in ("sft", "sft_rlft")]
-    assert episodes[0].read_text() == episodes[1].read_text() != ""
-
-
-def test_a_policy_that_online_training_changed_is_evaluated(call, run, tmp_path):
-    before, after = rows_of_both(call, run, tmp_path / "other", "1e-2")
-    assert len(after) == len(before) > 0
-    assert not any("same_players_as" in row for row in after)
-
-
 def test_players_that_learn_nothing_need_no_demonstrations(call, tmp_path):
     answer = call("run", SMOKE, "--output-dir", tmp_path / "run", "--methods", "random", "oracle", *TINY)
     assert answer.code == 0, answer.errors

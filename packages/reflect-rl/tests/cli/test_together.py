@@ -30,7 +30,6 @@ base = {steps = 4, batch_size = 8, save_steps = 2}
 reflector = {steps = 4, batch_size = 8}
 policy_plain = {steps = 4, batch_size = 8}
 policy_reflect = {steps = 4, batch_size = 8}
-policy_hears = "player"
 [rlft]
 total_turns = 100
 starts_per_update = 4

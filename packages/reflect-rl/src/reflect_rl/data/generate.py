@@ -32,7 +32,7 @@ from reflect_rl.envs.guard import guarded
 from reflect_rl.errors import ConfigError
 from reflect_rl.models.score import Rule
 from reflect_rl.players.base import Reflector
-from reflect_rl.players.policies.oracle import Annotator, Recipe
+from reflect_rl.players.policies.oracle import Annotator, LabelSource
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.prompts.advice import recommended
 from reflect_rl.prompts.render import action_text_prompt, exercise_prompt, policy_prompt, reflection_prompt
@@ -75,7 +75,7 @@ BASE = "base"
 class DataConfig(Frozen):
     """Demonstrations for supervised training."""
 
-    recipe: Recipe = "clean"
+    label_source: LabelSource = "clean"
     """Labels: `clean` = the solver's action in every state; `paper` = the action that the perturbed solver played;
     `exploring` = the action of an expert who must look for the goal like the player (games that have one)."""
     demonstration_starts: tuple[int, ...] = Field((100,), min_length=1)
@@ -155,7 +155,7 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
         excluded = held_out_states(environment, modes, limits)
     out: dict[Kind, list[Episode]] = {}
     for kind, copies in COPIES.items():
-        annotator = Annotator(0.0 if kind == "positive" else config.perturbation, config.recipe)
+        annotator = Annotator(0.0 if kind == "positive" else config.perturbation, config.label_source)
         requests = [
             Request(task, seed_for(seed, kind, task.key, copy)) for task in tasks for copy in range(copies(config))
         ]
@@ -250,8 +250,6 @@ def rows(
     excluded: frozenset[str],
     rule: Rule = "choice_token",
     notes: Notes | None = None,
-    *,
-    agreeing: bool = False,
 ) -> list[Row]:
     """The rows of one data set.
 
@@ -263,11 +261,10 @@ def rows(
         rule: how the policy's actions are scored: it answers with a label, or with an action's text.
         notes: reflections and labels in place of those that were noted during play (None: those); a row that lacks
             what it needs is left out.
-        agreeing: leave out rows whose reflection advises another listed action than the label (always of
-            `LEXICAL_DATASETS`).
     """
     part, note = dataset.removesuffix("_positive"), notes or as_played
-    agrees = agreeing or part in LEXICAL_DATASETS
+    # A policy that is taught by contradictions learns to read past its reflections.
+    agrees = part in LEXICAL_DATASETS
     noted = (
         (episode, index, note(episode, index))
         for episode in episodes

@@ -37,8 +37,8 @@ class Cost:
 def algorithm_table(run_folders: Sequence[Path]) -> str:
     """Markdown: a line per algorithm of Reflect-RL at the largest horizon, below its supervised start.
 
-    One table per benchmark, recipe, number of demonstration starts, split and model. Success is the mean of the seeds'
-    rates, with Wilson's 95% interval of the pooled counts.
+    One table per benchmark, label source, number of demonstration starts, split and model. Success is the mean of the
+    seeds' rates, with Wilson's 95% interval of the pooled counts.
 
     Args:
         run_folders: folders that an evaluation has written; one of them should have evaluated the supervised start.
@@ -53,7 +53,7 @@ def algorithm_table(run_folders: Sequence[Path]) -> str:
     parts: dict[tuple[str, str, int, str, str], list[SummaryRow]] = {}
     for s in summaries:
         if s.horizon == horizon and s.method in (START, REFERENCE):
-            parts.setdefault((s.benchmark, s.recipe, s.demonstration_starts, s.split, s.model), []).append(s)
+            parts.setdefault((s.benchmark, s.label_source, s.demonstration_starts, s.split, s.model), []).append(s)
     blocks = [
         _block(part, mode, runs, comparisons) for part in parts.values() if any(s.method == REFERENCE for s in part)
     ]
@@ -65,7 +65,7 @@ def algorithm_table(run_folders: Sequence[Path]) -> str:
 def _block(part: Sequence[SummaryRow], hardest: str, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> str:
     first = part[0]
     seeds = max(s.seeds for s in part)
-    title = f"{first.benchmark}, recipe {first.recipe}, {first.demonstration_starts} demonstration starts"
+    title = f"{first.benchmark}, label source {first.label_source}, {first.demonstration_starts} demonstration starts"
     columns = [(hardest, decoding) for decoding in sorted({s.decoding for s in part}, key=decoding_rank)]
     columns += [(mode, "sampled") for mode in dict.fromkeys(s.mode for s in part) if mode != hardest]
     header = ["algorithm", *(f"{mode}, h{first.horizon}, {decoding}" for mode, decoding in columns)]
@@ -77,7 +77,7 @@ def _block(part: Sequence[SummaryRow], hardest: str, runs: Sequence[Run], compar
         if method == START:
             rows.append([f"none ({describe(START).label})", *row, "-", "-", "-", "-"])
             continue
-        cost = training_cost(runs, algorithm, first.recipe, first.demonstration_starts)
+        cost = training_cost(runs, algorithm, first.label_source, first.demonstration_starts)
         rows.append(
             [describe_algorithm(algorithm).label, *row, *_costs(cost), _difference(first, algorithm, comparisons)]
         )
@@ -85,7 +85,7 @@ def _block(part: Sequence[SummaryRow], hardest: str, runs: Sequence[Run], compar
     return "\n".join([caption, "", *markdown_lines(header, rows)])
 
 
-def training_cost(runs: Sequence[Run], algorithm: str, recipe: str, demonstration_starts: int) -> Cost:
+def training_cost(runs: Sequence[Run], algorithm: str, label_source: str, demonstration_starts: int) -> Cost:
     """Turns, optimiser passes and seconds of the Reflect-RL trainings by one algorithm.
 
     An algorithm without `epochs` passes once over the turns of an update.
@@ -94,7 +94,11 @@ def training_cost(runs: Sequence[Run], algorithm: str, recipe: str, demonstratio
     passes: dict[int, None] = {}
     seconds = []
     for run in runs:
-        units = {r["demonstration_starts"] for r in run.results if (r["method"], r["recipe"]) == (REFERENCE, recipe)}
+        units = {
+            r["demonstration_starts"]
+            for r in run.results
+            if (r["method"], r["label_source"]) == (REFERENCE, label_source)
+        }
         if run.algorithm(REFERENCE) != algorithm or demonstration_starts not in units:
             continue
         if setting(run.config, "rlft", "algorithm") is not None:
@@ -121,7 +125,11 @@ def _rate(summary: SummaryRow | None) -> str:
 
 def _difference(first: SummaryRow, algorithm: str, comparisons: Sequence[Comparison]) -> str:
     for c in comparisons:
-        same = (c.recipe, c.demonstration_starts, c.decoding) == (first.recipe, first.demonstration_starts, "sampled")
+        same = (c.label_source, c.demonstration_starts, c.decoding) == (
+            first.label_source,
+            first.demonstration_starts,
+            "sampled",
+        )
         if same and (c.algorithm, c.method) == (algorithm, START):
             result = c.result
             return f"{100 * result.difference:+.1f} [{100 * result.lo:+.1f}, {100 * result.hi:+.1f}]"

@@ -34,7 +34,7 @@ Wins = dict[tuple[str, str], dict[tuple[int, str, int], bool]]
 class Verdict:
     """How one episode ended, and where it is written."""
 
-    recipe: str
+    label_source: str
     demonstration_starts: int
     run_seed: int
     """Seed of the training that is evaluated."""
@@ -53,8 +53,8 @@ class Verdict:
 
     @property
     def group(self) -> tuple[str, int]:
-        """Recipe and number of demonstration starts."""
-        return self.recipe, self.demonstration_starts
+        """Label source and number of demonstration starts."""
+        return self.label_source, self.demonstration_starts
 
     @property
     def line(self) -> tuple[str, str]:
@@ -71,7 +71,7 @@ class Verdict:
 class Comparison:
     """The reference method, as one algorithm trained it, against another method or algorithm on the same starts."""
 
-    recipe: str
+    label_source: str
     demonstration_starts: int
     mode: str
     horizon: int
@@ -110,7 +110,7 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
         for path in sorted(unit.folder.glob("evaluation/*/episodes.jsonl")):
             for offset, row in read_lines(path):
                 method = path.parent.name
-                condition = (run.recipe, unit.demonstration_starts, unit.seed, method, run.algorithm(method))
+                condition = (run.label_source, unit.demonstration_starts, unit.seed, method, run.algorithm(method))
                 verdict = _verdict(condition, row, path, offset)
                 if verdict is None:
                     skipped[path] = skipped.get(path, 0) + 1
@@ -133,7 +133,7 @@ def _verdict(
 
 
 def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str = REFERENCE) -> list[Comparison]:
-    """The reference method against each other method, per recipe, budget and decoding.
+    """The reference method against each other method, per label source, budget and decoding.
 
     With several algorithms each of them is a reference: against the methods without online training, against its own
     training of other methods where there is one, and once against each other algorithm.
@@ -151,14 +151,14 @@ def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str
             lines.setdefault(v.line, {})[v.start] = v.success and v.turns <= horizon
     several = with_several_algorithms(line for lines in wins.values() for line in lines)
     comparisons = []
-    for (recipe, starts, decoding), lines in sorted(wins.items(), key=_table_order):
+    for (label_source, starts, decoding), lines in sorted(wins.items(), key=_table_order):
         for ours, theirs in _pairs(lines, reference):
             shared = [start for start in lines[ours] if start in lines[theirs]]
             if not shared:
                 continue
             won, won_by_other = [lines[ours][start] for start in shared], [lines[theirs][start] for start in shared]
             comparison = Comparison(
-                *(recipe, starts, mode, horizon, decoding),
+                *(label_source, starts, mode, horizon, decoding),
                 algorithm=ours[1],
                 method=theirs[0],
                 label=_label(theirs, several, reference),
@@ -191,8 +191,8 @@ def _label(line: tuple[str, str], several: Collection[str], reference: str) -> s
 
 
 def _table_order(item: tuple[tuple[str, int, str], object]) -> tuple[str, int, tuple[int, str]]:
-    (recipe, starts, decoding), _ = item
-    return recipe, starts, decoding_rank(decoding)
+    (label_source, starts, decoding), _ = item
+    return label_source, starts, decoding_rank(decoding)
 
 
 def pick(verdicts: Sequence[Verdict], limit: int) -> list[Verdict]:
@@ -261,7 +261,7 @@ def _compact(verdict: Verdict, key: str, texts: dict[Any, int]) -> dict[str, Any
     except (KeyError, TypeError, ValueError):
         return None
     return {
-        "group": f"recipe {verdict.recipe}, {verdict.demonstration_starts} starts, seed {verdict.run_seed}",
+        "group": f"label source {verdict.label_source}, {verdict.demonstration_starts} starts, seed {verdict.run_seed}",
         "method": key,
         "mode": verdict.mode,
         "decoding": verdict.decoding,

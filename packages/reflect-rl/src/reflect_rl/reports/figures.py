@@ -96,7 +96,7 @@ def figure_learning_curves(curves: Sequence[Curve]) -> str | None:
     the turns that all of them reached. Shades are the curriculum stages of the first seed.
 
     Args:
-        curves: trainings with the same recipe and number of demonstration starts.
+        curves: trainings with the same label source and number of demonstration starts.
     """
     several = with_several_algorithms((curve.name, curve.algorithm) for curve in curves)
     curves = [curve for curve in _with_success(curves) if curve.name not in several]
@@ -129,7 +129,7 @@ def figure_algorithm_curves(curves: Sequence[Curve]) -> str | None:
     several algorithms.
 
     Args:
-        curves: trainings with the same recipe and number of demonstration starts.
+        curves: trainings with the same label source and number of demonstration starts.
     """
     several = with_several_algorithms((curve.name, curve.algorithm) for curve in curves)
     curves = [curve for curve in _with_success(curves) if curve.name in several]
@@ -221,7 +221,7 @@ def figure_sft_losses(curves: Sequence[Curve]) -> str | None:
     """Training loss of each supervised model against optimiser steps; None if there is no loss.
 
     Args:
-        curves: trainings with the same recipe and number of demonstration starts.
+        curves: trainings with the same label source and number of demonstration starts.
     """
     curves = [curve for curve in curves if curve.series("step", "loss")]
     if not curves:
@@ -302,7 +302,7 @@ def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> s
     None unless at least two budgets were run. Dashed lines: trained without negative examples.
 
     Args:
-        summaries: pooled results with the same benchmark, recipe and split.
+        summaries: pooled results with the same benchmark, label source and split.
         mode: the mode to show.
     """
     chosen = [s for s in summaries if s.method in BUDGET_METHODS and s.mode == mode]

@@ -152,7 +152,7 @@ def _verdicts(runs: Sequence[Run]) -> tuple[list[Verdict], list[str]]:
 def _by_condition(comparisons: Sequence[Comparison]) -> list[tuple[str, list[Comparison]]]:
     parts: dict[str, list[Comparison]] = {}
     for c in comparisons:
-        title = f"Recipe {c.recipe}, {c.demonstration_starts} demonstration starts"
+        title = f"Label source {c.label_source}, {c.demonstration_starts} demonstration starts"
         if c.reference != REFERENCE:
             title = f"{describe(c.reference).label}. {title}"
         parts.setdefault(title, []).append(c)
@@ -162,11 +162,11 @@ def _by_condition(comparisons: Sequence[Comparison]) -> list[tuple[str, list[Com
 def _figures(curves: Iterable[Curve], draw: Any) -> list[Figure]:
     groups: dict[tuple[str, int], list[Curve]] = {}
     for curve in curves:
-        groups.setdefault((curve.recipe, curve.demonstration_starts), []).append(curve)
+        groups.setdefault((curve.label_source, curve.demonstration_starts), []).append(curve)
     figures = []
-    for (recipe, starts), group in sorted(groups.items()):
+    for (label_source, starts), group in sorted(groups.items()):
         seeds = sorted({curve.seed for curve in group})
-        title = f"Recipe {recipe}, {starts} demonstration starts, seed {', '.join(map(str, seeds))}"
+        title = f"Label source {label_source}, {starts} demonstration starts, seed {', '.join(map(str, seeds))}"
         if (svg := draw(group)) is not None:
             figures.append(Figure(title, svg))
     return figures
@@ -175,9 +175,9 @@ def _figures(curves: Iterable[Curve], draw: Any) -> list[Figure]:
 def _budget_figures(summaries: Sequence[SummaryRow], mode: str) -> list[Figure]:
     groups: dict[tuple[str, str, str], list[SummaryRow]] = {}
     for summary in summaries:
-        groups.setdefault((summary.benchmark, summary.recipe, summary.split), []).append(summary)
+        groups.setdefault((summary.benchmark, summary.label_source, summary.split), []).append(summary)
     drawn = [(key, figure_demonstration_budget(group, mode)) for key, group in groups.items()]
-    return [Figure(f"{key[0]}, recipe {key[1]}, {key[2]} split", svg) for key, svg in drawn if svg is not None]
+    return [Figure(f"{key[0]}, label source {key[1]}, {key[2]} split", svg) for key, svg in drawn if svg is not None]
 
 
 def _header(run: Run) -> Header:

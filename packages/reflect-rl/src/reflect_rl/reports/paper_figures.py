@@ -11,7 +11,7 @@ __all__ = ["PAPER_ALGORITHM", "PAPER_NOTE", "PAPER_SUCCESS_PERCENT", "paper_succ
 
 PAPER_NOTE = (
     "Paper: Reflect-RL (ACL 2024), GPT-2 XL, horizon 15, the paper's own data and training; "
-    "printed for orientation, not the same recipe."
+    "printed for orientation, trained in another way."
 )
 
 PAPER_ALGORITHM = "ppo"

@@ -16,7 +16,7 @@ __all__ = ["RESULT_KEYS", "Curve", "Run", "Unit", "read_curves", "read_lines", "
 
 RESULT_KEYS = (
     "benchmark",
-    "recipe",
+    "label_source",
     "mode",
     "split",
     "method",
@@ -57,9 +57,9 @@ class Run:
         return next(named, None) or _configured_algorithm(method, self.config)
 
     @property
-    def recipe(self) -> str:
+    def label_source(self) -> str:
         """Which labels the demonstrations carry: `clean` or `paper`."""
-        return str(setting(self.config, "data", "recipe") or self.results[0]["recipe"])
+        return str(setting(self.config, "data", "label_source") or self.results[0]["label_source"])
 
     @property
     def units(self) -> list[Unit]:
@@ -76,7 +76,7 @@ class Run:
 class Curve:
     """The metrics of one training."""
 
-    recipe: str
+    label_source: str
     demonstration_starts: int
     seed: int
     name: str
@@ -198,5 +198,7 @@ def read_curves(run: Run, stage: str) -> list[Curve]:
             if rows:
                 name, skipped = path.parent.name, len(values) - len(rows)
                 algorithm = run.algorithm(name) if stage == "rlft" else NO_ALGORITHM
-                curves.append(Curve(run.recipe, unit.demonstration_starts, unit.seed, name, algorithm, rows, skipped))
+                curves.append(
+                    Curve(run.label_source, unit.demonstration_starts, unit.seed, name, algorithm, rows, skipped)
+                )
     return curves

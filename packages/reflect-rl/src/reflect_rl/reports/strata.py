@@ -119,13 +119,14 @@ def _conditions(runs: Iterable[Run], part: str) -> Iterable[tuple[str, dict[str,
         longest[_table(row)] = max(longest.get(_table(row), 0), int(row["horizon"]))
     for table, horizon in longest.items():
         chosen = [row for row in rows if _table(row) == table and row["horizon"] == horizon]
-        benchmark, recipe, starts, split, mode = table
-        title = f"{benchmark} {mode}, recipe {recipe}, {starts} demonstration starts, {split} split, horizon {horizon}"
+        benchmark, label_source, starts, split, mode = table
+        title = f"{benchmark} {mode}, label source {label_source}, {starts} demonstration starts, {split} split"
+        title += f", horizon {horizon}"
         yield title, _lines(chosen)
 
 
 def _table(row: Row) -> tuple[str, ...]:
-    return tuple(str(row[key]) for key in ("benchmark", "recipe", "demonstration_starts", "split", "mode"))
+    return tuple(str(row[key]) for key in ("benchmark", "label_source", "demonstration_starts", "split", "mode"))
 
 
 def _lines(rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -47,7 +47,7 @@ class SummaryRow:
     """Success of one method and algorithm under one condition, all seeds pooled."""
 
     benchmark: str
-    recipe: str
+    label_source: str
     demonstration_starts: int
     split: str
     method: str
@@ -104,10 +104,10 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """One table: methods x (mode, horizon, decoding), for one benchmark, recipe, budget of demonstrations and split."""
+    """One table: methods x (mode, horizon, decoding), for one benchmark, label source, data budget and split."""
 
     benchmark: str
-    recipe: str
+    label_source: str
     demonstration_starts: int
     split: str
     columns: tuple[Column, ...]
@@ -119,7 +119,7 @@ class Grid:
     def title(self) -> str:
         """The condition that all cells share."""
         starts = f"{self.demonstration_starts} demonstration starts"
-        return f"{self.benchmark}, recipe {self.recipe}, {starts}, {self.split} split"
+        return f"{self.benchmark}, label source {self.label_source}, {starts}, {self.split} split"
 
 
 def summarise(rows: Iterable[Mapping[str, Any]]) -> list[SummaryRow]:
@@ -145,7 +145,7 @@ def summarise(rows: Iterable[Mapping[str, Any]]) -> list[SummaryRow]:
             raise RunFolderError(
                 f"two different results for {row['method']}, algorithm {row.get('algorithm', NO_ALGORITHM)}, "
                 f"{row['mode']}, horizon {row['horizon']}, {row['decoding']}, seed {row['seed']}, "
-                f"recipe {row['recipe']}, "
+                f"label source {row['label_source']}, "
                 f"{row['demonstration_starts']} demonstration starts. "
                 "The run folders hold the same experiment with other settings: report them one by one."
             )
@@ -165,7 +165,17 @@ def _refuse_other_games(first: Mapping[str, Any], row: Mapping[str, Any]) -> Non
 
 
 def _condition(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    keys = ("benchmark", "recipe", "demonstration_starts", "split", "method", "model", "mode", "horizon", "decoding")
+    keys = (
+        "benchmark",
+        "label_source",
+        "demonstration_starts",
+        "split",
+        "method",
+        "model",
+        "mode",
+        "horizon",
+        "decoding",
+    )
     return (*(row[key] for key in keys), row.get("algorithm", NO_ALGORITHM))
 
 
@@ -180,7 +190,7 @@ def _lines(summaries: Sequence[SummaryRow]) -> list[tuple[str, str, str]]:
 
 
 def _table(summary: SummaryRow) -> tuple[str, str, int, str]:
-    return summary.benchmark, summary.recipe, summary.demonstration_starts, summary.split
+    return summary.benchmark, summary.label_source, summary.demonstration_starts, summary.split
 
 
 def _column_order(summary: SummaryRow) -> tuple[int, tuple[int, str]]:
@@ -193,7 +203,7 @@ def _pool(rows: Sequence[Mapping[str, Any]]) -> SummaryRow:
     lo, hi = wilson_interval(successes, episodes)
     return SummaryRow(
         benchmark=rows[0]["benchmark"],
-        recipe=rows[0]["recipe"],
+        label_source=rows[0]["label_source"],
         demonstration_starts=rows[0]["demonstration_starts"],
         split=rows[0]["split"],
         method=rows[0]["method"],
@@ -235,7 +245,7 @@ def hardest_mode(summaries: Sequence[SummaryRow]) -> str:
 
 
 def grids(summaries: Sequence[SummaryRow], horizons: Sequence[int] | None = None) -> list[Grid]:
-    """One table per benchmark, recipe, budget of demonstrations and split.
+    """One table per benchmark, label source, budget of demonstrations and split.
 
     Args:
         summaries: as `summarise` returns them.

@@ -139,11 +139,6 @@ def _endpoint(config: RunConfig) -> Iterator[str]:
             "reflector.server: it serves the run's own reflection model, and reflector.kind = 'chat' uses none. Unset "
             "reflector.server.base_url, or set reflector.kind = 'own'."
         )
-    if config.reflector.kind == "chat" and config.sft.policy_hears == "player":
-        yield (
-            "sft.policy_hears: 'player' has the run's own reflection model write, and reflector.kind = 'chat' trains "
-            "none. Set sft.policy_hears = 'teacher', or reflector.kind = 'own'."
-        )
 
 
 def _annotator(config: RunConfig) -> Iterator[str]:
@@ -157,10 +152,10 @@ def _annotator(config: RunConfig) -> Iterator[str]:
         )
     elif importlib.util.find_spec("openai") is None:
         yield CHAT_NEEDS
-    if config.data.recipe == "paper":
+    if config.data.label_source == "paper":
         yield (
-            "data.recipe: under 'paper' the label is whatever was played, so there is no best action to tell an "
-            "annotator. Set data.recipe = 'clean', or data.annotator = 'oracle'."
+            "data.label_source: under 'paper' the label is whatever was played, so there is no best action to tell an "
+            "annotator. Set data.label_source = 'clean', or data.annotator = 'oracle'."
         )
 
 

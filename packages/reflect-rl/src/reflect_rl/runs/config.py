@@ -176,13 +176,6 @@ class SFTStageConfig(Frozen):
     """The policy with reflection."""
     policy_lexical: SFTConfig = Field(default_factory=SFTConfig)
     """The policy with lexical reflections (games whose states can be compared word by word)."""
-    policy_hears: Literal["teacher", "player"] = "teacher"
-    """Whose reflections the policy with reflection is trained on: those that taught the reflection player, or, in the
-    same states, those that this player writes itself once it is trained. Its slips are then known to the policy."""
-
-    def hears_player(self, part: str) -> bool:
-        """Whether this data set carries reflections of the trained player."""
-        return part == "policy_reflect" and self.policy_hears == "player"
 
 
 class RunConfig(Frozen):

@@ -146,7 +146,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         write_jsonl(unit.dataset(name), map(asdict, table))
     write_jsonl(folder / "episodes.jsonl", (to_json(_noted(episode, annotations)) for episode in everything))
     card = {
-        "recipe": config.data.recipe,
+        "label_source": config.data.label_source,
         "starts": unit.budget,
         "episodes": {kind: len(pool) for kind, pool in episodes.items()},
         "failed_episodes": failed,

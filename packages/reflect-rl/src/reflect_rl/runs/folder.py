@@ -17,6 +17,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from reflect_rl import registry
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError
@@ -130,25 +132,22 @@ def open_run(config: RunConfig, command: str, *, evaluates: bool = False) -> Non
 def alone(folder: Path) -> Iterator[None]:
     """Two runs at work in one folder would tear each other's files, so the second is refused.
 
-    The system lets go of the lock when a process ends, however it ends.
+    The operating system releases the lock when a process ends, however it ends.
 
     Raises:
         RunFolderError: another process is at work in the folder.
     """
+    lock = FileLock(folder / ".lock", blocking=False)
     try:
-        import fcntl
-    except ImportError:  # no POSIX system
+        lock.acquire()
+    except Timeout:
+        raise RunFolderError(
+            f"another process is at work in {folder}. Wait for it, or choose another --output-dir."
+        ) from None
+    except (OSError, NotImplementedError):  # some network file systems have no locks; a run there is still useful
         yield
         return
-    with (folder / ".lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunFolderError(
-                f"another process is at work in {folder}. Wait for it, or choose another --output-dir."
-            ) from None
-        except OSError:  # a file system without locks
-            pass
+    with lock:
         yield
 
 
@@ -241,7 +240,7 @@ def fingerprint(config: RunConfig) -> str:
     """A short hash of all that a result depends on besides training: rules, texts, prompts, splits and demonstrations.
 
     It covers the environment's name, version and settings, every task of every split, the rendered prompts of the first
-    task of each mode, the template version and the data recipe. Two results can be compared when their fingerprints
+    task of each mode, the template version and the label source. Two results can be compared when their fingerprints
     agree.
     """
     module = registry.find("environments", config.environment.name)

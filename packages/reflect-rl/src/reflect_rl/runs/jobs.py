@@ -14,7 +14,7 @@ from reflect_rl.errors import ModelError, RunFolderError
 from reflect_rl.memory import release
 from reflect_rl.players.base import Policy, Reflector
 from reflect_rl.seeding import seed_for
-from reflect_rl.store import read_json, read_jsonl, write_json, write_jsonl
+from reflect_rl.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.types import to_json
 from reflect_rl.data.generate import (
     BASE,
@@ -47,8 +47,6 @@ from reflect_rl.runs.demonstrate import (
     save_whole,
 )
 from reflect_rl.runs.folder import Unit, units
-from reflect_rl.runs.hearing import examples_heard, weights_of
-from reflect_rl.runs.unchanged import evaluated_before
 from reflect_rl.players.policies.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors._cached import Numbers
 from reflect_rl.players.reflectors.frozen import FrozenReflector
@@ -123,7 +121,7 @@ def plan(config: RunConfig) -> Iterator[Job]:
             start = Job(unit, "sft", BASE, (data.folder,))
             yield start
         wanted = [d for d in (*DATASETS, *LEXICAL_DATASETS) if any(d in m.datasets for m in methods.values())]
-        trained = {name: Job(unit, "sft", name, _trained_before(config, unit, name, start)) for name in wanted}
+        trained = {name: Job(unit, "sft", name, (start.folder,)) for name in wanted}
         yield from trained.values()
         for name, method in methods.items():
             parts = [trained[part].folder for part in method.datasets]
@@ -133,17 +131,6 @@ def plan(config: RunConfig) -> Iterator[Job]:
                 yield job
                 needs = (job.folder,)
             yield Job(unit, "eval", name, needs if method.model else ())
-
-
-def _trained_before(config: RunConfig, unit: Unit, name: str, start: Job) -> tuple[Path, ...]:
-    """Folders of what supervised training on this data set begins with."""
-    hears = config.sft.hears_player(name.removesuffix("_positive"))
-    return (start.folder, *([unit.sft(_player_of(name))] if hears else []))
-
-
-def _player_of(dataset: str) -> str:
-    """The reflection player beside whom the policy of this data set plays."""
-    return "reflector" + "_positive" * dataset.endswith("_positive")
 
 
 def missing_needs(job: Job) -> list[Path]:
@@ -198,7 +185,7 @@ def _base(config: RunConfig, unit: Unit) -> Path | None:
 
 def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
     part = job.name.removesuffix("_positive")
-    examples = _examples(job, config, progress)
+    examples = _examples(job)
     folder, made_by = _base(config, job.unit), job.unit.sft(BASE)
     if job.name == BASE:
         folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
@@ -230,20 +217,14 @@ def _metrics(job: Job, config: RunConfig) -> MetricsLog:
     )
 
 
-def _examples(job: Job, config: RunConfig, progress: Progress) -> list[tuple[str, str]]:
+def _examples(job: Job) -> list[tuple[str, str]]:
     unit, dataset = job.unit, job.name
     path = unit.dataset(dataset)
     remedy = f"Delete {unit.folder / 'data' / 'done'} and run `reflect-rl data` again."
-    part = dataset.removesuffix("_positive")
-    if config.sft.hears_player(part):
-        settings, player = getattr(config.sft, part), partial(_own_reflector, config, unit, _player_of(dataset))
-        weights, count = weights_of(unit.model(_player_of(dataset))), settings.steps * settings.batch_size
-        examples = examples_heard(config, unit, dataset, player, weights, count, progress)
-    else:
-        try:
-            examples = [(str(row["prompt"]), str(row["completion"])) for row in read_jsonl(path, remedy)]
-        except (KeyError, TypeError):
-            raise RunFolderError(f"{path} holds a row without prompt or completion. {remedy}") from None
+    try:
+        examples = [(str(row["prompt"]), str(row["completion"])) for row in read_jsonl(path, remedy)]
+    except (KeyError, TypeError):
+        raise RunFolderError(f"{path} holds a row without prompt or completion. {remedy}") from None
     if not examples:
         raise RunFolderError(
             f"{path} has no rows to train on. Raise data.demonstration_starts, or set "
@@ -394,9 +375,6 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
     records: list[dict[str, Any]] = []
     modes, decodings = evaluated_modes(config), _decodings(config, method)
     mark = result_mark(config, learned=METHODS[method].model)
-    if twin := evaluated_before(config, job.unit, method, mark):
-        _copy_evaluation(job, config, twin)
-        return
     for decoding in decodings:
         reflector, policy = load_players(config, job.unit, method, decoding)
         for mode in modes:
@@ -424,19 +402,6 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
     write_json(job.folder / "rows.json", results)
 
 
-def _copy_evaluation(job: Job, config: RunConfig, twin: MethodName) -> None:
-    """The rows and episodes of a method with the same players, under this method's name."""
-    source = job.unit.evaluation(twin)
-    rows = [
-        row | _name(config, cast(Any, job.name)) | {"same_players_as": twin}
-        for row in read_json(source / "rows.json", "")
-    ]
-    write_jsonl(
-        job.folder / "episodes.jsonl", read_jsonl(source / "episodes.jsonl", f"Delete {source} and evaluate again.")
-    )
-    write_json(job.folder / "rows.json", rows)
-
-
 def _name(config: RunConfig, method: MethodName) -> dict[str, Any]:
     return {"method": method, "algorithm": config.rlft.algorithm.name if METHODS[method].online else "none"}
 
@@ -448,7 +413,7 @@ def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, An
     return {
         "benchmark": config.environment.name,
         "tested": _tested(config, mode),
-        "recipe": config.data.recipe,
+        "label_source": config.data.label_source,
         "mode": mode,
         "split": config.evaluation.split,
         "model": config.endpoint.model if METHODS[method].is_chat else local,

@@ -106,13 +106,10 @@ def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig
 def _trained_alike(job: Job, before: RunConfig, after: RunConfig) -> bool:
     """Whether supervised training of this model follows from the same settings in both runs."""
     part = job.name.removesuffix("_positive")
-    hears = any(config.sft.hears_player(part) for config in (before, after))
-    names = sorted({BASE, part} | ({"reflector"} if hears else set()))
+    names = sorted({BASE, part})
 
     def settings(config: RunConfig) -> list[object]:
-        player = config.reflector
-        heard = (config.sft.policy_hears, player.max_new_tokens, player.set_numbers) if hears else None
-        return [heard, *(getattr(config.sft, name).model_dump(exclude=UNTRAINED) for name in names)]
+        return [getattr(config.sft, name).model_dump(exclude=UNTRAINED) for name in names]
 
     return settings(before) == settings(after)
 

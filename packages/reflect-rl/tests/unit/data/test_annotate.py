@@ -254,7 +254,7 @@ def test_all_games_can_be_annotated(tmp_path):
     household, raw = alfworld.Config(), ("d1raw",)
     games = ((dangerous_taxi.Config(), ()), (CORRIDOR, ()), (household, ("pick",)), (exploring, raw), (paper, raw))
     for environment, modes in games:
-        data = DataConfig(recipe="exploring", modes=modes, perturbation=0.5)
+        data = DataConfig(label_source="exploring", modes=modes, perturbation=0.5)
         pools = demonstrations(data, environment, 2, 0, excluded=EXCLUDED)
         every = pools["positive"] + pools["negative"]
         annotations, _ = written(obedient, episodes=every, environment=environment)

@@ -49,7 +49,7 @@ def replayed_oracles(config: EnvironmentConfig, episode: Episode) -> list:
     return oracles
 
 
-def test_the_clean_recipe_teaches_an_optimal_action_in_every_state(game):
+def test_the_clean_label_source_teaches_an_optimal_action_in_every_state(game):
     config, episodes = game
     for kind in ("positive", "negative"):
         for episode in episodes[kind][:60]:
@@ -124,8 +124,8 @@ def test_the_three_prompts_of_a_turn():
         assert (row.task, row.turn, row.state) == (episodes[0].task.key, 0, turn.observation.state)
 
 
-def test_the_paper_recipe_teaches_what_was_played():
-    episodes = demonstrations(DataConfig(recipe="paper", perturbation=0.9), CORRIDOR, 20, 0)["negative"]
+def test_the_paper_label_source_teaches_what_was_played():
+    episodes = demonstrations(DataConfig(label_source="paper", perturbation=0.9), CORRIDOR, 20, 0)["negative"]
     table = rows("policy_plain", episodes, LABELS, frozenset())
     played = [LABELS[turn.decision.index] for e in episodes for turn in e.turns]
     assert [row.completion for row in table] == played
@@ -267,33 +267,35 @@ def test_one_stream_gives_one_set_of_exercises(game):
 
 
 def test_a_game_without_an_explorer_is_demonstrated_by_its_solver():
-    assert demonstrations(DataConfig(recipe="exploring"), CORRIDOR, 3, 5) == demonstrations(
+    assert demonstrations(DataConfig(label_source="exploring"), CORRIDOR, 3, 5) == demonstrations(
         DataConfig(), CORRIDOR, 3, 5
     )
 
 
-def test_the_exploring_recipe_teaches_to_look_for_the_target(tmp_path):
+def test_the_exploring_label_source_teaches_to_look_for_the_target(tmp_path):
     """In wrong folders the explorer reads what is there, where the solver turns back."""
     save_three_projects(tmp_path, folders=4, files=4)
     config = autoexplore.Config(tasks=tmp_path, modes=("d2k16",))
     settings = {"modes": ("d2k16",), "perturbation": 0.4}
     both = {
-        recipe: demonstrations(DataConfig.model_validate({"recipe": recipe, **settings}), config, 6, 0)
-        for recipe in ("clean", "exploring")
+        label_source: demonstrations(
+            DataConfig.model_validate({"label_source": label_source, **settings}), config, 6, 0
+        )
+        for label_source in ("clean", "exploring")
     }
     differing = 0
-    for recipe, pools in both.items():
+    for label_source, pools in both.items():
         for episode in pools["negative"]:
             for turn, oracle in zip(episode.turns, replayed_oracles(config, episode), strict=True):
-                assert turn.decision.target == (oracle.best if recipe == "clean" else oracle.explorer)
-                differing += recipe == "exploring" and oracle.best != oracle.explorer
+                assert turn.decision.target == (oracle.best if label_source == "clean" else oracle.explorer)
+                differing += label_source == "exploring" and oracle.best != oracle.explorer
     assert differing > 5
 
 
 def test_lexical_rows_teach_what_their_reflection_recommends(tmp_path):
     """Rows whose reflection contradicts the label are left out; there are some, and some are kept."""
     config = autoexplore.Config(tasks=save_small_task_set(tmp_path, "train"), modes=("d1raw",), leaks=("none", "name"))
-    data = DataConfig(recipe="exploring", modes=("d1raw",), perturbation=0.5, perturbed_episodes_per_start=6)
+    data = DataConfig(label_source="exploring", modes=("d1raw",), perturbation=0.5, perturbed_episodes_per_start=6)
     shown = demonstrations(data, config, 3, 0, reflector=LexicalReflector(), excluded=frozenset())
     episodes = shown["positive"] + shown["negative"]
     labels = [str(number) for number in range(40)]

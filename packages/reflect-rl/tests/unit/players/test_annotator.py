@@ -1,4 +1,4 @@
-"""The annotator's recipes: what it plays, and what it names as the target."""
+"""The annotator's label sources: what it plays, and what it names as the target."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from reflect_rl.players.policies.oracle import Annotator, Recipe
+from reflect_rl.players.policies.oracle import Annotator, LabelSource
 from reflect_rl.types import Observation, Oracle, View
 
 ACTIONS = ("cd ..", "cat a.py", "cat b.py", "cat c.py")
@@ -19,15 +19,17 @@ def view(explorer: int | None) -> View:
     return View(Observation("state", ACTIONS), (0, 1, 2, 3), None, oracle)
 
 
-def decided(recipe: Recipe, perturbation: float, explorer: int | None, count: int = 1) -> list[tuple[int, int | None]]:
+def decided(
+    label_source: LabelSource, perturbation: float, explorer: int | None, count: int = 1
+) -> list[tuple[int, int | None]]:
     """(played, target) in as many equal states."""
-    annotator = Annotator(perturbation, recipe)
+    annotator = Annotator(perturbation, label_source)
     rngs = [np.random.default_rng(seed) for seed in range(count)]
     return [(decision.index, decision.target) for decision in annotator.decide([view(explorer)] * count, rngs)]
 
 
 @pytest.mark.parametrize(
-    ("recipe", "explorer", "expected"),
+    ("label_source", "explorer", "expected"),
     [
         ("clean", None, 0),
         ("clean", 3, 0),
@@ -37,8 +39,8 @@ def decided(recipe: Recipe, perturbation: float, explorer: int | None, count: in
         ("exploring", None, 0),
     ],
 )
-def test_who_is_followed_when_nothing_is_perturbed(recipe: Recipe, explorer: int | None, expected: int):
-    assert decided(recipe, 0.0, explorer, 20) == [(expected, expected)] * 20
+def test_who_is_followed_when_nothing_is_perturbed(label_source: LabelSource, explorer: int | None, expected: int):
+    assert decided(label_source, 0.0, explorer, 20) == [(expected, expected)] * 20
 
 
 def test_a_perturbed_explorer_makes_a_harmless_mistake_and_is_still_the_target():
@@ -49,9 +51,9 @@ def test_a_perturbed_explorer_makes_a_harmless_mistake_and_is_still_the_target()
     assert {index for index, _ in played} == {1, 3}
 
 
-def test_the_other_recipes_do_not_look_at_the_explorer():
-    for recipe in ("clean", "paper"):
-        assert decided(recipe, 0.5, 3, 200) == decided(recipe, 0.5, None, 200)  # type: ignore[arg-type]
+def test_the_other_label_sources_do_not_look_at_the_explorer():
+    for label_source in ("clean", "paper"):
+        assert decided(label_source, 0.5, 3, 200) == decided(label_source, 0.5, None, 200)  # type: ignore[arg-type]
     played = Counter(decided("paper", 1.0, 3, 400))
     assert {index for index, _ in played} == {0, 1, 2, 3}
     assert all(index == target for index, target in played)

@@ -31,7 +31,7 @@ def result_row(**changes: Any) -> dict[str, Any]:
     """One row of results.json; keyword arguments replace its fields."""
     row: dict[str, Any] = {
         "benchmark": "dangerous_taxi",
-        "recipe": "clean",
+        "label_source": "clean",
         "mode": "full",
         "split": "test",
         "method": "reflect_rl",
@@ -95,29 +95,31 @@ def bare_run(tmp_path: Path) -> Path:
 def write_run(tmp_path: Path) -> Callable[..., Path]:
     """Writes a complete run folder: all methods, two modes, two decodings, three horizons."""
 
-    def write(recipe: str = "clean", budgets: tuple[int, ...] = (10, 100), seeds: tuple[int, ...] = (0, 1)) -> Path:
-        return write_full_run(tmp_path / recipe, recipe, budgets, seeds)
+    def write(
+        label_source: str = "clean", budgets: tuple[int, ...] = (10, 100), seeds: tuple[int, ...] = (0, 1)
+    ) -> Path:
+        return write_full_run(tmp_path / label_source, label_source, budgets, seeds)
 
     return write
 
 
-def write_full_run(folder: Path, recipe: str, budgets: tuple[int, ...], seeds: tuple[int, ...]) -> Path:
-    rng = np.random.default_rng(len(recipe))
+def write_full_run(folder: Path, label_source: str, budgets: tuple[int, ...], seeds: tuple[int, ...]) -> Path:
+    rng = np.random.default_rng(len(label_source))
     results = []
     for budget in budgets:
         for seed in seeds:
             unit = folder / f"starts-{budget}" / f"seed-{seed}"
             write_training(unit, rng)
             for method in METHODS:
-                results += write_evaluation(unit, recipe, method, rng)
+                results += write_evaluation(unit, label_source, method, rng)
     write_json(folder / "results.json", results)
-    write_json(folder / "config.json", {"data": {"recipe": recipe}, "rlft": {"learning_rate": 2e-4}})
+    write_json(folder / "config.json", {"data": {"label_source": label_source}, "rlft": {"learning_rate": 2e-4}})
     units = [f"starts-{budget}/seed-{seed}" for budget in budgets for seed in seeds]
     write_json(
         folder / "run.json",
         {
             "benchmark": "dangerous_taxi",
-            "command": f"reflect-rl taxi --recipe {recipe} --seeds 0 1",
+            "command": f"reflect-rl taxi --label-source {label_source} --seeds 0 1",
             "config_hash": "9f2c11aa",
             "fingerprint": "dangerous_taxi-v1/template-1",
             "versions": {"torch": "2.9.0", "transformers": "5.0.0"},
@@ -151,7 +153,8 @@ def write_algorithm_run(folder: Path, algorithm: str | None, skill: float, seeds
     write_json(folder / "results.json", results)
     settings: dict[str, Any] = {"name": algorithm or "ppo"} | ({} if algorithm == "reinforce" else {"epochs": 2})
     write_json(
-        folder / "config.json", {"data": {"recipe": "clean"}, "rlft": {"total_turns": 16000, "algorithm": settings}}
+        folder / "config.json",
+        {"data": {"label_source": "clean"}, "rlft": {"total_turns": 16000, "algorithm": settings}},
     )
     job = f"rlft {method}" if algorithm else "sft reflector"
     stages = [{"unit": f"starts-100/seed-{seed}", "job": job, "seconds": 60.0 + 30 * seed} for seed in seeds]
@@ -197,7 +200,7 @@ def online_metrics(skill: float, rng: np.random.Generator) -> list[dict[str, Any
 
 
 def write_evaluation(
-    unit: Path, recipe: str, method: str, rng: np.random.Generator, skill: float | None = None
+    unit: Path, label_source: str, method: str, rng: np.random.Generator, skill: float | None = None
 ) -> list[dict[str, Any]]:
     """Writes the episodes of one method and returns its rows of results."""
     budget, seed = int(unit.parent.name.split("-")[1]), int(unit.name.split("-")[1])
@@ -219,7 +222,7 @@ def write_evaluation(
             wins = sum(episode["success"] for episode in played)
             results += [
                 result_row(
-                    recipe=recipe,
+                    label_source=label_source,
                     mode=mode,
                     method=method,
                     seed=seed,

@@ -38,7 +38,9 @@ def test_a_line_per_algorithm_below_the_start(tmp_path: Path) -> None:
     start = write_small(tmp_path / "base", "sft_reflect", "none", "a")
     table = algorithm_table([write_small(tmp_path / "ppo", "reflect_rl", "ppo", "abc"), start])
     lines = table.splitlines()
-    assert lines[0].startswith("Success % [95% interval], 2 seed(s): dangerous_taxi, recipe clean, 100 demonstration")
+    assert lines[0].startswith(
+        "Success % [95% interval], 2 seed(s): dangerous_taxi, label source clean, 100 demonstration"
+    )
     assert lines[2] == (
         "| algorithm | full, h30, sampled | full, h30, greedy | pickup, h30, sampled "
         "| turns | passes | seconds | difference to the start |"

@@ -14,7 +14,7 @@ from .conftest import episode_row, write_lines
 
 def verdict(method: str, task: str, success: bool, **changes: Any) -> Verdict:
     fields: dict[str, Any] = {
-        "recipe": "clean",
+        "label_source": "clean",
         "demonstration_starts": 100,
         "run_seed": 0,
         "algorithm": "none",

@@ -105,19 +105,30 @@ def test_the_page_loads_nothing(page: str) -> None:
 
 
 def test_header_tells_how_to_repeat_the_run(page: str) -> None:
-    for text in ("reflect-rl taxi --recipe clean --seeds 0 1", "cd1e23f", "9f2c11aa", "torch 2.9.0", "learning_rate"):
+    for text in (
+        "reflect-rl taxi --label-source clean --seeds 0 1",
+        "cd1e23f",
+        "9f2c11aa",
+        "torch 2.9.0",
+        "learning_rate",
+    ):
         assert text in page
 
 
-def test_tables_are_grouped_by_recipe_and_budget(page: str) -> None:
-    for recipe, starts in (("clean", 10), ("clean", 100), ("paper", 100)):
+def test_tables_are_grouped_by_label_source_and_budget(page: str) -> None:
+    for label_source, starts in (("clean", 10), ("clean", 100), ("paper", 100)):
         for horizon in (15, 20, 30):
-            assert f"recipe {recipe}, {starts} demonstration starts, test split, horizon {horizon}</h3>" in page
+            assert (
+                f"label source {label_source}, {starts} demonstration starts, test split, horizon {horizon}</h3>"
+                in page
+            )
 
 
 def test_every_part_is_there(page: str) -> None:
     assert 'class="missing"' not in page.replace('<noscript><p class="missing">', "")
-    assert page.count("<figure>") == 3 + 3 + 3 + 1  # results, learning, losses per recipe and budget; budget of clean
+    assert (
+        page.count("<figure>") == 3 + 3 + 3 + 1
+    )  # results, learning, losses per label source and budget; budget of clean
     assert "1 h 02 min" in page
     assert len(json.loads(embedded(page))["episodes"]) > 100
 
@@ -162,7 +173,7 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
         tmp_path / "run.json",
         {"command": attack, "git_commit": attack, "stages": [{"unit": attack, "job": attack, "seconds": 1}]},
     )
-    write_json(tmp_path / "config.json", {"data": {"recipe": attack}})
+    write_json(tmp_path / "config.json", {"data": {"label_source": attack}})
     unit = tmp_path / "starts-100" / "seed-0"
     write_lines(unit / "rlft" / "m" / "metrics.jsonl", [{"turns": 1, "stage": attack, "rollout/success_rate": 0.5}])
     write_lines(unit / "evaluation" / "m" / "episodes.jsonl", [episode_row(mode=attack)])

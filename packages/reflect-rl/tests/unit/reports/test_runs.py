@@ -48,7 +48,7 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
 
 def test_results_alone_are_a_run(bare_run: Path) -> None:
     run = read_run(bare_run)
-    assert (run.card, run.config, run.units, run.recipe) == ({}, {}, [], "clean")
+    assert (run.card, run.config, run.units, run.label_source) == ({}, {}, [], "clean")
 
 
 @pytest.mark.parametrize(

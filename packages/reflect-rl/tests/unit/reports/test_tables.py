@@ -29,7 +29,7 @@ def test_seeds_are_pooled() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"recipe": "paper"},
+        {"label_source": "paper"},
         {"demonstration_starts": 10},
         {"method": "sft"},
         {"algorithm": "grpo"},
@@ -138,7 +138,7 @@ def test_one_algorithm_is_not_named() -> None:
 def test_markdown_table(tmp_path: Path) -> None:
     write_json(tmp_path / "results.json", [result_row(successes=10), result_row(method="sft|x", successes=0)])
     assert markdown_table([tmp_path]).splitlines()[:6] == [
-        "Success % [95% interval]: dangerous_taxi, recipe clean, 100 demonstration starts, test split",
+        "Success % [95% interval]: dangerous_taxi, label source clean, 100 demonstration starts, test split",
         "",
         "| method | full, h30, sampled | full, paper |",
         "| --- | ---: | ---: |",

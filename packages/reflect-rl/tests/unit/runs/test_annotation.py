@@ -208,7 +208,7 @@ def test_a_folder_of_a_version_without_annotators_goes_on(tmp_path):
     ("data", "message"),
     [
         ({}, "data.annotator: 'endpoint' asks a language model, and none is named. Set endpoint.base_url"),
-        ({"recipe": "paper"}, "data.recipe: under 'paper' the label is whatever was played"),
+        ({"label_source": "paper"}, "data.label_source: under 'paper' the label is whatever was played"),
     ],
 )
 def test_mistakes_are_found_before_anything_begins(data, message):

@@ -222,8 +222,6 @@ def test_a_job_whose_model_was_deleted_is_not_taken(source, tmp_path):
         ({"policy_reflect": {"steps": 5}}, {"data", "sft base", "sft reflector"}),
         ({"policy_plain": {"steps": 5}}, set(JOBS)),
         ({"base": {"save_steps": 5, "keep_checkpoints": 1}, "reflector": {"save_steps": 7}}, set(JOBS)),
-        ({"policy_hears": "player"}, {"data", "sft base", "sft reflector"}),
-        ({"policy_hears": "player", "reflector": {"steps": 5}}, {"data", "sft base"}),
     ],
 )
 def test_models_that_were_trained_with_other_settings_are_left_to_this_run(source, tmp_path, changes, taken):
@@ -236,19 +234,6 @@ def test_models_that_were_trained_with_other_settings_are_left_to_this_run(sourc
             (job.folder / "done").touch()
     begin(run, "")
     assert done(run) == taken | {"sft base", "sft reflector"}
-
-
-def test_a_policy_that_hears_the_player_follows_from_how_long_it_may_speak(source, tmp_path):
-    run = here(source, tmp_path, reflector={"max_new_tokens": 5})
-    begin(run, "")
-    assert done(run) == set(JOBS)
-    heard = parse(RunConfig, values(source, sft={"policy_hears": "player"})).model_dump(mode="json")
-    (source / "config.json").write_text(json.dumps(heard))
-    run = config(
-        tmp_path / "other", start_from=str(source), sft={"policy_hears": "player"}, reflector={"max_new_tokens": 5}
-    )
-    begin(run, "")
-    assert done(run) == {"data", "sft base", "sft reflector"}
 
 
 def test_an_evaluation_refuses_players_that_were_trained_with_other_settings(trained, tmp_path):
@@ -299,7 +284,7 @@ def test_online_training_and_evaluation_may_differ(source, tmp_path):
         ({"environment": {"name": "corridor", "max_episode_steps": 7}}, "environment.max_episode_steps is 20 there and 7 here"),
         ({"prompt": {"shuffle_labels": True}}, "prompt.shuffle_labels is False there and True here"),
         ({"model": {"embedded": {"layers": 1}}}, "model.embedded.layers is 3 there and 1 here"),
-        ({"data": {"demonstration_starts": [2], "recipe": "paper"}}, "data.recipe is 'clean' there and 'paper' here"),
+        ({"data": {"demonstration_starts": [2], "label_source": "paper"}}, "data.label_source is 'clean' there and 'paper' here"),
         ({"data": {"demonstration_starts": [3]}}, r"data.demonstration_starts is \[2\] there and \[3\] here"),
         ({"seeds": [0, 1]}, r"seeds is \[0\] there and \[0, 1\] here"),
     ],

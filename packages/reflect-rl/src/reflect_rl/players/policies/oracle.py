@@ -9,9 +9,9 @@ import numpy as np
 
 from reflect_rl.types import Decision, Oracle, View
 
-__all__ = ["Annotator", "OraclePolicy", "Recipe", "build"]
+__all__ = ["Annotator", "LabelSource", "OraclePolicy", "build"]
 
-Recipe = Literal["clean", "paper", "exploring"]
+LabelSource = Literal["clean", "paper", "exploring"]
 
 
 class OraclePolicy:
@@ -31,7 +31,7 @@ class Annotator:
     - `clean`: a perturbation is a wrong action after which the game goes on; the target is always the solver's action,
       so a perturbed step is never a target, only its repair is (Reflect-RL, negative example generation).
     - `paper`: a perturbation is any admissible action, drawn uniformly, and the target is the action that was played
-      (the public reference code's recipe, whose labels are as noisy as its behaviour).
+      (the public reference code's rule, whose labels are as noisy as its behaviour).
     - `exploring`: as `clean`, but the solver is replaced by an expert who must look for the goal like the player: from
       a solver that knows where the goal is one learns to go there, not to look for it.
     """
@@ -39,9 +39,9 @@ class Annotator:
     name = "annotator"
     sees_oracle = True
 
-    def __init__(self, perturbation: float, recipe: Recipe) -> None:
+    def __init__(self, perturbation: float, label_source: LabelSource) -> None:
         self.perturbation = perturbation
-        self.recipe = recipe
+        self.label_source = label_source
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
         """A perturbed solver's action and the target of each view."""
@@ -50,15 +50,15 @@ class Annotator:
     def _decide(self, view: View, rng: np.random.Generator) -> Decision:
         oracle = _oracle(view)
         best = oracle.best
-        if self.recipe == "exploring" and oracle.explorer is not None:
+        if self.label_source == "exploring" and oracle.explorer is not None:
             best = oracle.explorer
         candidates = tuple(range(len(view.observation.actions)))
-        if self.recipe != "paper":
+        if self.label_source != "paper":
             candidates = tuple(index for index in oracle.safe if index != best)
         index = best
         if candidates and rng.random() < self.perturbation:
             index = candidates[int(rng.integers(len(candidates)))]
-        return Decision(index, self.name, target=index if self.recipe == "paper" else best)
+        return Decision(index, self.name, target=index if self.label_source == "paper" else best)
 
 
 def _oracle(view: View) -> Oracle:
