@@ -145,10 +145,11 @@ def alone(folder: Path) -> Iterator[None]:
             f"another process is at work in {folder}. Wait for it, or choose another --output-dir."
         ) from None
     except (OSError, NotImplementedError):  # some network file systems have no locks; a run there is still useful
+        pass
+    try:
         yield
-        return
-    with lock:
-        yield
+    finally:
+        lock.release()
 
 
 def read_card(folder: Path) -> dict[str, Any]:
