@@ -12,7 +12,8 @@ import statistics
 import time
 import timeit
 
-from reflect_rl import registry
+from reflect_rl.config import EnvironmentConfig
+from reflect_rl.envs.base import spec_of
 from reflect_rl.players.policies.random import RandomPolicy
 from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.rollout import Request, play
@@ -41,12 +42,11 @@ def _duty_microseconds() -> float:
 
 
 def _turn_microseconds(name: str, limits: Limits) -> float:
-    module = registry.find("environments", name)
-    config = module.Config()
-    tasks = [task for mode in module.MODES for task in module.tasks(config, mode, "train")]
+    spec = spec_of(EnvironmentConfig(name=name))
+    tasks = [task for mode in spec.all_modes for task in spec.tasks(mode, "train")]
     requests = [Request(tasks[k % len(tasks)], k) for k in range(1000)]
     started = time.perf_counter()
-    episodes = play(config, requests, NoReflector(), RandomPolicy(), limits=limits)
+    episodes = play(spec, requests, NoReflector(), RandomPolicy(), limits=limits)
     return (time.perf_counter() - started) / sum(len(episode.turns) for episode in episodes) * 1e6
 
 

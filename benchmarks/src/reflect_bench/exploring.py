@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from reflect_locate.envs.autoexplore import Config, Environment
+from reflect_locate.envs.autoexplore import AutoExplore
 from reflect_locate.repositories.corpora import corpus
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
@@ -73,7 +73,7 @@ def measure_exploring(spec: str, *, quick: bool, report: Callable[[str], None]) 
     started = time.perf_counter()
     tree = Tree(snapshot)
     tree_seconds = time.perf_counter() - started
-    environment = Environment(Config())
+    environment = AutoExplore()
     report("ours")
     questions = _questions(snapshot, episodes)
     # The first time files are read from the snapshot, later from memory.
@@ -103,7 +103,7 @@ def _questions(snapshot: Snapshot, count: int) -> list[str]:
     return [" ".join(rng.choice(pool[:2000], QUESTION_WORDS)) for pool in pools]
 
 
-def play_ours(environment: Environment, tree: Tree, question: str, seed: int) -> Recorded:
+def play_ours(environment: AutoExplore, tree: Tree, question: str, seed: int) -> Recorded:
     """An episode of a random walk that ends with an answer or with the turns."""
     rng, episode = np.random.default_rng(seed), Recorded(question)
     started = time.perf_counter()
@@ -114,7 +114,8 @@ def play_ours(environment: Environment, tree: Tree, question: str, seed: int) ->
         index = int(rng.integers(len(observation.actions)))
         verb, _, name = observation.actions[index].partition(" ")
         started = time.perf_counter()
-        observation, _, over, _, _ = environment.step(index)
+        answer = environment.step(index)
+        observation, over = answer.observation, answer.terminated
         episode.steps.append(time.perf_counter() - started)
         if verb == "cd":
             folder = folder.rpartition("/")[0] if name == ".." else f"{folder}/{name}".strip("/")

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from alfworld_native.engine import Game, Step
 from alfworld_native.plugin import games as _household_games
-from alfworld_native.plugin.env import Config, Environment, tasks
+from alfworld_native.plugin.env import Alfworld, Config, tasks
 from alfworld_native.record import GameRecord, Wording
 from alfworld_native.textworld import TextWorldGame, TextWorldState, Workers
 from reflect_bench.options import GENERATED
@@ -131,7 +131,7 @@ def time_engine(walks: Sequence[Walk], wording: Wording, repeats: int = 1) -> di
 
 def time_environment(walks: Sequence[Walk], config: Config, repeats: int = 1) -> dict[str, float]:
     """The same with the state as text; a game is opened when its task first begins, and begun ever after."""
-    environment, opened, begun, played = Environment(config), [], [], 0.0
+    environment, opened, begun, played = Alfworld(config), [], [], 0.0
     _forget_games()
     for walk in walks:
         opened.append(_reset(environment, walk.task))
@@ -139,16 +139,16 @@ def time_environment(walks: Sequence[Walk], config: Config, repeats: int = 1) ->
             begun.append(_reset(environment, walk.task))
             # The number of a command is the player's to find.
             for command in walk.commands:
-                index = environment.running().actions.index(command)
+                index = environment.shown.actions.index(command)
                 started = time.perf_counter()
                 environment.step(index)
                 played += time.perf_counter() - started
     return _figures(opened, begun, played, repeats * _steps(walks))
 
 
-def _reset(environment: Environment, task: Task) -> float:
+def _reset(environment: Alfworld, task: Task) -> float:
     started = time.perf_counter()
-    environment.reset(options={"task": task})
+    environment.reset(task)
     return time.perf_counter() - started
 
 
@@ -192,12 +192,12 @@ def _memory_of_engine(walks: Sequence[Walk], wording: Wording) -> dict[str, floa
 def _memory_of_environment(walks: Sequence[Walk], config: Config) -> dict[str, float]:
     """Of an environment with its game and an episode at its end, all that the process keeps for it included."""
 
-    def play() -> list[Environment]:
-        environments = [Environment(config) for _ in walks]
+    def play() -> list[Alfworld]:
+        environments = [Alfworld(config) for _ in walks]
         for environment, walk in zip(environments, walks, strict=True):
-            environment.reset(options={"task": walk.task})
+            environment.reset(walk.task)
             for command in walk.commands:
-                environment.step(environment.running().actions.index(command))
+                environment.step(environment.shown.actions.index(command))
         return environments
 
     _forget_games()

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from reflect_bench.options import Effort
 from reflect_bench.players import Cast, GuidedPolicy
-from reflect_rl import registry
 from reflect_rl.algorithms._batch import Batch
 from reflect_rl.batch import collate, view_of
 from reflect_rl.config import narrow, parse
@@ -41,13 +40,13 @@ class Ours:
         self.reflector = FrozenReflector(cast.reflector, cast.max_new_tokens)
         self.policy = LanguageModelPolicy(cast.policy, cast.labels)
         self.learner = Learner(cast.policy, cast.labels, self.config, seed, Engine(self.device))
-        self.tasks = registry.find("environments", cast.environment.name).tasks(cast.environment, cast.mode, "train")
+        self.tasks = cast.spec.tasks(cast.mode, "train")
 
     def roll_out(self, update: int) -> list[Episode]:
         """The episodes of an update."""
         acting: Policy = GuidedPolicy(self.policy) if self.cast.actions == "solver" else self.policy
         return play(
-            self.cast.environment,
+            self.cast.spec,
             self._requests(update),
             self.reflector,
             acting,
@@ -77,7 +76,7 @@ class Ours:
     def warm_up(self) -> None:
         """Let the libraries do what they do once. Changes no weight and leaves the memory of reflections empty."""
         brief = FrozenReflector(self.cast.reflector, 2)
-        episodes = play(self.cast.environment, self._requests(-1)[:2], brief, self.policy, max_episode_steps=1)
+        episodes = play(self.cast.spec, self._requests(-1)[:2], brief, self.policy, max_episode_steps=1)
         view = view_of(episodes[0].turns[0])
         loss = -score_views(self.cast.policy, self.cast.labels, [view]).log_probs[0, 0]
         loss.backward()

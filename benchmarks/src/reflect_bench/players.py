@@ -11,9 +11,9 @@ import torch
 
 from reflect_bench.options import BenchOptions, Shape
 from reflect_bench.shapes import build, texts_of
-from reflect_rl import registry
-from reflect_rl.config import EnvironmentConfig, parse
-from reflect_rl.envs.dangerous_taxi import Config as TaxiConfig
+from reflect_rl.config import parse
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.dangerous_taxi import DangerousTaxi
 from reflect_rl.errors import RunFolderError
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import EmbeddedConfig, LanguageModel, load_model
@@ -62,7 +62,7 @@ class Cast:
     policy: LanguageModel
     reflector: LanguageModel
     labels: Labels
-    environment: EnvironmentConfig
+    spec: EnvSpec
     mode: str
     max_new_tokens: int
     """Longest reflection of ours."""
@@ -80,16 +80,15 @@ def cast(options: BenchOptions, shape: Shape, device: torch.device) -> Cast:
         RunFolderError: the run has no trained players.
     """
     run = _run(options)
-    environment = run.environment if options.run is not None else TaxiConfig()
+    spec = run.env if options.run is not None else EnvSpec.of(DangerousTaxi)
     policy, reflector = (player(options, shape, device, name) for name in PLAYERS)
-    module = registry.find("environments", environment.name)
     trained = _trained(options, shape)
     return Cast(
         policy,
         reflector,
-        find_labels(policy, int(module.Environment(environment).action_space.n)),
-        environment,
-        module.MODES[-1],
+        find_labels(policy, spec.max_actions),
+        spec,
+        spec.modes[-1],
         run.reflector.max_new_tokens,
         run.prompt.shuffle_labels,
         str(options.run) if trained else "random",
@@ -107,9 +106,9 @@ def player(options: BenchOptions, shape: Shape, device: torch.device, name: Play
     """
     run = _run(options)
     if not _trained(options, shape):
-        environment = run.environment if options.run is not None else TaxiConfig()
+        spec = run.env if options.run is not None else EnvSpec.of(DangerousTaxi)
         embedded = run.model.embedded if shape == "embedded" else EmbeddedConfig()
-        texts = texts_of(environment, seed=0)
+        texts = texts_of(spec, seed=0)
         return build(shape, texts, PLAYERS.index(name), embedded, device, options.precision)
     folder = next(units(run)).model(name)
     if not folder.is_dir():

@@ -25,19 +25,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig
 
 from reflect_rl.algorithms._batch import Algorithm, Batch, Outputs
 from reflect_rl.batch import view_of
-from reflect_rl.config import EnvironmentConfig
-from reflect_rl.envs.base import make
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.players.policies.language_model import tokenize
 from reflect_rl.prompts.render import policy_prompt, reflection_prompt
+from reflect_rl.seeding import stream
 from reflect_rl.types import Episode, Turn, View
 
 __all__ = ["BATCH_EPISODES", "REFLECTION_TOKENS", "Played", "ReferenceLearner", "ReferenceRollout"]
@@ -50,9 +49,9 @@ REFLECTION_TOKENS = 100
 class _Replay:
     """An environment that is led through a recorded episode."""
 
-    def __init__(self, config: EnvironmentConfig, max_episode_steps: int | None, episode: Episode) -> None:
-        self.environment, self.episode, self.place = make(config, max_episode_steps), episode, 0
-        self.observation, _ = self.environment.reset(seed=episode.seed % 2**32, options={"task": episode.task})
+    def __init__(self, spec: EnvSpec, episode: Episode) -> None:
+        self.environment, self.episode, self.place = spec.make(), episode, 0
+        self.observation = self.environment.reset(episode.task, stream(episode.seed, "environment"))
 
     @property
     def turn(self) -> Turn:
@@ -66,7 +65,7 @@ class _Replay:
         return self.place == len(self.episode.turns)
 
     def step(self) -> None:
-        self.observation, *_ = self.environment.step(np.int64(self.turn.decision.index))
+        self.observation = self.environment.step(self.turn.decision.index).observation
         self.place += 1
 
 
@@ -97,13 +96,13 @@ class ReferenceRollout:
         policy: LanguageModel,
         reflector: LanguageModel,
         labels: Labels,
-        environment: EnvironmentConfig,
+        spec: EnvSpec,
         max_episode_steps: int | None,
         *,
         until_end: bool = False,
     ) -> None:
         self.policy, self.reflector, self.labels = policy, reflector, labels
-        self.environment, self.max_episode_steps = environment, max_episode_steps
+        self.spec, self.max_episode_steps = spec, max_episode_steps
         self.least = 0 if until_end else REFLECTION_TOKENS
 
     def play(self, episodes: Sequence[Episode], budget_seconds: float = float("inf")) -> Played:
@@ -111,7 +110,7 @@ class ReferenceRollout:
         played, started = Played(), time.perf_counter()
         for first in range(0, len(episodes), BATCH_EPISODES):
             batch = episodes[first : first + BATCH_EPISODES]
-            tables = [_Replay(self.environment, self.max_episode_steps, episode) for episode in batch]
+            tables = [_Replay(self.spec, episode) for episode in batch]
             while tables := [table for table in tables if not table.over]:
                 self._round(tables, played)
                 played.seconds = time.perf_counter() - started

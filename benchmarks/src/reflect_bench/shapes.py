@@ -15,9 +15,8 @@ import torch
 from transformers import AutoModelForCausalLM, GPT2Config, PretrainedConfig, Qwen3Config
 
 from reflect_bench.options import Shape
-from reflect_rl import registry
-from reflect_rl.config import EnvironmentConfig
 from reflect_rl.data.generate import DATASETS, DataConfig, demonstrations, rows
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.models.embedded import build_embedded
 from reflect_rl.models.load import EmbeddedConfig, LanguageModel, forked_rng
 
@@ -27,11 +26,11 @@ Ends = dict[str, Any]
 
 
 @cache
-def texts_of(environment: EnvironmentConfig, seed: int, starts: int = 8) -> tuple[str, ...]:
+def texts_of(spec: EnvSpec, seed: int, starts: int = 8) -> tuple[str, ...]:
     """Prompts and answers of a few demonstrations, which the tokenizer is learned from."""
-    count = int(registry.find("environments", environment.name).Environment(environment).action_space.n)
+    count = spec.max_actions
     labels = [str(number) for number in range(count)]
-    pools = demonstrations(DataConfig(), environment, starts, seed, excluded=frozenset())
+    pools = demonstrations(DataConfig(), spec, starts, seed, excluded=frozenset())
     episodes = [episode for pool in pools.values() for episode in pool]
     return tuple(row.prompt + row.completion for name in DATASETS for row in rows(name, episodes, labels, frozenset()))
 

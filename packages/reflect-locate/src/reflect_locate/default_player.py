@@ -111,13 +111,15 @@ def load_player(folder: Path | None = None, unit: str = "", method: str = "", de
     place = _find(folder, unit, method)
     settings = place.settings
     model = load_model(ModelConfig(device=device), place.policy, trainable=False)
-    count = int(autoexplore.Environment(settings.environment).action_space.n)
+    count = autoexplore.AutoExplore(settings.environment).max_actions
     labels = find_labels(model, count)
     if settings.labels and settings.labels != labels.texts:
         raise ModelError(
             f"the tokenizer of {place.policy} does not name the actions as it did in training. Export the player again."
         )
-    reflector: Reflector = NoReflector() if settings.reflector == "none" else LexicalReflector()
+    reflector: Reflector = NoReflector()
+    if settings.reflector != "none":
+        reflector = LexicalReflector(autoexplore.AutoExplore(settings.environment))
     if place.reflector is not None:
         writer = load_model(ModelConfig(device=device), place.reflector, trainable=False)
         reflector = FrozenReflector(writer, settings.max_new_tokens, numbers=autoexplore.action_numbers)
@@ -165,7 +167,7 @@ def export_player(
     values |= answers
     values["environment"].pop("tasks")  # a place on this machine
     model = load_model(ModelConfig(device="cpu"), place.policy, trainable=False)
-    count = int(autoexplore.Environment(place.settings.environment).action_space.n)
+    count = autoexplore.AutoExplore(place.settings.environment).max_actions
     values["labels"] = list(find_labels(model, count).texts)
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)

@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from reflect_locate.default_player import Player
+from reflect_locate.envs import autoexplore
 from reflect_locate.envs.autoexplore import SHELF
 from reflect_locate.envs.text import asked_words, surface
 from reflect_locate.evidence import TEST_SHARE, Evidence, Weights, confidence, score
-from reflect_locate.question import Config, Environment, Matches, errand, matches
+from reflect_locate.question import Matches, OpenQuestion, ask, matches
 from reflect_locate.repositories.roles import is_test
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.words import words
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import ReflectRLError, UserError
 from reflect_rl.players.policies.language_model import Decoding
 from reflect_rl.rollout import Request, play
@@ -162,7 +164,7 @@ def locate(
         )
     started = time.perf_counter()
     game = _game(player, effort.search)
-    Environment(game).explore(tree, question)  # the index is made once, before the clock of the episodes
+    OpenQuestion(game).explore(tree, question)  # the index is made once, before the clock of the episodes
     watched = _Watched(started, effort.seconds, is_stopped)
     decodings: dict[Decoding, int] = {"greedy": 1, "sampled": effort.episodes}
     try:
@@ -171,7 +173,7 @@ def locate(
     except StoppedError:
         if is_stopped() or not watched.episodes:
             raise
-    indices = matches(tree, question) if game.game.search else None
+    indices = matches(tree, question) if game.search else None
     files = _ranked(tree, question, watched.episodes, indices, player.settings.weights)
     return Answer(
         tuple(files),
@@ -182,11 +184,11 @@ def locate(
     )
 
 
-def _game(player: Player, search: bool | None) -> Config:
+def _game(player: Player, search: bool | None) -> autoexplore.Config:
     environment = player.settings.environment
     if search is not None:
         environment = environment.model_copy(update={"search": search})
-    return Config(game=environment, max_episode_steps=environment.max_episode_steps)
+    return environment
 
 
 class _Watched:
@@ -212,7 +214,7 @@ class _Watched:
 
 def _play(
     player: Player,
-    game: Config,
+    game: autoexplore.Config,
     tree: Tree,
     question: str,
     decoding: Decoding,
@@ -222,9 +224,9 @@ def _play(
 ) -> None:
     if not count:
         return
-    task = errand(tree, question)
+    task = ask(tree, question)
     play(
-        game,
+        EnvSpec(OpenQuestion, game),
         [Request(task, seed_for(seed, "locate", decoding, number)) for number in range(count)],
         player.reflector,
         player.policy(decoding),

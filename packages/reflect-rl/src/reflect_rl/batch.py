@@ -85,7 +85,7 @@ def _trajectory(episode: Episode) -> Trajectory:
         group=episode.task.key,
         rewards=[turn.reward for turn in episode.turns],
         entropies=[_entropy(turn) for turn in episode.turns],
-        states=[turn.observation.state for turn in episode.turns],
+        states=[turn.observation.state or turn.observation.text for turn in episode.turns],
         success=episode.success,
     )
 

@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -38,30 +38,35 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
 
 
+MOST_STEPS = 10_000
+STEPS_HELP = "Turns after which an episode is truncated."
+
+
 class EnvironmentConfig(Frozen):
     """The benchmark."""
 
     name: str = "dangerous_taxi"
-    """Environment: a file of `reflect_rl/environments`, or a dotted module path."""
-    max_episode_steps: int = Field(30, ge=1, le=10_000)
-    """Turns after which an episode is truncated."""
+    """Environment: an installed one, or `package.module:Class`."""
+    max_episode_steps: int = Field(30, ge=1, le=MOST_STEPS, description=STEPS_HELP)
+    modes: tuple[str, ...] = ()
+    """Variants to train and evaluate (empty: all)."""
 
 
 class AlgorithmConfig(Frozen):
     """The RL algorithm."""
 
     name: str = "ppo"
-    """Algorithm: a file of `reflect_rl/algorithms`, or a dotted module path."""
+    """Algorithm: an installed one, or `package.module:Class`."""
 
 
 class CurriculumConfig(Frozen):
     """The order in which tasks are trained."""
 
     name: str = "uniform"
-    """Curriculum: a file of `reflect_rl/curricula`, or a dotted module path."""
+    """Curriculum: an installed one, or `package.module:Class`."""
 
 
-FOLDERS: dict[type[Frozen], str] = {
+FOLDERS: dict[type[Frozen], registry.Kind] = {
     EnvironmentConfig: "environments",
     AlgorithmConfig: "algorithms",
     CurriculumConfig: "curricula",
@@ -102,29 +107,34 @@ def narrow(model: type[Model], values: Mapping[str, Any], prefix: str = "") -> t
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields) if fields else model
 
 
-def config_of(folder: str, name: str, key: str) -> type[Frozen]:
-    """The `Config` of a variation.
+@runtime_checkable
+class Configurable(Protocol):
+    """A class that is chosen by name: it carries the model of its settings."""
+
+    Config: type[Frozen]
+
+
+def config_of(kind: registry.Kind, name: str, key: str) -> type[Frozen]:
+    """The settings of a part that is chosen by name.
 
     Args:
-        folder: of the catalog.
-        name: of the variation.
+        kind: group of the part.
+        name: of an installed part, or `package.module:Class`.
         key: where the name was given, for messages.
 
     Raises:
-        ConfigError: the module fails on import, or has no `Config`.
-        UnknownNameError: no such variation.
+        ConfigError: the module fails on import, or the class has no `Config`.
+        UnknownNameError: no such part.
     """
     try:
-        config: Any = getattr(registry.find(folder, name), "Config", None)
+        found: object = registry.find(kind, name)
     except UserError:
         raise
     except Exception as error:  # a module of the user's own may fail in any way
         raise ConfigError(f"{key}: importing {name!r} failed: {type(error).__name__}: {error}.") from error
-    if not (isinstance(config, type) and issubclass(config, Frozen)):
-        raise ConfigError(
-            f"{key}: the module {name!r} has no class Config(Frozen). See the files of reflect_rl/{folder}."
-        )
-    return config
+    if not (isinstance(found, type) and isinstance(found, Configurable) and issubclass(found.Config, Frozen)):
+        raise ConfigError(f"{key}: {name!r} is no class with a `Config`, a model over reflect_rl.Frozen.")
+    return found.Config
 
 
 def parse(model: type[Model], values: Mapping[str, Any]) -> Model:

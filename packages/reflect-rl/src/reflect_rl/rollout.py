@@ -1,7 +1,7 @@
 """The only loop that steps a game.
 
 Many games are played at once; a finished one is replaced at once by the next in line, so that no forward pass is
-padding. Each episode draws from its own random streams, so the number of num_envs changes nothing but rounding.
+padding. Each episode draws from its own random streams, so the number of games changes nothing but rounding.
 
 An environment that fails or hangs, a reward that is no finite number, and a player that answers what cannot be played
 stop the play with an error that names them, before anything is learnt from. A player that speaks (`Decision.answer`)
@@ -13,13 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, SupportsFloat, TypeVar
+from typing import Any, TypeVar
 
-import numpy as np
-
-from reflect_rl import registry
-from reflect_rl.config import EnvironmentConfig
-from reflect_rl.envs.base import TextEnvironment, make
+from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, HearsReflections, TextEnv, idle_step
 from reflect_rl.envs.guard import guarded
 from reflect_rl.errors import FaultyEnvironmentError, FaultyPlayerError, PlayerTimeoutError
 from reflect_rl.players.base import Policy, Reflector
@@ -31,7 +27,7 @@ __all__ = ["Request", "blind", "failure_row", "play"]
 
 Result = TypeVar("Result")
 
-SLOW_PLAYER = "Is its server at work? Raise limits.player_seconds (0 = no limit), or lower the number of num_envs."
+SLOW_PLAYER = "Is its server at work? Raise limits.player_seconds (0 = no limit), or lower num_envs."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,119 +38,111 @@ class Request:
     seed: int
 
 
-class _Table:
-    """One slot: an environment and the episode that is being played in it.
+class _Slot:
+    """One of the games that are played at once, with the episode in progress.
 
     Args:
-        hall: what all tables share.
+        rollout: what all slots share.
         request: the first episode, which messages about the making of the environment name.
     """
 
-    def __init__(self, hall: _Hall, request: Request) -> None:
-        self.hall = hall
-        self._sit(request)
-        self.environment = self._guarded("making the environment", lambda: make(hall.config, hall.max_episode_steps))
-
-    @property
-    def game(self) -> TextEnvironment:
-        game = self.environment.unwrapped
-        if not isinstance(game, TextEnvironment):
-            raise TypeError(f"the environment {type(game).__name__} is no TextEnvironment")
-        return game
+    def __init__(self, rollout: _Rollout, request: Request) -> None:
+        self.rollout = rollout
+        self._expect(request)
+        game = self._guarded("making the environment", rollout.spec.make)
+        self.game: TextEnv = game
+        # Looked up once: `isinstance` of a protocol compares all its names, too slow for every turn.
+        self.solver = game if rollout.asks_oracle and isinstance(game, HasSolver) else None
+        self.teacher = game if rollout.sees_oracle and isinstance(game, HasTeacher) else None
+        self.hearer = game if isinstance(game, HearsReflections) else None
 
     def begin(self, position: int, request: Request) -> None:
         self.position = position
-        self._sit(request)
+        self._expect(request)
+        # Streams are named, so an episode draws the same numbers whichever slot plays it.
         self.policy_rng = stream(request.seed, "policy")
         self.label_rng = stream(request.seed, "labels")
         self._guarded("reset", self._reset)
 
-    def _sit(self, request: Request) -> None:
+    def _expect(self, request: Request) -> None:
         self.request = request
         self.turns: list[Turn] = []
-        self.has_idled = False
-        self.name = f"{self.hall.identity}, task {request.task.key} (seed {request.seed})"
+        self.name = f"{self.rollout.spec.identity}, task {request.task.key} (seed {request.seed})"
 
     def _reset(self) -> None:
-        options = {"task": self.request.task}
-        observation, _ = self.environment.reset(seed=self.request.seed % 2**32, options=options)
-        self._show(observation)
+        self._show(self.game.reset(self.request.task, stream(self.request.seed, "environment")))
 
     def _show(self, observation: Observation) -> None:
-        """The state of the next turn, which the players will see."""
+        """Keep the state of the next turn, and what the solver knows about it where a player is to see that."""
         count = len(observation.actions)
         if not count:
             raise ValueError("no action is admissible, and the game goes on")
+        if count > self.game.max_actions:
+            raise ValueError(f"{count} actions are listed, more than max_actions = {self.game.max_actions} announces")
         self.observation = observation
-        self.order = tuple(self.label_rng.permutation(count).tolist()) if self.hall.shuffle_labels else _listed(count)
-        self.oracle = self.game.oracle() if self.hall.asks_oracle else None
+        self.order = (
+            tuple(self.label_rng.permutation(count).tolist()) if self.rollout.shuffle_labels else tuple(range(count))
+        )
+        self.oracle = None if self.solver is None else self.solver.oracle()
+        self.lesson = None if self.teacher is None else self.teacher.teach()
 
     def hear(self, reflection: str | None) -> None:
-        """The game may list further actions because of a reflection; the players see those."""
-        if reflection is None:
+        """Let a game list further actions because of the reflection; the policy sees those."""
+        hearer = self.hearer
+        if reflection is None or hearer is None:
             return
-        observation = self._guarded("hearing the reflection", lambda: self.game.hear(reflection))
+        observation = self._guarded("hearing the reflection", lambda: hearer.hear(reflection))
         if observation is not self.observation:
             self._guarded("hearing the reflection", lambda: self._show(observation))
 
     def view(self, player: Reflector | Policy, reflection: str | None = None) -> View:
-        return View(self.observation, self.order, reflection, self.oracle if player.sees_oracle else None)
+        if not player.sees_oracle:
+            return View(self.observation, self.order, reflection)
+        return View(self.observation, self.order, reflection, self.oracle, self.lesson)
 
     def step(self, reflection: str | None, decision: Decision) -> Episode | None:
         """Play one turn; the episode when it ends the game."""
-        left = self.oracle.turns_left if self.oracle is not None and self.hall.notes_turns_left else None
+        left = self.oracle.turns_left if self.oracle is not None and self.rollout.notes_turns_left else None
         turn = Turn(self.observation, self.order, reflection, decision, 0.0, left)
         return self._guarded(f"action {turn.action!r}", lambda: self._step(turn))
 
     def _step(self, turn: Turn) -> Episode | None:
-        observation, reward, terminated, truncated, info = self._advance(turn.decision.index)
-        reward = float(reward)
+        index = turn.decision.index
+        answer = idle_step(self.game, self.observation) if index == NO_ACTION else self.game.step(index)
+        reward = float(answer.reward)
         if not math.isfinite(reward):
             raise ValueError(f"the reward is {reward}")
         turn = replace(turn, reward=reward)
-        if terminated or truncated:
-            task, seed = self.request.task, self.request.seed
-            turns, success = (*self.turns, turn), bool(info["success"])
+        # A turn without an action counts, too: a player that never names one must come to an end.
+        truncated = not answer.terminated and len(self.turns) + 1 >= self.rollout.max_episode_steps
+        if answer.terminated or truncated:
             self.turns.append(turn)
-            return Episode(task, turns, terminated, truncated, success, seed, self.hall.identity)
-        self._show(observation)
+            task, seed, identity = self.request.task, self.request.seed, self.rollout.spec.identity
+            return Episode(task, tuple(self.turns), answer.terminated, truncated, answer.success, seed, identity)
+        self._show(answer.observation)
         self.turns.append(turn)
         return None
 
-    def _advance(self, index: int) -> tuple[Observation, SupportsFloat, bool, bool, dict[str, Any]]:
-        """The game's answer to an action, or to none."""
-        idles = index == NO_ACTION
-        self.has_idled = self.has_idled or idles
-        answer = self.game.let_pass() if idles else self.environment.step(np.int64(index))
-        observation, reward, terminated, truncated, info = answer
-        # The limit around the environment has not seen the turns that passed without an action.
-        late = self.has_idled and not terminated and len(self.turns) + 1 >= self.hall.horizon
-        return observation, reward, terminated, truncated or late, info
-
     def _guarded(self, doing: str, act: Callable[[], Result]) -> Result:
         what = f"{self.name}, turn {len(self.turns) + 1}, {doing}"
-        return guarded(what, self.hall.limits.environment_seconds, act)
-
-
-def _listed(count: int) -> tuple[int, ...]:
-    return tuple(range(count))
+        return guarded(what, self.rollout.limits.environment_seconds, act)
 
 
 @dataclass(frozen=True, slots=True)
 class _Observers:
-    """Who is told what happens."""
+    """Callbacks that are told what happens."""
 
     on_episode: Callable[[Episode], None] | None
     on_turn: Callable[[Turn], None] | None
     on_failure: Callable[[Request, Exception], None] | None
 
 
-class _Hall:
-    """What all tables share: the game, its limits, the line of requests, and the episodes that failed."""
+class _Rollout:
+    """What all slots share: the environment, its limits, the waiting requests, and the episodes that failed."""
 
     def __init__(
         self,
-        config: EnvironmentConfig,
+        spec: EnvSpec,
         requests: Iterable[Request],
         limits: Limits,
         *,
@@ -164,46 +152,42 @@ class _Hall:
         notes_turns_left: bool,
         observers: _Observers,
     ) -> None:
-        module = registry.find("environments", config.name)
-        self.identity = f"{module.NAME}-v{module.VERSION}"
-        self.config, self.line, self.limits, self.observers = config, enumerate(requests), limits, observers
-        self.max_episode_steps, self.shuffle_labels, self.notes_turns_left = (
-            max_episode_steps,
-            shuffle_labels,
-            notes_turns_left,
-        )
+        self.spec, self.waiting, self.limits, self.observers = spec, enumerate(requests), limits, observers
+        self.max_episode_steps = max_episode_steps or spec.max_episode_steps
+        self.shuffle_labels, self.notes_turns_left, self.sees_oracle = shuffle_labels, notes_turns_left, sees_oracle
         self.asks_oracle = sees_oracle or notes_turns_left
-        self.horizon = max_episode_steps or config.max_episode_steps
+        if notes_turns_left:
+            spec.needed(HasSolver, "counting the turns that are left")
         self.finished: dict[int, Episode] = {}
         self.failures: list[FaultyEnvironmentError] = []
 
-    def turn(self, table: _Table, reflection: str | None, decision: Decision) -> _Table | None:
-        """Play one turn; the table for the next one, where there is one to be played."""
+    def turn(self, slot: _Slot, reflection: str | None, decision: Decision) -> _Slot | None:
+        """Play one turn; the slot for the next one, where there is one to be played."""
         try:
-            episode = table.step(reflection, decision)
+            episode = slot.step(reflection, decision)
         except FaultyEnvironmentError as error:
-            self.leave_out(table.request, error)
-            return self.seat()
+            self.leave_out(slot.request, error)
+            return self.next_episode()
         if self.observers.on_turn is not None:
-            self.observers.on_turn(table.turns[-1])
+            self.observers.on_turn(slot.turns[-1])
         if episode is None:
-            return table
-        self.finished[table.position] = episode
+            return slot
+        self.finished[slot.position] = episode
         if self.observers.on_episode is not None:
             self.observers.on_episode(episode)
-        return self.seat(table)
+        return self.next_episode(slot)
 
-    def seat(self, table: _Table | None = None) -> _Table | None:
-        """A table at which the next request has begun (None: a new one); None when the line is empty."""
-        for position, request in self.line:
+    def next_episode(self, slot: _Slot | None = None) -> _Slot | None:
+        """A slot in which the next request has begun (None: a new one); None when no request is waiting."""
+        for position, request in self.waiting:
             try:
-                table = table or _Table(self, request)
-                table.begin(position, request)
+                slot = slot or _Slot(self, request)
+                slot.begin(position, request)
             except FaultyEnvironmentError as error:
                 self.leave_out(request, error)
-                table = None
+                slot = None
             else:
-                return table
+                return slot
         return None
 
     def leave_out(self, request: Request, error: FaultyEnvironmentError) -> None:
@@ -225,7 +209,7 @@ class _Hall:
 
 
 def play(  # noqa: PLR0913 (each part of a game is a part of the call)
-    config: EnvironmentConfig,
+    spec: EnvSpec,
     requests: Iterable[Request],
     reflector: Reflector,
     policy: Policy,
@@ -242,7 +226,7 @@ def play(  # noqa: PLR0913 (each part of a game is a part of the call)
     """Play all requests and return their episodes in the order of the requests.
 
     Args:
-        config: the environment.
+        spec: the environment.
         requests: what to play.
         reflector: the reflection player; never sees the action list.
         policy: the policy player.
@@ -260,9 +244,10 @@ def play(  # noqa: PLR0913 (each part of a game is a part of the call)
         FaultyEnvironmentError: an environment failed, hung (EnvironmentTimeoutError) or gave a reward that is no finite
             number, in more episodes than may fail, or in all.
         FaultyPlayerError: a player hung (PlayerTimeoutError), or answered what cannot be played.
+        UserError: `note_turns_left` was asked for, and the game has no solver.
     """
-    hall = _Hall(
-        config,
+    rollout = _Rollout(
+        spec,
         requests,
         limits,
         max_episode_steps=max_episode_steps,
@@ -272,34 +257,34 @@ def play(  # noqa: PLR0913 (each part of a game is a part of the call)
         observers=_Observers(on_episode, on_turn, on_failure),
     )
     with on_duty(limits.environment_seconds, limits.player_seconds):
-        tables: list[_Table] = []
-        while len(tables) < num_envs and (seated := hall.seat()) is not None:
-            tables.append(seated)
-        while tables:
-            answers = _answers(tables, reflector, policy, limits.player_seconds)
-            seats = [hall.turn(table, *answer) for table, answer in zip(tables, answers, strict=True)]
-            tables = [table for table in seats if table is not None]
-    if hall.failures and not hall.finished:
-        raise hall.too_many()
-    return [hall.finished[position] for position in sorted(hall.finished)]
+        slots: list[_Slot] = []
+        while len(slots) < num_envs and (slot := rollout.next_episode()) is not None:
+            slots.append(slot)
+        while slots:
+            answers = _answers(slots, reflector, policy, limits.player_seconds)
+            going_on = [rollout.turn(slot, *answer) for slot, answer in zip(slots, answers, strict=True)]
+            slots = [slot for slot in going_on if slot is not None]
+    if rollout.failures and not rollout.finished:
+        raise rollout.too_many()
+    return [rollout.finished[position] for position in sorted(rollout.finished)]
 
 
 def _answers(
-    tables: Sequence[_Table], reflector: Reflector, policy: Policy, seconds: float
+    slots: Sequence[_Slot], reflector: Reflector, policy: Policy, seconds: float
 ) -> list[tuple[str | None, Decision]]:
-    """What the two players say to each table."""
-    count = len(tables)
+    """The reflection and the decision of each slot."""
+    count = len(slots)
     with watch(f"the reflection player {reflector.name!r} ({count} views)", seconds, PlayerTimeoutError, SLOW_PLAYER):
-        reflections = reflector.reflect([blind(table.view(reflector)) for table in tables])
+        reflections = reflector.reflect([blind(slot.view(reflector)) for slot in slots])
     if len(reflections) != count:
         raise FaultyPlayerError(
             f"the reflection player {reflector.name!r} wrote {len(reflections)} texts for {count} views."
         )
-    for table, text in zip(tables, reflections, strict=True):
-        table.hear(text)
-    views = [table.view(policy, text) for table, text in zip(tables, reflections, strict=True)]
+    for slot, text in zip(slots, reflections, strict=True):
+        slot.hear(text)
+    views = [slot.view(policy, text) for slot, text in zip(slots, reflections, strict=True)]
     with watch(f"the policy {policy.name!r} ({count} views)", seconds, PlayerTimeoutError, SLOW_PLAYER):
-        decisions = policy.decide(views, [table.policy_rng for table in tables])
+        decisions = policy.decide(views, [slot.policy_rng for slot in slots])
     if len(decisions) != count:
         raise FaultyPlayerError(f"the policy {policy.name!r} made {len(decisions)} decisions for {count} views.")
     for view, decision in zip(views, decisions, strict=True):

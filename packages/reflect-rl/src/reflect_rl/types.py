@@ -17,6 +17,7 @@ __all__ = [
     "Episode",
     "Observation",
     "Oracle",
+    "Step",
     "Task",
     "Turn",
     "View",
@@ -37,9 +38,9 @@ class Task:
 
     key: str
     """Unique name, for example `full/137`."""
-    mode: str
+    mode: str = "default"
     """Variant of the game, for example `pickup`; the curriculum orders modes by difficulty."""
-    split: str
+    split: str = "train"
     """`train`, `validation` or `test`."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """What the environment needs to start, JSON values only."""
@@ -52,7 +53,22 @@ class Observation:
     text: str
     actions: tuple[str, ...]
     state: str = ""
-    """Identity of the underlying state; equal strings mean the same state, whatever the text says about the past."""
+    """Identity of the underlying state; equal strings mean the same state, whatever the text says about the past.
+    Empty: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The answer of a game to one action."""
+
+    observation: Observation
+    """The next state; after the last action, the final one, whose actions nobody takes."""
+    reward: float
+    """In [-1, 1], maximised."""
+    terminated: bool = False
+    """Whether the game ended by its own rules (running out of turns is truncation, which the rollout adds)."""
+    success: bool = False
+    """Whether the game was won."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +81,6 @@ class Oracle:
     """Indices of all optimal actions."""
     safe: tuple[int, ...]
     """Indices of suboptimal actions after which the game goes on: the candidates for a negative example."""
-    reflection: str
-    """Templated reflection, built from facts that code can check."""
     turns_left: int
     """Length of an optimal solution from here, in turns."""
     explorer: int | None = None
@@ -82,6 +96,8 @@ class View:
     """Listing order: `order[k]` is the index of the action that carries number k in the prompt."""
     reflection: str | None = None
     oracle: Oracle | None = None
+    lesson: str | None = None
+    """The teacher's reflection on this state. Like `oracle`, it reaches only players that declare `sees_oracle`."""
 
 
 @dataclass(frozen=True, slots=True)

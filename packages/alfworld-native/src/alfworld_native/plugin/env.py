@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from alfworld_native.engine import Game, State, Step
@@ -31,9 +32,11 @@ from alfworld_native.record import GameRecord, HouseholdError
 from alfworld_native.reflections import reflect, reflection_text
 from alfworld_native.scene import read_scene, scene_of, write_scene
 from alfworld_native.trail import Trail
-from reflect_rl.envs.base import TextEnvironment, require_known
+from reflect_rl.config import EnvironmentConfig
+from reflect_rl.envs.base import TextEnv, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.types import Episode, Observation, Oracle, Task
+from reflect_rl.types import Step as TurnResult
 
 __all__ = [
     "EVALUATION_ONLY",
@@ -41,10 +44,9 @@ __all__ = [
     "NAME",
     "RULES",
     "VERSION",
+    "Alfworld",
     "Config",
-    "Environment",
     "action_numbers",
-    "advise",
     "games_tested",
     "measures",
     "numbered",
@@ -78,15 +80,12 @@ MOST_ACTIONS = 100
 ALIKE = 3
 """Mistakes of one kind that a perturbed demonstration may choose from."""
 
-advise = reflect
-"""The reflection of an expert who sees no more than a state text (`players.reflectors.lexical`)."""
-
 
 class Config(HouseholdConfig):
     """ALFWorld: put household things where a sentence wants them, cleaned, heated, cooled or lit."""
 
     name: Literal["alfworld"] = "alfworld"
-    """Environment: a file of `reflect_rl/environments`, or a dotted module path."""
+    """Environment."""
     max_episode_steps: int = Field(50, ge=1, le=1000)
     """Turns after which an episode is truncated (ALFWorld: 50; Reflect-RL: 15)."""
     backend: Literal["native", "textworld"] = "native"
@@ -153,19 +152,58 @@ def numbered(config: Config) -> bool:
     return config.numbers
 
 
-class Environment(TextEnvironment):
-    """The game."""
+class Alfworld(TextEnv):
+    """The game.
 
-    def __init__(self, config: Config | None = None, render_mode: str | None = None) -> None:
-        super().__init__(MOST_ACTIONS, render_mode)
-        self.config = config or Config()
+    Args:
+        config: its settings.
+    """
+
+    Config = Config
+    name, version, modes = NAME, VERSION, MODES
+    evaluation_only = EVALUATION_ONLY
+    max_actions = MOST_ACTIONS
+    rules = RULES
+    config: Config
+
+    def __init__(self, config: EnvironmentConfig | None = None) -> None:
+        super().__init__(config)
         self.idle_reward = -self.config.step_cost
+        self.numbered = self.config.numbers
 
-    def training_tasks(self) -> Sequence[Task]:
-        """The training tasks of the configured modes."""
-        return [task for mode in self.config.modes for task in tasks(self.config, mode, "train")]
+    def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
+        """The games of one split that are of the mode's kind."""
+        return tasks(self.config, mode, split)
 
-    def start(self, task: Task) -> Observation:
+    def task_at(self, mode: str, state: str) -> Task:
+        """The training task that begins in a state met while playing."""
+        return task_at(mode, state)
+
+    def advise(self, state: str) -> str:
+        """The reflection of an expert who sees no more than a state text."""
+        return reflect(state)
+
+    def action_numbers(self, state: str) -> Mapping[str, int]:
+        """Numbers of the commands that a state text names."""
+        return action_numbers(state)
+
+    def measures(self, episode: Episode) -> dict[str, float]:
+        """Costs of an evaluated episode."""
+        return measures(self.config, episode)
+
+    def games_tested(self, mode: str, split: str) -> dict[str, str]:
+        """The games that a result is about, their wording and engine."""
+        return games_tested(self.config, mode, split)
+
+    def strata(self, task: Task) -> dict[str, str]:
+        """The kind of task."""
+        return strata(self.config, task)
+
+    def unseen_names(self, task: Task) -> tuple[str, ...]:
+        """Names of wanted things and lamps, which an annotator must not write too early."""
+        return unseen_names(self.config, task)
+
+    def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
         """Open the task's game, and do what the task says was done already.
 
         Raises:
@@ -208,14 +246,13 @@ class Environment(TextEnvironment):
         self._behind.append(command)
         return step
 
-    def advance(self, index: int) -> tuple[Observation, float, bool]:
+    def step(self, action: int) -> TurnResult:
         """Give a command: +1 for the one that wins, else minus the step's cost, plus milestones."""
-        step = self._do(self.running().actions[index])
-        self.success = step.won
+        step = self._do(self.shown.actions[action])
         gained = max(0, self._memory.stage - self._stage)
         self._stage += gained
         reward = 1.0 if step.won else self.config.milestone * gained - self.config.step_cost
-        return self._observe(), min(1.0, reward), step.won
+        return TurnResult(self._observe(), min(1.0, reward), terminated=step.won, success=step.won)
 
     def _observe(self) -> Observation:
         listed = tuple(self._listed())
@@ -226,7 +263,8 @@ class Environment(TextEnvironment):
             )
         scene = scene_of(self._memory, listed if self.config.numbers else ())
         state = json.dumps({**self._identity, "done": self._trail.commands})
-        return Observation(write_scene(scene), listed, state)
+        self.shown = Observation(write_scene(scene), listed, state)
+        return self.shown
 
     def _listed(self) -> Iterator[str]:
         for command in self._memory.admissible:
@@ -244,19 +282,24 @@ class Environment(TextEnvironment):
         return self._shadow
 
     def oracle(self) -> Oracle:
-        """The shortest solution; the reflection's advice is that of the explorer, who knows no more than the player.
-
-        Raises:
-            RuntimeError: the game is over or has not begun.
-        """
-        observation, facts = self.running(), self._facts
+        """The shortest solution, and what the explorer would do, who knows no more than the player."""
+        observation, facts = self.shown, self._facts
         numbers = {command: index for index, command in enumerate(observation.actions)}
         optimal = tuple(numbers[command] for command in best_commands(facts) if command in numbers)
-        scene = read_scene(observation.text)
-        explorer = numbers.get(advised(scene), optimal[0])
-        told = reflection_text(scene, observation.actions[explorer])
+        explorer = self._explored()
         safe = self._mistakes(observation.actions, optimal)
-        return Oracle(optimal[0], optimal, safe, told, turns_left(facts), explorer)
+        return Oracle(optimal[0], optimal, safe, turns_left(facts), explorer)
+
+    def teach(self) -> str:
+        """Facts of the state text, with the explorer's advice, as the solver's would tell what cannot be known."""
+        return reflection_text(read_scene(self.shown.text), self.shown.actions[self._explored()])
+
+    def _explored(self) -> int:
+        """The explorer's command; the solver's where the explorer's is not listed."""
+        actions, wanted = self.shown.actions, advised(read_scene(self.shown.text))
+        if wanted in actions:
+            return actions.index(wanted)
+        return next(actions.index(command) for command in best_commands(self._facts) if command in actions)
 
     def _mistakes(self, actions: Sequence[str], optimal: Sequence[int]) -> tuple[int, ...]:
         """Some of each kind of wrong command, evenly over the list; none after which the game could not be won."""
@@ -288,8 +331,8 @@ def measures(config: Config, episode: Episode) -> dict[str, float]:
     Raises:
         UserError: its task is none of this game.
     """
-    game = Environment(config.model_copy(update={"backend": "native"}))  # the solver's engine anyway
-    game.reset(options={"task": episode.task})
+    game = Alfworld(config.model_copy(update={"backend": "native"}))  # the solver's engine anyway
+    game.reset(episode.task)
     return household_measures(episode, game.oracle().turns_left)
 
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from reflect_locate.envs.measures import exploration_measures
@@ -53,9 +54,10 @@ from reflect_locate.repositories.index import BM25
 from reflect_locate.repositories.passages import NamedText, Shelf, plain
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.words import words
-from reflect_rl.envs.base import TextEnvironment, require_known
+from reflect_rl.config import EnvironmentConfig
+from reflect_rl.envs.base import TextEnv, require_known
 from reflect_rl.errors import UserError
-from reflect_rl.types import Episode, Observation, Oracle, Task
+from reflect_rl.types import Episode, Observation, Oracle, Step, Task
 
 __all__ = [
     "EVALUATION_ONLY",
@@ -63,8 +65,8 @@ __all__ = [
     "NAME",
     "RULES",
     "VERSION",
+    "AutoExplore",
     "Config",
-    "Environment",
     "action_numbers",
     "advise",
     "games_tested",
@@ -79,12 +81,6 @@ __all__ = [
 
 NAME = "autoexplore"
 VERSION = 1
-FIXED_HORIZON = True
-"""The state shows how many turns are left, so an episode's beginning is no shorter episode."""
-
-LEXICAL = True
-"""The state can be read back (`_exploring.read_scene`), so the players that compare words can play."""
-
 RULES = """\
 You look for the one file of a repository that answers a question. You stand in a folder; the state shows the question,
 the turn, the folder and what lies in it, the files that were read, each with the words of the question that were found
@@ -117,7 +113,7 @@ class Config(AskingConfig):
     """AutoExplore: find the file that answers a question."""
 
     name: Literal["autoexplore"] = "autoexplore"
-    """Environment: a file of `reflect_rl/environments`, or a dotted module path."""
+    """Environment."""
     max_episode_steps: int = Field(15, ge=3, le=64)
     """Turns after which the game is lost."""
     page_entries: int = Field(24, ge=4, le=128)
@@ -157,20 +153,65 @@ def _index(tree: Tree) -> BM25:
     return BM25({path: NamedText(path, SHELF.reading(tree, path)) for path in tree.paths})
 
 
-class Environment(TextEnvironment):
-    """The game, on a question of the task set, or on any tree and question (`explore`)."""
+class AutoExplore(TextEnv):
+    """The game, on a question of the task set, or on any tree and question (`explore`).
 
-    def __init__(self, config: Config | None = None, render_mode: str | None = None) -> None:
-        self.config = config or Config()
+    Args:
+        config: its settings.
+    """
+
+    Config = Config
+    name, version, modes = NAME, VERSION, MODES
+    evaluation_only = EVALUATION_ONLY
+    fixed_horizon = True  # the state shows how many turns are left
+    rules = RULES
+    numbered = True
+    explores_files = True  # the state can be read back (`envs.text.read_scene`)
+    config: Config
+
+    def __init__(self, config: EnvironmentConfig | None = None) -> None:
+        super().__init__(config)
         horizon = self.config.max_episode_steps
-        super().__init__(self.config.page_entries + horizon + HITS + 6, render_mode)
+        self.max_actions = self.config.page_entries + horizon + HITS + 6
         self._scale = horizon + 1.0
 
-    def training_tasks(self) -> Sequence[Task]:
-        """The training tasks of the configured modes."""
-        return [task for mode in self.config.modes for task in tasks(self.config, mode, "train")]
+    def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
+        """The questions of one split that fit the mode."""
+        return tasks(self.config, mode, split)
 
-    def start(self, task: Task) -> Observation:
+    def task_at(self, mode: str, state: str) -> Task:
+        """The training task that begins in a state met while playing."""
+        return task_at(mode, state)
+
+    def measures(self, episode: Episode) -> dict[str, float]:
+        """Costs of an evaluated episode."""
+        return measures(self.config, episode)
+
+    def games_tested(self, mode: str, split: str) -> dict[str, str]:
+        """The questions that a result is about."""
+        return games_tested(self.config, mode, split)
+
+    def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
+        """Repositories that these tests share with the training of another task set."""
+        return trained_on(trained, self.config, modes, split) if isinstance(trained, AskingConfig) else ()
+
+    def strata(self, task: Task) -> dict[str, str]:
+        """Depth and source of a question, and whether it names its target."""
+        return strata(self.config, task)
+
+    def unseen_names(self, task: Task) -> tuple[str, ...]:
+        """Names of targets and their folders, which an annotator must not write too early."""
+        return unseen_names(self.config, task)
+
+    def advise(self, state: str) -> str:
+        """The reflection of someone who compares words, and knows no more than a state text."""
+        return advise(state)
+
+    def action_numbers(self, state: str) -> dict[str, int]:
+        """Numbers of the actions that a state text names."""
+        return action_numbers(state)
+
+    def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
         """Stand at the root of the task's tree, or in the folder that the task names.
 
         Raises:
@@ -199,10 +240,7 @@ class Environment(TextEnvironment):
         """Start on any tree, with a question that has no known answer."""
         self._identity = {"question": question, "variant": 0}
         self._enter(tree, question, frozenset())
-        self.success = False
-        observation = self._observe()
-        self._show(observation, running=True)
-        return observation
+        return self._observe()
 
     def _enter(self, tree: Tree, question: str, targets: frozenset[str]) -> None:
         self._tree, self._question, self._targets = tree, plain(question), targets
@@ -216,30 +254,30 @@ class Environment(TextEnvironment):
         self._last, self._result = "", ""
         self.answer = ""
 
-    def advance(self, index: int) -> tuple[Observation, float, bool]:
+    def step(self, action: int) -> Step:
         """Take an action: -1 a turn, the horizon H for the right answer, -H for a wrong or a missing one; / (H + 1)."""
-        kind, subject = self._actions[index]
-        self._last, self._result = self.running().actions[index], ""
-        horizon, reward, over = self.config.max_episode_steps, -1.0, False
+        kind, subject = self._actions[action]
+        self._last, self._result = self.shown.actions[action], ""
+        horizon, reward, over, won = self.config.max_episode_steps, -1.0, False, False
         if kind == "id":
             self.answer, over = subject, True
-            self.success = subject in self._targets
-            reward += horizon if self.success else -horizon
+            won = subject in self._targets
+            reward += horizon if won else -horizon
         elif self._turn >= horizon:
             reward, over = reward - horizon, True
         else:
             self._act(kind, subject)
         self._turn += 1
         self._heard = ()
-        return self._observe(), reward / self._scale, over
+        return Step(self._observe(), reward / self._scale, over, won)
 
-    def idle(self) -> tuple[Observation, float, bool]:
+    def idle(self) -> Step:
         """A turn without a command: it counts, and without an answer at the last turn the game is lost."""
         over = self._turn >= self.config.max_episode_steps
         reward = -1.0 - self.config.max_episode_steps * over
         self._turn += 1
         self._heard = ()
-        return self._observe(), reward / self._scale, over
+        return Step(self._observe(), reward / self._scale, over)
 
     def _act(self, kind: Cause, subject: str) -> None:
         if kind == "cd":
@@ -307,7 +345,8 @@ class Environment(TextEnvironment):
             text = text if text not in texts else f"{text} ({len(texts)})"  # noqa: PLW2901 (two names may look alike)
             texts[text] = None
             self._actions.append((kind, subject))
-        return Observation(write_scene(self._scene), tuple(texts), self._state())
+        self.shown = Observation(write_scene(self._scene), tuple(texts), self._state())
+        return self.shown
 
     def _state(self) -> str:
         where = {"folder": self._folder, "page": self._page, "turn": self._turn, "last": self._last}
@@ -364,10 +403,8 @@ class Environment(TextEnvironment):
         """The way to the target; it is read before it is named.
 
         Raises:
-            RuntimeError: the game is over or has not begun.
             UserError: the question has no known answer.
         """
-        actions = self.running().actions
         if not self._targets:
             raise UserError("nobody knows the answer to this question, so there is no oracle. Use another player.")
         costs = [self._turns_after(kind, subject) for kind, subject in self._actions]
@@ -377,9 +414,12 @@ class Environment(TextEnvironment):
         if least == HOPELESS:  # only wrong answers are left: the one that looks best
             best = max(optimal, key=lambda index: len(self._read[self._actions[index][1]][1]))
             least, optimal = 0, (best,)
-        explorer = self._explored(best)
-        told = reflection_text(self._scene, actions[explorer])
-        return Oracle(best, optimal, self._mistakes(optimal), told, least + 1, explorer)
+        return Oracle(best, optimal, self._mistakes(optimal), least + 1, self._explored(best))
+
+    def teach(self) -> str:
+        """Facts of the state text, with the explorer's advice."""
+        best = self.oracle()
+        return reflection_text(self._scene, self.shown.actions[best.best if best.explorer is None else best.explorer])
 
     def _explored(self, best: int) -> int:
         """What an expert does who has no more to go by than the player, but knows the target on seeing its name.
@@ -389,7 +429,7 @@ class Environment(TextEnvironment):
         is offered it searches, and reads what was found: the target, if it is among that.
         """
         kind, subject = self._actions[best]
-        advice, actions = explored(self._scene), self.running().actions
+        advice, actions = explored(self._scene), self.shown.actions
         if self._scene.hits or self._scene.searches:
             knows = kind == "id" or subject in self._hits
             return best if knows or advice not in actions else actions.index(advice)
@@ -452,16 +492,14 @@ class Environment(TextEnvironment):
     def hear(self, reflection: str) -> Observation:
         """Take up words that the reflection adds to what the state says, for a search."""
         if not self.config.search:
-            return self.running()
-        known = {*words(self.running().text), *TEMPLATE_WORDS}
+            return self.shown
+        known = {*words(self.shown.text), *TEMPLATE_WORDS}
         new = dict.fromkeys(word for word in words(reflection) if word not in known)
         heard = surface(reflection, tuple(new)[:MOST_HEARD])
         if heard == self._heard:
-            return self.running()
+            return self.shown
         self._heard = heard
-        observation = self._observe()
-        self._show(observation, running=True)
-        return observation
+        return self._observe()
 
 
 def measures(config: Config, episode: Episode) -> dict[str, float]:
@@ -470,8 +508,8 @@ def measures(config: Config, episode: Episode) -> dict[str, float]:
     Raises:
         UserError: its task is none of this game.
     """
-    game = Environment(config)
-    game.reset(options={"task": episode.task})
+    game = AutoExplore(config)
+    game.reset(episode.task)
     return exploration_measures(episode, game.oracle().turns_left)
 
 

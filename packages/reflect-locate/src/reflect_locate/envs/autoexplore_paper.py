@@ -42,10 +42,11 @@ from reflect_locate.envs.text import Note, Scene, asked_words, reflection_text, 
 from reflect_locate.repositories.passages import INVISIBLE, plain
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.words import words
-from reflect_rl.envs.base import TextEnvironment, require_known
+from reflect_rl.config import EnvironmentConfig
+from reflect_rl.envs.base import TextEnv, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.seeding import stream
-from reflect_rl.types import Episode, Observation, Oracle, Task
+from reflect_rl.types import Episode, Observation, Oracle, Step, Task
 
 __all__ = [
     "EVALUATION_ONLY",
@@ -53,8 +54,8 @@ __all__ = [
     "NAME",
     "RULES",
     "VERSION",
+    "AutoExplorePaper",
     "Config",
-    "Environment",
     "games_tested",
     "measures",
     "strata",
@@ -66,9 +67,6 @@ __all__ = [
 
 NAME = "autoexplore_paper"
 VERSION = 1
-FIXED_HORIZON = True
-"""The game is lost at the horizon, and the history shows how many turns were taken."""
-
 RULES = """\
 You look for the one file of a repository that answers a question. You stand in a folder; the state shows the question,
 the folder, what lies in it, all commands so far and the result of the last one.
@@ -113,7 +111,7 @@ class Config(AskingConfig):
     """AutoExplore as in the paper: find the file that answers a question."""
 
     name: Literal["autoexplore_paper"] = "autoexplore_paper"
-    """Environment: a file of `reflect_rl/environments`, or a dotted module path."""
+    """Environment."""
     max_episode_steps: int = Field(15, ge=3, le=64)
     """Turns after which the game is lost (H)."""
     leave_out: float = Field(0.5, ge=0, lt=1)
@@ -314,20 +312,55 @@ def _commands(folder: str, folders: Sequence[str], files: Sequence[str]) -> Iter
         yield "id", join(folder, name), f"id {name_text(name)}"
 
 
-class Environment(TextEnvironment):
-    """The game."""
+class AutoExplorePaper(TextEnv):
+    """The game.
 
-    def __init__(self, config: Config | None = None, render_mode: str | None = None) -> None:
-        self.config = config or Config()
-        super().__init__(self.config.most_actions, render_mode)
+    Args:
+        config: its settings.
+    """
+
+    Config = Config
+    name, version, modes = NAME, VERSION, MODES
+    evaluation_only = EVALUATION_ONLY
+    fixed_horizon = True  # the history shows how many turns were taken
+    rules = RULES
+    config: Config
+
+    def __init__(self, config: EnvironmentConfig | None = None) -> None:
+        super().__init__(config)
+        self.max_actions = self.config.most_actions
         self._charges = CHARGES[self.config.charges]
         self._scale = 1.0 + self._charges["warning"] + self.config.max_episode_steps
 
-    def training_tasks(self) -> Sequence[Task]:
-        """The training tasks of the configured modes."""
-        return [task for mode in self.config.modes for task in tasks(self.config, mode, "train")]
+    def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
+        """The questions of one split that fit the mode."""
+        return tasks(self.config, mode, split)
 
-    def start(self, task: Task) -> Observation:
+    def task_at(self, mode: str, state: str) -> Task:
+        """The training task that begins in a state met while playing."""
+        return task_at(mode, state)
+
+    def measures(self, episode: Episode) -> dict[str, float]:
+        """Costs of an evaluated episode."""
+        return measures(self.config, episode)
+
+    def games_tested(self, mode: str, split: str) -> dict[str, str]:
+        """The questions that a result is about."""
+        return games_tested(self.config, mode, split)
+
+    def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
+        """Repositories that these tests share with the training of another task set."""
+        return trained_on(trained, self.config, modes, split) if isinstance(trained, AskingConfig) else ()
+
+    def strata(self, task: Task) -> dict[str, str]:
+        """Depth and source of a question, and whether it names its target."""
+        return strata(self.config, task)
+
+    def unseen_names(self, task: Task) -> tuple[str, ...]:
+        """Names of targets and their folders, which an annotator must not write too early."""
+        return unseen_names(self.config, task)
+
+    def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
         """Stand where the task says, with what was read and done before; at first at the root, with nothing.
 
         Raises:
@@ -357,30 +390,31 @@ class Environment(TextEnvironment):
             self._cd(folder)
         return self._observe()
 
-    def advance(self, index: int) -> tuple[Observation, float, bool]:
+    def step(self, action: int) -> Step:
         """Take an action: -1 a turn and its outcome's charge; H for the right answer, -H for a wrong one or none."""
-        kind, path = self._actions[index]
-        self._history.append(self.running().actions[index])
+        kind, path = self._actions[action]
+        self._history.append(self.shown.actions[action])
         status: Status = "success"
+        won = False
         if kind == "cd":
             self._cd(path)
         elif kind == "cat":
             status = self._cat(path)
         else:
             self.answer, self._result = path, f"Success: Identified file {path_text(path)}"
-            self.success = path in self._targets
+            won = path in self._targets
         reward = -1.0 - self._charges[status]
         over = kind == "id" or len(self._history) >= self.config.max_episode_steps
         if over:
-            reward += self.config.max_episode_steps if self.success else -self.config.max_episode_steps
-        return self._observe(), reward / self._scale, over
+            reward += self.config.max_episode_steps if won else -self.config.max_episode_steps
+        return Step(self._observe(), reward / self._scale, over, won)
 
-    def idle(self) -> tuple[Observation, float, bool]:
+    def idle(self) -> Step:
         """A turn without a command: it is noted in the history, which counts the turns."""
         self._history.append("(no command)")
         self._result = "Error: No command was given."
         over = len(self._history) >= self.config.max_episode_steps
-        return self._observe(), (-1.0 - self.config.max_episode_steps * over) / self._scale, over
+        return Step(self._observe(), (-1.0 - self.config.max_episode_steps * over) / self._scale, over)
 
     def _cd(self, folder: str) -> None:
         self._folder = folder
@@ -400,7 +434,8 @@ class Environment(TextEnvironment):
         listing, actions = _listed(self._tree, self._folder)
         offered = [(kind, path, text) for kind, path, text in actions if kind != "cat" or path not in self._read]
         self._actions = [(kind, path) for kind, path, _ in offered]
-        return Observation(self._text(listing), tuple(text for _, _, text in offered), self._state())
+        self.shown = Observation(self._text(listing), tuple(text for _, _, text in offered), self._state())
+        return self.shown
 
     def _text(self, listing: str) -> str:
         result = f"Executing: {self._history[-1]}\n{self._result}" if self._history else ""
@@ -418,18 +453,16 @@ class Environment(TextEnvironment):
         return json.dumps({**self._identity, **where})
 
     def oracle(self) -> Oracle:
-        """The shortest way to the target among those that read it before they name it.
-
-        Raises:
-            RuntimeError: the game is over or has not begun.
-        """
-        actions = self.running().actions
+        """The shortest way to the target among those that read it before they name it."""
         costs = [self._turns_after(kind, path) for kind, path in self._actions]
         least = min(costs)
         optimal = tuple(index for index, cost in enumerate(costs) if cost == least)
         wrong = () if self._is_last_turn() else (i for i, cost in enumerate(costs) if least < cost < UNREACHABLE)
-        advice = reflection_text(self._scene(), actions[optimal[0]], numbered=False)
-        return Oracle(optimal[0], optimal, tuple(i for i in wrong if self._actions[i][0] != "id"), advice, least + 1)
+        return Oracle(optimal[0], optimal, tuple(i for i in wrong if self._actions[i][0] != "id"), least + 1)
+
+    def teach(self) -> str:
+        """Facts of the state text, with the solver's advice."""
+        return reflection_text(self._scene(), self.shown.actions[self.oracle().best], numbered=False)
 
     def _is_last_turn(self) -> bool:
         return len(self._history) + 1 >= self.config.max_episode_steps
@@ -483,8 +516,8 @@ def measures(config: Config, episode: Episode) -> dict[str, float]:
     Raises:
         UserError: its task is none of this game.
     """
-    game = Environment(config)
-    game.reset(options={"task": episode.task})
+    game = AutoExplorePaper(config)
+    game.reset(episode.task)
     shortest, played, last = game.oracle().turns_left, len(episode.turns), episode.turns[-1]
     results = [turn.observation.text.rpartition(f"# {RESULT}\n")[2] for turn in episode.turns]
     answered = (last.action or "").startswith("id ")

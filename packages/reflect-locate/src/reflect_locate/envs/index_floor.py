@@ -13,13 +13,12 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
-from reflect_locate.envs.sampling import sampled_tree, task_set
+from reflect_locate.envs.sampling import AskingConfig, sampled_tree, task_set
 from reflect_locate.repositories.index import BM25
 from reflect_locate.repositories.passages import NamedText, Shelf
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.words import words
-from reflect_rl import registry
-from reflect_rl.config import EnvironmentConfig
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.evaluation.measures import by_strata
@@ -32,12 +31,15 @@ Index = Literal["bm25_names", "bm25_contents"]
 INDEXES: tuple[Index, ...] = ("bm25_names", "bm25_contents")
 
 
-def rows(environment: Any, config: EvaluationConfig, mode: str, index: Index) -> list[dict[str, Any]]:
+def rows(
+    spec: EnvSpec, config: EvaluationConfig, horizons: Sequence[int], mode: str, index: Index
+) -> list[dict[str, Any]]:
     """A result row for each horizon; they differ in nothing else, as an index takes no turns.
 
     Args:
-        environment: configuration of a game that asks questions (`environments._questions.Asking`).
-        config: the split and the horizons.
+        spec: a game that asks questions.
+        config: the split.
+        horizons: in turns.
         mode: variant of the game.
         index: what is indexed.
 
@@ -45,21 +47,21 @@ def rows(environment: Any, config: EvaluationConfig, mode: str, index: Index) ->
         UserError: the game asks no questions about files.
     """
     started = time.perf_counter()
-    found = ranks(environment, config.split, mode, index)
+    found = ranks(spec, config.split, mode, index)
     seconds = time.perf_counter() - started
-    row = _row(list(found.values())) | {"strata": by_strata(environment, _outcomes(environment, config, mode, found))}
+    row = _row(list(found.values())) | {"strata": by_strata(spec, _outcomes(spec, config, mode, found))}
     row["measures"]["seconds_per_episode"] = seconds / len(found)
-    return [{"horizon": horizon} | row for horizon in config.horizons]
+    return [{"horizon": horizon} | row for horizon in horizons]
 
 
 def _outcomes(
-    environment: EnvironmentConfig, config: EvaluationConfig, mode: str, found: dict[str, int | None]
+    spec: EnvSpec, config: EvaluationConfig, mode: str, found: dict[str, int | None]
 ) -> list[tuple[Task, bool]]:
-    tasks = registry.find("environments", environment.name).tasks(environment, mode, config.split)
+    tasks = spec.tasks(mode, config.split)
     return [(task, found[task.key] == 1) for task in tasks]
 
 
-def ranks(environment: Any, split: str, mode: str, index: Index) -> dict[str, int | None]:
+def ranks(spec: EnvSpec, split: str, mode: str, index: Index) -> dict[str, int | None]:
     """Place of the target of each task, by task key, counted from 1; None where it shares no word with the question.
 
     Files of equal score are in the order of their paths.
@@ -67,10 +69,11 @@ def ranks(environment: Any, split: str, mode: str, index: Index) -> dict[str, in
     Raises:
         UserError: the game asks no questions about files.
     """
-    if not hasattr(environment, "tasks"):
-        raise UserError(f"{index!r} ranks the files of a tree, and {environment.name} has no files. Leave it out.")
+    environment = spec.config
+    if not isinstance(environment, AskingConfig):
+        raise UserError(f"{index!r} ranks the files of a tree, and {spec.name} has no files. Leave it out.")
     shelf, found = Shelf(), dict[str, int | None]()
-    for task in registry.find("environments", environment.name).tasks(environment, mode, split):
+    for task in spec.tasks(mode, split):
         question = task_set(environment.tasks).question(task.data["question"])
         tree = sampled_tree(environment, task.mode, question.key, task.data["variant"])
         ranking = _index(tree, index, shelf).rank(words(question.text))

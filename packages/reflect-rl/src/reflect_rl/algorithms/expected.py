@@ -61,6 +61,8 @@ class Config(PolicyGradientConfig):
 class Algorithm:
     """Every admissible action is learnt from at every turn."""
 
+    Config = Config
+
     critic: Critic = "action"
 
     def __init__(self, config: Config) -> None:

@@ -48,6 +48,8 @@ class Config(ClippedConfig):
 class Algorithm:
     """Episodes compete within their task, turns within their state."""
 
+    Config = Config
+
     critic: Critic = "none"
 
     def __init__(self, config: Config) -> None:

@@ -41,6 +41,8 @@ class Config(ClippedConfig):
 class Algorithm:
     """The episodes of the same task are each other's baseline and scale."""
 
+    Config = Config
+
     critic: Critic = "none"
 
     def __init__(self, config: Config) -> None:

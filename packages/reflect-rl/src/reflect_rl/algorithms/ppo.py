@@ -65,6 +65,8 @@ class Config(BaselineConfig, ClippedConfig):
 class Algorithm:
     """Several passes over each batch, inside a trust region."""
 
+    Config = Config
+
     def __init__(self, config: Config) -> None:
         self.config = config
         self.epochs = config.epochs

@@ -36,6 +36,8 @@ class Config(PolicyGradientConfig):
 class Algorithm:
     """Supervised learning on the best episode of each task."""
 
+    Config = Config
+
     critic: Critic = "none"
 
     def __init__(self, config: Config) -> None:

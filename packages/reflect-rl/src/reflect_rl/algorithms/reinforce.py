@@ -36,6 +36,8 @@ class Config(BaselineConfig):
 class Algorithm:
     """One pass over each batch."""
 
+    Config = Config
+
     epochs = 1
 
     def __init__(self, config: Config) -> None:

@@ -49,6 +49,8 @@ class Config(PolicyGradientConfig):
 class Algorithm:
     """The other episodes of the same task are the baseline."""
 
+    Config = Config
+
     critic: Critic = "none"
 
     def __init__(self, config: Config) -> None:

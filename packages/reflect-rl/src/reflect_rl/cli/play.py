@@ -11,10 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from reflect_rl import registry
 from reflect_rl.cli.arguments import PlayOptions
-from reflect_rl.config import EnvironmentConfig
-from reflect_rl.envs.base import SPLITS, require_known
+from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, require_known
 from reflect_rl.errors import UnknownNameError, UserError, suggestion
 from reflect_rl.players.base import Policy, Reflector
 from reflect_rl.players.policies.human import HumanPolicy, PlayerLeft
@@ -46,15 +44,15 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
         UnknownNameError: no such player, unit, mode or task.
         UserError: the mode has no test task.
     """
-    task = _task(config.environment, options)
+    task = _task(config.env, options)
     screen = _Screen(console)
     reflector, policy = _players(config, options, screen)
     screen.labels = getattr(getattr(policy, "labels", None), "texts", None)
-    optimal_turns = _optimal_turns(config.environment, task)
+    optimal_turns = _optimal_turns(config.env, task)
     console.print(f"{config.environment.name}, task {task.key} ({task.split}), player {options.player}", style="bold")
     try:
         (episode,) = play(
-            config.environment,
+            config.env,
             [Request(task, options.episode_seed)],
             reflector,
             policy,
@@ -74,18 +72,17 @@ def _limits(config: RunConfig, options: PlayOptions) -> Limits:
     return config.limits.model_copy(update={"player_seconds": 0} if options.player == "human" else {})
 
 
-def _task(environment: EnvironmentConfig, options: PlayOptions) -> Task:
-    module = registry.find("environments", environment.name)
+def _task(spec: EnvSpec, options: PlayOptions) -> Task:
     if options.mode:
-        require_known(f"mode of {environment.name}", options.mode, module.MODES)
+        require_known(f"mode of {spec.name}", options.mode, spec.all_modes)
     if not options.task:
-        mode = options.mode or module.MODES[-1]
-        tasks = module.tasks(environment, mode, "test")
+        mode = options.mode or spec.modes[-1]
+        tasks = spec.tasks(mode, "test")
         if not tasks:
-            raise UserError(f"{environment.name} has no test task of mode {mode!r} here. Name another --mode.")
+            raise UserError(f"{spec.name} has no test task of mode {mode!r} here. Name another --mode.")
         return tasks[int(stream(options.episode_seed, "play").integers(len(tasks)))]
-    modes = [options.mode] if options.mode else module.MODES
-    known = {task.key: task for mode in modes for split in SPLITS for task in module.tasks(environment, mode, split)}
+    modes = [options.mode] if options.mode else spec.all_modes
+    known = {task.key: task for mode in modes for split in SPLITS for task in spec.tasks(mode, split)}
     if options.task not in known:
         nearest = get_close_matches(options.task, known, n=1) or list(known)[:1]
         where = f" in mode {options.mode!r}" if options.mode else ""
@@ -93,10 +90,13 @@ def _task(environment: EnvironmentConfig, options: PlayOptions) -> Task:
     return known[options.task]
 
 
-def _optimal_turns(environment: EnvironmentConfig, task: Task) -> int:
-    game = registry.find("environments", environment.name).Environment(environment)
-    game.reset(seed=0, options={"task": task})
-    return int(game.oracle().turns_left)
+def _optimal_turns(spec: EnvSpec, task: Task) -> int | None:
+    """Length of a shortest solution; None for a game without a solver."""
+    game = spec.make()
+    if not isinstance(game, HasSolver):
+        return None
+    game.reset(task, stream(0, "environment"))
+    return game.oracle().turns_left
 
 
 def _players(config: RunConfig, options: PlayOptions, screen: _Screen) -> tuple[Reflector, Policy]:
@@ -140,8 +140,7 @@ def _policy_of_folder(config: RunConfig, options: PlayOptions) -> Policy:
     from reflect_rl.players.policies.language_model import LanguageModelPolicy
 
     model = _model_of_folder(config, options.player)
-    module = registry.find("environments", config.environment.name)
-    labels = find_labels(model, int(module.Environment(config.environment).action_space.n))
+    labels = find_labels(model, config.env.max_actions)
     return LanguageModelPolicy(model, labels, options.decoding, config.prompt.scoring, options.player)
 
 
@@ -174,7 +173,7 @@ def _model_of_folder(config: RunConfig, folder: str) -> Any:
     return load_model(config.model, Path(folder), trainable=False)
 
 
-def _verdict(episode: Episode, optimal_turns: int) -> Text:
+def _verdict(episode: Episode, optimal_turns: int | None) -> Text:
     """The last line: `success in 14 turns (terminated by the game), return +1.35; an optimal solution needs 13`."""
     word, style = ("success", "bold green") if episode.success else ("no success", "bold red")
     end = "terminated by the game" if episode.terminated else "truncated at the horizon"
@@ -182,8 +181,8 @@ def _verdict(episode: Episode, optimal_turns: int) -> Text:
     return Text.assemble(
         "\n",
         (word, style),
-        f" in {turns} turn{'s' * (turns != 1)} ({end}), return {episode.total_reward:+.2f}; ",
-        f"an optimal solution needs {optimal_turns}.",
+        f" in {turns} turn{'s' * (turns != 1)} ({end}), return {episode.total_reward:+.2f}",
+        "." if optimal_turns is None else f"; an optimal solution needs {optimal_turns}.",
     )
 
 

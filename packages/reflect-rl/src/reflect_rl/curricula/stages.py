@@ -33,6 +33,8 @@ class Config(CurriculumConfig):
 class Curriculum:
     """Walks through the stages by the share of the budget that is used up."""
 
+    Config = Config
+
     def __init__(self, config: Config, modes: tuple[str, ...]) -> None:
         self.modes = config.modes or modes
         self.shares = config.shares or (1.0,) * len(self.modes)

@@ -21,6 +21,8 @@ class Config(CurriculumConfig):
 class Curriculum:
     """The same modes at any progress."""
 
+    Config = Config
+
     def __init__(self, config: Config, modes: tuple[str, ...]) -> None:
         self.modes = config.modes or modes[-1:]
 

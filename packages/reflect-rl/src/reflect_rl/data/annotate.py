@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from reflect_rl import registry
-from reflect_rl.config import EnvironmentConfig, Frozen
+from reflect_rl.config import Frozen
 from reflect_rl.data._spoilers import unseen
 from reflect_rl.data._verdict import Verdict, dropped, judged
+from reflect_rl.envs.base import EnvSpec, HasUnseenNames, NumbersActions
 from reflect_rl.errors import UserError
 from reflect_rl.llm.client import ChatRequest, Endpoint, EndpointError, Progress, RefusedError
 from reflect_rl.llm.config import EndpointConfig
@@ -99,15 +99,15 @@ class Annotator:
 
     Args:
         config: what is asked for.
-        environment: the game.
+        spec: the environment.
     """
 
-    def __init__(self, config: AnnotationConfig, environment: EnvironmentConfig) -> None:
-        self.config, self.environment = config, environment
-        module = registry.find("environments", environment.name)
-        self._rules = rules_of(module)
-        self._numbered = hasattr(module, "numbered") and bool(module.numbered(environment))
-        self._find_names: Callable[[Any, Any], Sequence[str]] = getattr(module, "unseen_names", lambda *_: ())
+    def __init__(self, config: AnnotationConfig, spec: EnvSpec) -> None:
+        self.config = config
+        self._rules = rules_of(spec)
+        numbering = spec.capability(NumbersActions)
+        self._numbered = numbering is not None and numbering.numbered
+        self._game = spec.capability(HasUnseenNames)
         self._names: dict[str, tuple[str, ...]] = {}
 
     def facts(self, endpoint: EndpointConfig) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Annotator:
 
     def _unseen_names(self, task: Task) -> tuple[str, ...]:
         if task.key not in self._names:
-            self._names[task.key] = tuple(self._find_names(self.environment, task))
+            self._names[task.key] = () if self._game is None else tuple(self._game.unseen_names(task))
         return self._names[task.key]
 
     def _told(self, turn: Turn, before: Turn | None, names: Sequence[str]) -> Told:

@@ -25,9 +25,9 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from reflect_rl import registry
-from reflect_rl.config import EnvironmentConfig, Frozen
+from reflect_rl.config import Frozen
 from reflect_rl.data.annotate import AnnotationConfig, Note, Notes, as_played
+from reflect_rl.envs.base import EnvSpec, HasSolver, Restartable
 from reflect_rl.envs.guard import guarded
 from reflect_rl.errors import ConfigError
 from reflect_rl.models.score import Rule
@@ -81,7 +81,7 @@ class DataConfig(Frozen):
     demonstration_starts: tuple[int, ...] = Field((100,), min_length=1)
     """Number of training starts that demonstrations come from; several numbers make a sweep."""
     modes: tuple[str, ...] = ()
-    """Modes of the game to demonstrate (empty: the environment's hardest mode)."""
+    """Modes of the game to demonstrate (empty: the hardest of environment.modes)."""
     perturbation: float = Field(0.3, ge=0, le=1)
     """Probability of a perturbed step in a negative episode."""
     perturbed_episodes_per_start: int = Field(4, ge=1)
@@ -102,7 +102,7 @@ class DataConfig(Frozen):
     """How the language model annotates."""
 
 
-def demonstration_tasks(config: DataConfig, environment: EnvironmentConfig, budget: int, seed: int) -> list[Task]:
+def demonstration_tasks(config: DataConfig, spec: EnvSpec, budget: int, seed: int) -> list[Task]:
     """The training tasks that demonstrations may come from: the same starts in every demonstrated mode.
 
     A smaller budget is a subset of a larger one of the same seed.
@@ -110,12 +110,11 @@ def demonstration_tasks(config: DataConfig, environment: EnvironmentConfig, budg
     Raises:
         ConfigError: more starts are asked for than there are.
     """
-    module = registry.find("environments", environment.name)
-    pools = {mode: module.tasks(environment, mode, "train") for mode in _modes(config, environment)}
+    pools = {mode: spec.tasks(mode, "train") for mode in _modes(config, spec)}
     count = min(map(len, pools.values()))
     if budget > count:
         raise ConfigError(
-            f"data.demonstration_starts: {budget} starts are asked for, the training split of {environment.name} "
+            f"data.demonstration_starts: {budget} starts are asked for, the training split of {spec.name} "
             f"has {count}. Lower it to {count} or less."
         )
     chosen = stream(seed, "demonstration starts").permutation(count)[:budget]
@@ -124,7 +123,7 @@ def demonstration_tasks(config: DataConfig, environment: EnvironmentConfig, budg
 
 def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
     config: DataConfig,
-    environment: EnvironmentConfig,
+    spec: EnvSpec,
     budget: int,
     seed: int,
     *,
@@ -140,7 +139,7 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
 
     Args:
         config: what to demonstrate.
-        environment: the benchmark.
+        spec: the environment; it needs a solver, and for restarts to be `Restartable`.
         budget: number of training starts.
         seed: root of the random streams.
         reflector: who writes the reflections (None: the oracle, from checkable facts).
@@ -149,10 +148,11 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
         limits: how long the environment may take, and how many episodes of each kind may fail in each round.
         on_failure: called with each episode that failed and is left out.
     """
-    tasks = demonstration_tasks(config, environment, budget, seed)
+    spec.needed(HasSolver, "demonstrating")
+    tasks = demonstration_tasks(config, spec, budget, seed)
     if excluded is None:
-        modes = _modes(config, environment) if config.exclude_held_out_states else ()
-        excluded = held_out_states(environment, modes, limits)
+        modes = _modes(config, spec) if config.exclude_held_out_states else ()
+        excluded = held_out_states(spec, modes, limits)
     out: dict[Kind, list[Episode]] = {}
     for kind, copies in COPIES.items():
         annotator = Annotator(0.0 if kind == "positive" else config.perturbation, config.label_source)
@@ -161,7 +161,7 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
         ]
         played = partial(
             play,
-            environment,
+            spec,
             reflector=reflector or OracleReflector(),
             policy=annotator,
             shuffle_labels=shuffle_labels,
@@ -169,9 +169,7 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
             on_failure=on_failure,
         )
         episodes = played(requests)
-        out[kind] = episodes + played(
-            _restarts(config, environment, episodes, excluded, stream(seed, kind, "restarts"))
-        )
+        out[kind] = episodes + played(_restarts(config, spec, episodes, excluded, stream(seed, kind, "restarts")))
     return out
 
 
@@ -184,26 +182,28 @@ COPIES: dict[Kind, Callable[[DataConfig], int]] = {
 
 def _restarts(
     config: DataConfig,
-    environment: EnvironmentConfig,
+    spec: EnvSpec,
     episodes: Sequence[Episode],
     avoided: frozenset[str],
     rng: np.random.Generator,
 ) -> list[Request]:
-    module = registry.find("environments", environment.name)
+    game = spec.capability(Restartable)
+    if game is None:
+        return []
     met: dict[str, tuple[str, list[str]]] = {}
     for episode in episodes:
         states = [turn.observation.state for turn in episode.turns[1:] if turn.observation.state not in avoided]
         met.setdefault(episode.task.key, (episode.task.mode, []))[1].extend(states)
     return [
-        Request(module.task_at(mode, str(state)), int(rng.integers(2**62)))
+        Request(game.task_at(mode, str(state)), int(rng.integers(2**62)))
         for mode, states in met.values()
         if states
         for state in rng.choice(states, config.restarts_per_start)
     ]
 
 
-def _modes(config: DataConfig, environment: EnvironmentConfig) -> tuple[str, ...]:
-    return config.modes or registry.find("environments", environment.name).MODES[-1:]
+def _modes(config: DataConfig, spec: EnvSpec) -> tuple[str, ...]:
+    return config.modes or spec.modes[-1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,28 +219,24 @@ class Row:
     """`negative`: the step before was a perturbation, and this row notices or repairs it."""
 
 
-def held_out_states(
-    environment: EnvironmentConfig, modes: Sequence[str], limits: Limits = DEFAULT_LIMITS
-) -> frozenset[str]:
+def held_out_states(spec: EnvSpec, modes: Sequence[str], limits: Limits = DEFAULT_LIMITS) -> frozenset[str]:
     """States in which validation and test tasks of these modes begin.
 
     Raises:
         FaultyEnvironmentError: the game cannot start one of them, or not in time.
     """
-    module = registry.find("environments", environment.name)
-    game = module.Environment(environment)
+    game = spec.make()
 
     def state(task: Task) -> str:
-        what = f"{module.NAME}-v{module.VERSION}, task {task.key}, start"
-        return str(guarded(what, limits.environment_seconds, lambda: game.start(task).state))
+        what = f"{spec.identity}, task {task.key}, start"
+        start = partial(game.reset, task, stream(0, "environment"))
+        return guarded(what, limits.environment_seconds, start).state
 
     with on_duty(limits.environment_seconds):
-        return frozenset(
-            state(task)
-            for mode in modes
-            for split in ("validation", "test")
-            for task in module.tasks(environment, mode, split)
+        states = frozenset(
+            state(task) for mode in modes for split in ("validation", "test") for task in spec.tasks(mode, split)
         )
+    return states - {""}  # of a game that does not tell its states apart, nothing can be left out
 
 
 def rows(

@@ -1,242 +1,397 @@
-"""What a text environment is: a gymnasium.Env whose observation is text plus the admissible actions, acted on by index.
+"""The contract of a text environment: three methods are required, everything else is a capability.
 
-A file of this folder must hold:
+A game is a class over `TextEnv` with `tasks`, `reset` and `step`. What else it can do (solve itself, teach, restart,
+tell its rules, ...) it shows by having the methods of one of the protocols below, which `isinstance` finds. `EnvSpec`
+binds the class to its settings once; everything that plays, trains or evaluates is handed that object.
 
-- `Config(EnvironmentConfig)`: its settings, among them `modes`, the variants to train and evaluate;
-- `NAME`, `VERSION`: together they name the rules in every result; a change of text, rules or rewards raises VERSION;
-- `MODES`: the variants of the game, easiest first;
-- `tasks(config, mode, split) -> tuple[Task, ...]`: the tasks of a split (train, validation, test), in fixed order;
-- `task_at(mode, state) -> Task`: the training task that begins in a state (`Observation.state`) met while playing;
-- `Environment(TextEnvironment)`: the game, constructed as `Environment(config)`.
-
-It may hold `RULES`: the game in words (what one sees, what each action does, what wins and what loses), for players
-that are told what they play. A game that shows or counts its turns overrides `idle`.
-
-It may hold:
-
-- `EVALUATION_ONLY: tuple[str, ...]`: settings of `Config` that may differ between training and an evaluation of its
-  players, such as which games are the test;
-- `games_tested(config, mode, split) -> dict[str, str]`: what a result must name beside the split, to be told from one
-  on other games;
-- `trained_on(trained, tested, modes, split) -> tuple[str, ...]`: names of what the games of an evaluation share with
-  those that its players were trained on, which is refused (without it: keys of tasks);
-- `advise(state) -> str`: the reflection of someone who knows no more than a state text; without it there is no lexical
-  reflection player (`players.reflectors.lexical`);
-- `numbered(config) -> bool`: whether states give the numbers of actions, so that labels cannot be shuffled;
-- `measures(config, episode)`, `strata(config, task)`: see `evaluation.measures`;
-- `unseen_names(config, task) -> tuple[str, ...]`: names that only the solver knows until a state shows them; an
-  annotator's text that mentions one too early is dropped (`data.annotate`).
+A class is offered by name through the entry-point group `reflect_rl.environments`, or named `package.module:Class`.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-import gymnasium
 import numpy as np
-from gymnasium.wrappers import TimeLimit
+from pydantic import Field, create_model
 
 from reflect_rl import registry
-from reflect_rl.config import EnvironmentConfig
+from reflect_rl.config import MOST_STEPS, STEPS_HELP, EnvironmentConfig
 from reflect_rl.errors import UnknownNameError, UserError, suggestion
-from reflect_rl.types import Observation, Oracle, Task
+from reflect_rl.types import Episode, Observation, Oracle, Step, Task
 
-__all__ = ["SPLITS", "AdmissibleActions", "ObservationSpace", "TextEnvironment", "make", "require_known"]
+__all__ = [
+    "CAPABILITIES",
+    "SPLITS",
+    "ComparesTraining",
+    "EnvSpec",
+    "HasFiles",
+    "HasMeasures",
+    "HasRules",
+    "HasSolver",
+    "HasStateTeacher",
+    "HasStrata",
+    "HasTeacher",
+    "HasUnseenNames",
+    "HearsReflections",
+    "Idles",
+    "NamesGames",
+    "NumbersActions",
+    "Renders",
+    "Restartable",
+    "TextEnv",
+    "idle_step",
+    "require_known",
+    "spec_of",
+]
 
 SPLITS = ("train", "validation", "test")
 
-
-class ObservationSpace(gymnasium.Space[Observation]):
-    """All observations with between one and `max_actions` admissible actions."""
-
-    def __init__(self, max_actions: int) -> None:
-        super().__init__(shape=None, dtype=None)
-        self.max_actions = max_actions
-
-    def contains(self, x: Any) -> bool:
-        """Whether `x` is an observation with text and distinct admissible actions."""
-        return (
-            isinstance(x, Observation)
-            and bool(x.text)
-            and 1 <= len(x.actions) <= self.max_actions
-            and len(set(x.actions)) == len(x.actions)
-        )
-
-    def sample(self, mask: Any = None, probability: Any = None) -> Observation:
-        """A placeholder observation; texts have no meaningful distribution."""
-        count = int(self.np_random.integers(1, self.max_actions + 1))
-        return Observation("sample", tuple(f"action {i}" for i in range(count)))
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """Text cannot be flattened into an array."""
-        return False
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObservationSpace) and other.max_actions == self.max_actions
-
-    def __hash__(self) -> int:
-        return hash(("ObservationSpace", self.max_actions))
+Capability = TypeVar("Capability")
 
 
-class AdmissibleActions(gymnasium.spaces.Discrete):
-    """Indices of actions, of which the first `admissible` are listed in the current state; the game keeps the count."""
+class TextEnv(ABC):
+    """A game whose states are texts with a list of admissible actions, acted on by index.
 
-    def __init__(self, max_actions: int) -> None:
-        super().__init__(max_actions)
-        self.admissible = max_actions
-
-    def sample(self, mask: Any = None, probability: Any = None) -> np.int64:
-        """One admissible index, uniformly (or under Gymnasium's `mask` or `probability`)."""
-        if mask is None and probability is None:
-            return np.int64(self.np_random.integers(self.admissible))
-        return super().sample(mask, probability)
-
-    def contains(self, x: Any) -> bool:
-        """Whether `x` is the index of an action that is admissible now."""
-        return super().contains(x) and int(x) < self.admissible
-
-
-class TextEnvironment(gymnasium.Env[Observation, np.int64], ABC):
-    """Base of all text environments.
-
-    `reset(seed=..., options={"task": task})` starts a task; without a task, one is drawn from the training tasks of the
-    configured modes with the seeded generator. `info["success"]` is the game's own verdict. Subclasses set `success` in
-    `advance`, and hold nothing of the previous game after `start`.
+    Subclasses write `tasks`, `reset` and `step`, and keep nothing of the previous episode after `reset`. All randomness
+    inside an episode comes from the generator that `reset` is given.
 
     Args:
-        max_actions: largest number of admissible actions of any state.
-        render_mode: None, or `ansi` for `render()` to return the current text.
+        config: settings of the class's own `Config`; unset: their defaults.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (declared so by Gymnasium)
-    success: bool = False
+    Config: ClassVar[type[EnvironmentConfig]] = EnvironmentConfig
+    """Settings; a subclass adds fields by naming a subclass here."""
+    name: ClassVar[str] = ""
+    """Name in results (unset: the class name in snake case)."""
+    version: ClassVar[int] = 1
+    """Raised with every change of text, rules or rewards."""
+    modes: ClassVar[tuple[str, ...]] = ("default",)
+    """Variants of the game, easiest first."""
+    max_episode_steps: ClassVar[int] = 30
+    """Turns after which an episode is truncated, where `Config` is not written out."""
+    horizons: ClassVar[tuple[int, ...]] = ()
+    """Horizons that evaluations report unless told otherwise (empty: the longest episode)."""
+    fixed_horizon: ClassVar[bool] = False
+    """True for a game that shows or counts its turns, so that no other horizon can be evaluated."""
+    evaluation_only: ClassVar[tuple[str, ...]] = ()
+    """Settings that may differ between training and an evaluation of its players, such as which games are the test."""
+    max_actions: int = 20
+    """Largest number of admissible actions in any state."""
     idle_reward: float = 0.0
     """Reward of a turn that passes without an action: that of an ordinary step."""
 
-    def __init__(self, max_actions: int, render_mode: str | None = None) -> None:
-        self.action_space: AdmissibleActions = AdmissibleActions(max_actions)
-        self.observation_space = ObservationSpace(max_actions)
-        self.render_mode = render_mode
-        self._observation: Observation | None = None
-        self._running = False
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        own = vars(cls)
+        if "name" not in own:
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        if "Config" not in own:
+            # A class without settings of its own still has its own defaults, so that configurations can name it.
+            longest = Field(cls.max_episode_steps, ge=1, le=MOST_STEPS, description=STEPS_HELP)
+            fields: dict[str, Any] = {"name": (str, cls.name), "max_episode_steps": (int, longest)}
+            cls.Config = create_model(f"{cls.__name__}Config", __base__=cls.Config, **fields)
+
+    def __init__(self, config: EnvironmentConfig | None = None) -> None:
+        self.config = config or self.Config()
 
     @abstractmethod
-    def training_tasks(self) -> Sequence[Task]:
-        """The tasks that `reset` draws from when it is given none."""
+    def tasks(self, mode: str, split: str) -> Sequence[Task]:
+        """The tasks of a mode and split (`train`, `validation`, `test`), in fixed order, disjoint between splits."""
 
     @abstractmethod
-    def start(self, task: Task) -> Observation:
-        """Put the game at the start of a task."""
+    def reset(self, task: Task, rng: np.random.Generator) -> Observation:
+        """Put the game at the start of a task.
+
+        Args:
+            task: one that `tasks` returned.
+            rng: the only source of randomness of this episode.
+        """
 
     @abstractmethod
-    def advance(self, index: int) -> tuple[Observation, float, bool]:
-        """Take the admissible action `index`: next observation, reward in [-1, 1], terminated."""
+    def step(self, action: int) -> Step:
+        """Take the admissible action of this index: next observation, reward in [-1, 1], whether it ended, and how."""
 
-    @abstractmethod
+
+@runtime_checkable
+class HasSolver(Protocol):
+    """A game that knows its optimal actions: demonstrations, negative examples, shaping."""
+
     def oracle(self) -> Oracle:
-        """What the solver knows about the current state.
+        """Facts about the current state of a game that goes on."""
+        ...
+
+
+@runtime_checkable
+class HasTeacher(Protocol):
+    """A game that can write a reflection on its current state from facts that code checks."""
+
+    def teach(self) -> str:
+        """The reflection that trains the reflection player."""
+        ...
+
+
+@runtime_checkable
+class HasStateTeacher(Protocol):
+    """A game whose state text alone, read by rules, gives a reflection (the `lexical` reflection player)."""
+
+    def advise(self, state: str) -> str:
+        """The reflection of someone who knows no more than this text.
 
         Raises:
-            RuntimeError: the game is over or has not begun.
+            ValueError: the text is no state of the game.
         """
+        ...
 
-    def idle(self) -> tuple[Observation, float, bool]:
-        """A turn passes without an action, because a player named none: next observation, reward, terminated.
 
-        Nothing changes, unless a game shows or counts its turns.
-        """
-        return self.running(), self.idle_reward, False
+@runtime_checkable
+class Restartable(Protocol):
+    """A game that can start in any state that was met while playing."""
+
+    def task_at(self, mode: str, state: str) -> Task:
+        """The training task that begins in a state (`Observation.state`), as if nothing had come before."""
+        ...
+
+
+@runtime_checkable
+class HasRules(Protocol):
+    """A game that tells its rules: what is seen, what each action does, what wins and what loses."""
+
+    rules: str
+
+
+@runtime_checkable
+class Renders(Protocol):
+    """A game that draws its current state for people, with a legend."""
+
+    def render(self) -> str:
+        """The drawing, several lines of text."""
+        ...
+
+
+@runtime_checkable
+class HasStrata(Protocol):
+    """A game whose tasks fall into kinds; result rows count success in each."""
+
+    def strata(self, task: Task) -> Mapping[str, str]:
+        """Property and value of a task, for example `{"depth": "2"}`."""
+        ...
+
+
+@runtime_checkable
+class HasMeasures(Protocol):
+    """A game that measures more of an episode than success; result rows carry the means."""
+
+    def measures(self, episode: Episode) -> Mapping[str, float]:
+        """Measured quantities of one episode, by name."""
+        ...
+
+
+@runtime_checkable
+class HasUnseenNames(Protocol):
+    """A game with names that only the solver knows until a state shows them; annotations that leak one are dropped."""
+
+    def unseen_names(self, task: Task) -> Sequence[str]:
+        """Such names of a task."""
+        ...
+
+
+@runtime_checkable
+class NumbersActions(Protocol):
+    """A game whose states write the number of each action, so that labels follow the listed order."""
+
+    numbered: bool
+
+    def action_numbers(self, state: str) -> Mapping[str, int]:
+        """Numbers of the actions that a state names."""
+        ...
+
+
+@runtime_checkable
+class HasFiles(Protocol):
+    """A game about a tree of files, whose names and contents scripted players may compare."""
+
+    explores_files: bool
+
+
+@runtime_checkable
+class NamesGames(Protocol):
+    """A game whose splits depend on settings, so that a result must say which games it is about."""
+
+    def games_tested(self, mode: str, split: str) -> Mapping[str, str]:
+        """Facts that tell a result on these games from one on others."""
+        ...
+
+
+@runtime_checkable
+class ComparesTraining(Protocol):
+    """A game that knows what its tasks share with those of other settings (without it: keys of tasks are compared)."""
+
+    def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> Sequence[str]:
+        """Names of what the games evaluated here share with those that were trained on with the settings `trained`."""
+        ...
+
+
+@runtime_checkable
+class HearsReflections(Protocol):
+    """A game that may list further actions once the reflection on its state is written."""
 
     def hear(self, reflection: str) -> Observation:
-        """The current state once the reflection on it is written; a game may list further actions because of it.
+        """The current state after the reflection."""
+        ...
+
+
+@runtime_checkable
+class Idles(Protocol):
+    """A game in which a turn without an action changes something, such as a count of turns that the text shows."""
+
+    def idle(self) -> Step:
+        """The answer to a turn in which the player named no action."""
+        ...
+
+
+CAPABILITIES: tuple[type[Any], ...] = (
+    HasSolver,
+    HasTeacher,
+    HasStateTeacher,
+    Restartable,
+    HasRules,
+    Renders,
+    HasStrata,
+    HasMeasures,
+    HasUnseenNames,
+    NumbersActions,
+    HasFiles,
+    NamesGames,
+    ComparesTraining,
+    HearsReflections,
+    Idles,
+)
+"""All capabilities that this package makes use of."""
+
+
+@dataclass(frozen=True, eq=False)
+class EnvSpec:
+    """An environment with its settings, resolved once: what play, training and evaluation are handed."""
+
+    env_class: type[TextEnv]
+    config: EnvironmentConfig
+
+    @classmethod
+    def of(cls, env_class: type[TextEnv], **settings: Any) -> EnvSpec:
+        """The spec of a class under some settings of its `Config`.
 
         Raises:
-            RuntimeError: the game is over or has not begun.
+            pydantic.ValidationError: a setting does not exist or has a wrong value.
         """
-        return self.running()
+        return cls(env_class, env_class.Config(**settings))
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Start `options["task"]`, or a training task drawn with the seeded generator.
+    @cached_property
+    def prototype(self) -> TextEnv:
+        """A copy of the game that is asked about tasks and capabilities; episodes are played in copies of `make`."""
+        return self.make()
+
+    @property
+    def name(self) -> str:
+        """Name in results."""
+        return self.env_class.name
+
+    @property
+    def version(self) -> int:
+        """Version of text, rules and rewards."""
+        return self.env_class.version
+
+    @property
+    def identity(self) -> str:
+        """Name and version, for example `dangerous_taxi-v1`."""
+        return f"{self.name}-v{self.version}"
+
+    @property
+    def max_episode_steps(self) -> int:
+        """Turns after which an episode is truncated."""
+        return self.config.max_episode_steps
+
+    @property
+    def max_actions(self) -> int:
+        """Largest number of admissible actions in any state under these settings."""
+        return self.prototype.max_actions
+
+    @property
+    def all_modes(self) -> tuple[str, ...]:
+        """Variants that the game knows, easiest first."""
+        return self.env_class.modes
+
+    @cached_property
+    def modes(self) -> tuple[str, ...]:
+        """Variants to train and evaluate, easiest first: those of the settings, else all."""
+        chosen = self.config.modes
+        return tuple(mode for mode in self.all_modes if mode in chosen) if chosen else self.all_modes
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """Horizons that an evaluation reports unless told otherwise."""
+        longest = self.max_episode_steps
+        is_default = longest == type(self.config).model_fields["max_episode_steps"].default
+        return self.env_class.horizons if self.env_class.horizons and is_default else (longest,)
+
+    def make(self) -> TextEnv:
+        """A fresh copy of the game."""
+        return self.env_class(self.config)
+
+    def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
+        """The tasks of a mode and split.
 
         Raises:
-            UserError: `options["task"]` is no `Task`, or not one of this game.
+            UnknownNameError: no such mode or split.
         """
-        super().reset(seed=seed)
-        task = (options or {}).get("task")
-        if task is None:
-            candidates = self.training_tasks()
-            task = candidates[int(self.np_random.integers(len(candidates)))]
-        if not isinstance(task, Task):
-            raise UserError(f"options['task'] must be a Task, got {task!r}. Take one from the environment's tasks().")
-        self.success = False
-        self._show(self.start(task), running=True)
-        return self.running(), {"success": False}
+        require_known(f"mode of {self.name}", mode, self.all_modes)
+        require_known("split", split, SPLITS)
+        return tuple(self.prototype.tasks(mode, split))
 
-    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Take the admissible action of this index; truncation is left to a wrapper.
+    def capability(self, kind: type[Capability]) -> Capability | None:
+        """The game as something that can do this, or None where it cannot."""
+        game: object = self.prototype
+        return game if isinstance(game, kind) else None
+
+    def needed(self, kind: type[Capability], purpose: str) -> Capability:
+        """The game as something that can do this.
 
         Raises:
-            RuntimeError: the game is over or has not begun.
-            ValueError: the current state lists no action of this index.
+            UserError: it cannot; the message names the missing methods and what they were needed for.
         """
-        count, index = len(self.running().actions), int(action)
-        if not 0 <= index < count:
-            raise ValueError(f"no action {index}: the current state lists actions 0 to {count - 1}.")
-        return self._ended(*self.advance(index))
+        found = self.capability(kind)
+        if found is None:
+            raise UserError(f"{purpose} needs {kind.__name__}, which the environment {self.name!r} does not offer.")
+        return found
 
-    def let_pass(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """A turn without an action; what `step` returns. A wrapper that counts turns does not see it.
-
-        Raises:
-            RuntimeError: the game is over or has not begun.
-        """
-        self.running()
-        return self._ended(*self.idle())
-
-    def _ended(
-        self, observation: Observation, reward: float, terminated: bool
-    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        self._show(observation, running=not terminated)
-        return observation, reward, terminated, False, {"success": self.success}
-
-    def running(self) -> Observation:
-        """The current observation of a game that goes on.
-
-        Raises:
-            RuntimeError: the game is over or has not begun.
-        """
-        if self._observation is None or not self._running:
-            raise RuntimeError("the game is over or has not begun; call reset().")
-        return self._observation
-
-    def render(self) -> str | None:
-        """The current text under `render_mode="ansi"`."""
-        if self.render_mode is None or self._observation is None:
-            return None
-        return self._observation.text
-
-    def _show(self, observation: Observation, *, running: bool) -> None:
-        self._observation = observation
-        self._running = running
-        self.action_space.admissible = len(observation.actions)
+    @cached_property
+    def capabilities(self) -> tuple[str, ...]:
+        """Names of all capabilities that the game offers."""
+        return tuple(kind.__name__ for kind in CAPABILITIES if isinstance(self.prototype, kind))
 
 
-def make(config: EnvironmentConfig, max_episode_steps: int | None = None) -> gymnasium.Env[Observation, np.int64]:
-    """The environment of a configuration, truncated after `max_episode_steps` turns (default: the configured number).
+def spec_of(config: EnvironmentConfig) -> EnvSpec:
+    """The environment of a configuration, by its name.
 
     Raises:
         UnknownNameError: no environment has the configured name.
+        UserError: the name leads to something that is no `TextEnv`.
     """
-    module = registry.find("environments", config.name)
-    game, limit = module.Environment(config), max_episode_steps or config.max_episode_steps
-    if getattr(module, "FIXED_HORIZON", False) and limit >= config.max_episode_steps:
-        return game  # which ends itself when its turns are used up
-    return TimeLimit(game, max_episode_steps=limit)
+    found: object = registry.find("environments", config.name)
+    if not (isinstance(found, type) and issubclass(found, TextEnv)):
+        raise UserError(
+            f"environment.name: {config.name!r} is {found!r}, and a class over reflect_rl.TextEnv is needed."
+        )
+    return EnvSpec(found, config)
+
+
+def idle_step(game: TextEnv, current: Observation) -> Step:
+    """The answer of a game to a turn without an action: nothing changes unless the game says otherwise."""
+    return game.idle() if isinstance(game, Idles) else Step(current, game.idle_reward)
 
 
 def require_known(kind: str, name: str, known: Iterable[str]) -> None:

@@ -7,17 +7,17 @@ the number of actions varies. Reaching the goal gives +1 and success, another st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from reflect_rl.config import EnvironmentConfig
-from reflect_rl.envs.base import SPLITS, TextEnvironment, require_known
+from reflect_rl.envs.base import SPLITS, TextEnv, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.seeding import stream
-from reflect_rl.types import Observation, Oracle, Task
+from reflect_rl.types import Observation, Oracle, Step, Task
 
 __all__ = [
     "ACTIONS",
@@ -26,7 +26,7 @@ __all__ = [
     "RULES",
     "VERSION",
     "Config",
-    "Environment",
+    "Corridor",
     "reflection_text",
     "task_at",
     "tasks",
@@ -54,7 +54,7 @@ class Config(EnvironmentConfig):
     """Corridor: walk to the goal at one end of a row of cells (toy)."""
 
     name: Literal["corridor"] = "corridor"
-    """Environment: a file of `reflect_rl/environments`, or a dotted module path."""
+    """Environment."""
     max_episode_steps: int = Field(20, ge=1, le=10_000)
     """Turns after which an episode is truncated."""
     modes: tuple[Mode, ...] = Field(("near", "far"), min_length=1)
@@ -117,23 +117,35 @@ def task_at(mode: str, state: str) -> Task:
     return _task(mode, "train", cells, goal, start)
 
 
-class Environment(TextEnvironment):
-    """The game."""
+class Corridor(TextEnv):
+    """The game.
 
+    Args:
+        config: its settings.
+    """
+
+    Config = Config
+    name, version, modes = NAME, VERSION, MODES
+    max_actions = len(ACTIONS)
     idle_reward = STEP_REWARD
+    rules = RULES
+    config: Config
 
-    def __init__(self, config: Config | None = None, render_mode: str | None = None) -> None:
-        super().__init__(len(ACTIONS), render_mode)
-        self.config = config or Config()
+    def __init__(self, config: EnvironmentConfig | None = None) -> None:
+        super().__init__(config)
         self._cells, self._goal, self._position = 2, 1, 0
         self._last_action: str | None = None
         self._last_was_good = False
 
-    def training_tasks(self) -> Sequence[Task]:
-        """The training tasks of the configured modes."""
-        return [task for mode in self.config.modes for task in tasks(self.config, mode, "train")]
+    def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
+        """The corridors, goals and starts of one split."""
+        return tasks(self.config, mode, split)
 
-    def start(self, task: Task) -> Observation:
+    def task_at(self, mode: str, state: str) -> Task:
+        """The training task that begins in a state met while playing."""
+        return task_at(mode, state)
+
+    def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
         """Stand in the task's start cell.
 
         Raises:
@@ -149,26 +161,25 @@ class Environment(TextEnvironment):
         self._last_action, self._last_was_good = None, False
         return self._look()
 
-    def advance(self, index: int) -> tuple[Observation, float, bool]:
-        """Take an action: next observation, reward, whether the game is over."""
-        position = self._position + CHANGES[index]
-        self._last_action, self._last_was_good = ACTIONS[index], index == self._best()
+    def step(self, action: int) -> Step:
+        """Walk or wait."""
+        position = self._position + CHANGES[action]
+        self._last_action, self._last_was_good = ACTIONS[action], action == self._best()
         if not 0 <= position < self._cells:
-            return self._look(), FALL_REWARD, True
+            return Step(self._look(), FALL_REWARD, terminated=True)
         self._position = position
-        self.success = position == self._goal
-        return self._look(), GOAL_REWARD if self.success else STEP_REWARD, self.success
+        won = position == self._goal
+        return Step(self._look(), GOAL_REWARD if won else STEP_REWARD, terminated=won, success=won)
 
     def oracle(self) -> Oracle:
-        """The way to the goal; `safe` are the detours that stay in the corridor.
-
-        Raises:
-            RuntimeError: the game is over or has not begun.
-        """
-        actions, best = self.running().actions, self._best()
+        """The way to the goal; `safe` are the detours that stay in the corridor."""
+        actions, best = self._look().actions, self._best()
         safe = tuple(i for i in range(len(actions)) if i != best and 0 <= self._position + CHANGES[i] < self._cells)
-        reflection = reflection_text(self._position, self._goal, self._last_action, self._last_was_good)
-        return Oracle(best, (best,), safe, reflection, abs(self._goal - self._position))
+        return Oracle(best, (best,), safe, abs(self._goal - self._position))
+
+    def teach(self) -> str:
+        """Facts about the last action and the goal, the advice last."""
+        return reflection_text(self._position, self._goal, self._last_action, self._last_was_good)
 
     def _best(self) -> int:
         return ACTIONS.index("left" if self._goal < self._position else "right")

@@ -13,17 +13,17 @@ validation and test; (5) the text shows the last action instead of all past ones
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from reflect_rl.config import EnvironmentConfig
-from reflect_rl.envs.base import SPLITS, TextEnvironment, require_known
+from reflect_rl.envs.base import SPLITS, TextEnv, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.seeding import stream
-from reflect_rl.types import Observation, Oracle, Task
+from reflect_rl.types import Observation, Oracle, Step, Task
 
 __all__ = [
     "ACTIONS",
@@ -34,7 +34,7 @@ __all__ = [
     "START_STATES",
     "VERSION",
     "Config",
-    "Environment",
+    "DangerousTaxi",
     "Transition",
     "decode",
     "encode",
@@ -50,6 +50,8 @@ NAME = "dangerous_taxi"
 VERSION = 1
 MODES = ("pickup", "dropoff", "full")
 """`pickup`: fetch the passenger. `dropoff`: bring the passenger, who is on board. `full`: both."""
+HORIZONS = (15, 20, 30)
+"""The paper's horizon first; a fifth of the starts in mode `full` need more."""
 ACTIONS = ("south", "north", "east", "west", "pickup", "dropoff")
 PICKUP = ACTIONS.index("pickup")
 MOVES = {0: (1, 0), 1: (-1, 0), 2: (0, 1), 3: (0, -1)}
@@ -91,7 +93,7 @@ class Config(EnvironmentConfig):
     """DangerousTaxi: fetch a passenger and bring them to their stand; a move that changes nothing ends the game."""
 
     name: Literal["dangerous_taxi"] = "dangerous_taxi"
-    """Environment: a file of `reflect_rl/environments`, or a dotted module path."""
+    """Environment."""
     max_episode_steps: int = Field(30, ge=1, le=10_000)
     """Turns after which an episode is truncated (paper: 15, too few for a fifth of the starts in mode full)."""
     modes: tuple[Mode, ...] = Field(("pickup", "full"), min_length=1)
@@ -246,6 +248,7 @@ def _observation(state: int, last_action: int | None) -> Observation:
     return Observation(f"{map_text(state)}\nLast action: {last}.", ACTIONS, str(state))
 
 
+@cache
 def reflection_text(
     state: int, advice: str, last_action: str | None, last_was_good: bool, repeat_advice: bool = False
 ) -> str:
@@ -284,18 +287,14 @@ def reflection_text(
 
 
 @cache
-def _oracle(
-    mode: str, state: int, last_action: int | None, last_was_good: bool, forgiving: bool, repeat_advice: bool
-) -> Oracle:
+def _oracle(mode: str, state: int, forgiving: bool) -> Oracle:
     optimal = _optimal(mode, state)
     safe = tuple(
         action
         for action, transition in enumerate(transition_table()[state])
         if action not in optimal and (forgiving or transition.state != state)
     )
-    last = None if last_action is None else ACTIONS[last_action]
-    reflection = reflection_text(state, ACTIONS[optimal[0]], last, last_was_good, repeat_advice)
-    return Oracle(optimal[0], optimal, safe, reflection, turns_to_goal(mode)[state])
+    return Oracle(optimal[0], optimal, safe, turns_to_goal(mode)[state])
 
 
 @cache
@@ -335,14 +334,23 @@ def task_at(mode: str, state: str) -> Task:
     return Task(f"{mode}@{state}", mode, "train", {"state": int(state)})
 
 
-class Environment(TextEnvironment):
-    """The game. Its reward depends on one thing the text does not show: whether the milestone was already paid."""
+class DangerousTaxi(TextEnv):
+    """The game. Its reward depends on one thing the text does not show: whether the milestone was already paid.
 
+    Args:
+        config: its settings.
+    """
+
+    Config = Config
+    name, version, modes = NAME, VERSION, MODES
+    horizons = HORIZONS
+    max_actions = len(ACTIONS)
     idle_reward = STEP / SCALE
+    rules = RULES
+    config: Config
 
-    def __init__(self, config: Config | None = None, render_mode: str | None = None) -> None:
-        super().__init__(len(ACTIONS), render_mode)
-        self.config = config or Config()
+    def __init__(self, config: EnvironmentConfig | None = None) -> None:
+        super().__init__(config)
         self._table = transition_table()
         self._mode = "full"
         self._state = START_STATES[0]
@@ -350,11 +358,15 @@ class Environment(TextEnvironment):
         self._last_was_good = False
         self._milestone_open = True
 
-    def training_tasks(self) -> Sequence[Task]:
-        """The training tasks of the configured modes."""
-        return [task for mode in self.config.modes for task in tasks(self.config, mode, "train")]
+    def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
+        """One task per start state of the split."""
+        return tasks(self.config, mode, split)
 
-    def start(self, task: Task) -> Observation:
+    def task_at(self, mode: str, state: str) -> Task:
+        """The training task that begins in a state met while playing."""
+        return task_at(mode, state)
+
+    def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
         """Put the taxi at the task's start state; in mode `dropoff`, with the passenger on board at their stand.
 
         Raises:
@@ -373,30 +385,31 @@ class Environment(TextEnvironment):
         self._milestone_open = decode(state)[2] != ON_BOARD
         return _observation(self._state, None)
 
-    def advance(self, index: int) -> tuple[Observation, float, bool]:
-        """Take an action: next observation, reward / 20, whether the game is over."""
-        state, reward, delivered = self._table[self._state][index]
+    def step(self, action: int) -> Step:
+        """Drive, pick up or drop off; rewards are divided by 20."""
+        state, reward, delivered = self._table[self._state][action]
         unchanged = state == self._state
         fatal = unchanged and not self._forgiving()
-        picked_up = index == PICKUP and not unchanged
+        picked_up = action == PICKUP and not unchanged
         if fatal:
             reward = FATAL
         elif picked_up and self._milestone_open:
+            # Paid once: a taxi that drops and picks up again would otherwise collect it for ever.
             reward, self._milestone_open = EVENT, False
-        self.success = delivered or (picked_up and self._mode == "pickup")
-        self._last_was_good = index in _optimal(self._mode, self._state)
-        self._state, self._last_action = state, index
-        return _observation(state, index), reward / SCALE, fatal or self.success
+        won = delivered or (picked_up and self._mode == "pickup")
+        self._last_was_good = action in _optimal(self._mode, self._state)
+        self._state, self._last_action = state, action
+        return Step(_observation(state, action), reward / SCALE, terminated=fatal or won, success=won)
 
     def oracle(self) -> Oracle:
-        """Shortest solution from the current state; `safe` are the detours, dropoffs at a wrong stand among them.
+        """Shortest solution from the current state; `safe` are the detours, dropoffs at a wrong stand among them."""
+        return _oracle(self._mode, self._state, self._forgiving())
 
-        Raises:
-            RuntimeError: the game is over or has not begun.
-        """
-        self.running()
-        repeat = self.config.repeat_advice
-        return _oracle(self._mode, self._state, self._last_action, self._last_was_good, self._forgiving(), repeat)
+    def teach(self) -> str:
+        """Facts about the state, the best action, and a verdict on the last one."""
+        last = None if self._last_action is None else ACTIONS[self._last_action]
+        advice = ACTIONS[_optimal(self._mode, self._state)[0]]
+        return reflection_text(self._state, advice, last, self._last_was_good, self.config.repeat_advice)
 
     def _forgiving(self) -> bool:
         return self._last_action is None and not self.config.first_bump_fatal

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from reflect_rl import registry
-from reflect_rl.config import EnvironmentConfig, Frozen
+from reflect_rl.config import Frozen
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.evaluation.measures import cut, strata, summary
 from reflect_rl.players.base import Policy, Reflector
 from reflect_rl.rollout import Request, play
@@ -34,8 +34,8 @@ class EvaluationConfig(Frozen):
     """Modes to evaluate (empty: those of the environment's configuration)."""
     split: Literal["train", "validation", "test"] = "test"
     """Tasks to evaluate on; choose hyperparameters on `validation`."""
-    horizons: tuple[int, ...] = Field((15, 20, 30), min_length=1)
-    """Horizons in turns."""
+    horizons: tuple[int, ...] = ()
+    """Horizons in turns (empty: those of the environment, or its longest episode)."""
     decodings: tuple[Literal["sampled", "greedy"], ...] = Field(("sampled", "greedy"), min_length=1)
     """Actions sampled at temperature 1 (as in the paper), or the most likely one."""
     repetitions: int = Field(3, ge=1)
@@ -45,7 +45,7 @@ class EvaluationConfig(Frozen):
 
 
 def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
-    environment: EnvironmentConfig,
+    spec: EnvSpec,
     config: EvaluationConfig,
     mode: str,
     decoding: str,
@@ -64,17 +64,17 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
         FaultyEnvironmentError: an episode failed; it cannot be left out here.
         FaultyPlayerError: a player hung, or answered what cannot be played.
     """
-    tasks = registry.find("environments", environment.name).tasks(environment, mode, config.split)
+    tasks = spec.tasks(mode, config.split)
     copies = config.repetitions if decoding == "sampled" else 1
     requests = [Request(task, seed_for(0, "evaluation", task.key, copy)) for task in tasks for copy in range(copies)]
     started = time.perf_counter()
     episodes = play(
-        environment,
+        spec,
         requests,
         reflector,
         policy,
         num_envs=config.num_envs,
-        max_episode_steps=max(config.horizons),
+        max_episode_steps=max(config.horizons or spec.horizons),
         shuffle_labels=shuffle_labels,
         limits=limits.model_copy(update={"failed_episodes": 0}),
         on_episode=on_episode,
@@ -84,7 +84,7 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
 
 
 def result_row(
-    episodes: Sequence[Episode], horizon: int, turns_per_second: float, environment: EnvironmentConfig | None = None
+    episodes: Sequence[Episode], horizon: int, turns_per_second: float, spec: EnvSpec | None = None
 ) -> dict[str, Any]:
     """Success rate with its Wilson interval, mean return and mean length at one horizon.
 
@@ -92,7 +92,7 @@ def result_row(
         episodes: at least one, played to this horizon or a longer one.
         horizon: turns after which an episode counts as lost.
         turns_per_second: speed of play.
-        environment: that was played; what it measures and how it stratifies its tasks is added (see `measures`).
+        spec: the environment that was played; what it measures, and success by kind of task, is added.
     """
     successes = sum(episode.success_within(horizon) for episode in episodes)
     returns = [sum(turn.reward for turn in episode.turns[:horizon]) for episode in episodes]
@@ -106,15 +106,15 @@ def result_row(
         "mean_turns": sum(min(len(episode.turns), horizon) for episode in episodes) / len(episodes),
         "turns_per_second": round(turns_per_second, 1),
     }
-    return row if environment is None else row | _own(environment, [cut(e, horizon) for e in episodes], row)
+    return row if spec is None else row | _own(spec, [cut(e, horizon) for e in episodes], row)
 
 
-def _own(environment: EnvironmentConfig, episodes: Sequence[Episode], row: Mapping[str, Any]) -> dict[str, Any]:
+def _own(spec: EnvSpec, episodes: Sequence[Episode], row: Mapping[str, Any]) -> dict[str, Any]:
     """What this environment adds to a row; nothing where it measures nothing.
 
     `seconds_per_episode` is wall time over episodes: many are played at once, so one alone takes longer.
     """
-    measured, kinds = summary(environment, episodes), strata(environment, episodes)
+    measured, kinds = summary(spec, episodes), strata(spec, episodes)
     if measured and row["turns_per_second"]:
         measured["seconds_per_episode"] = row["mean_turns"] / row["turns_per_second"]
     return ({"measures": measured} if measured else {}) | ({"strata": kinds} if kinds else {})

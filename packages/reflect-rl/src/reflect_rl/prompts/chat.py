@@ -16,6 +16,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from reflect_rl.envs.base import EnvSpec, HasRules
 from reflect_rl.types import View
 
 __all__ = [
@@ -44,9 +45,10 @@ turns."""
 """Stands in for the rules of a game that does not tell any."""
 
 
-def rules_of(game: object) -> str:
-    """The game in words, of the module of an environment; a game need not have them."""
-    return str(getattr(game, "RULES", ANY_GAME))
+def rules_of(spec: EnvSpec) -> str:
+    """The rules of the game in words, or a sentence that fits any game where it tells none."""
+    game = spec.capability(HasRules)
+    return ANY_GAME if game is None else game.rules
 
 
 PLAYER = """\

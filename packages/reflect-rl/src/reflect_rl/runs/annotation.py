@@ -50,7 +50,7 @@ VERDICTS, CARD = "annotations.jsonl", "card.json"
 
 def annotator_of(config: RunConfig) -> Annotator:
     """Who makes the questions of a run."""
-    return Annotator(config.data.annotation, config.environment)
+    return Annotator(config.data.annotation, config.env)
 
 
 def _endpoint(config: RunConfig) -> Endpoint:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from reflect_rl import registry
 from reflect_rl.players.base import Policy, Reflector
 from reflect_rl.types import NO_ACTION, Episode
 from reflect_rl.llm.client import Endpoint
@@ -73,7 +72,7 @@ def endpoint_of(config: RunConfig, purpose: str) -> Endpoint:
 
 def _rules(config: RunConfig) -> str:
     """The game in words."""
-    return rules_of(registry.find("environments", config.environment.name))
+    return rules_of(config.env)
 
 
 @contextmanager

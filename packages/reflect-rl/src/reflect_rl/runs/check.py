@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import Any
 
 from reflect_rl import registry
+from reflect_rl.envs.base import HasFiles, HasStateTeacher, NumbersActions
 from reflect_rl.errors import ConfigError, suggestion
 from reflect_rl.llm.connection import NEEDS as CHAT_NEEDS
 from reflect_rl.runs.config import CHAT, LEXICAL, METHODS, RunConfig
@@ -30,10 +30,9 @@ def check(config: RunConfig, *, evaluates: bool = False) -> None:
     Raises:
         ConfigError: one line per mistake, each with the key, the value and the remedy.
     """
-    module = registry.find("environments", config.environment.name)
     mistakes = [
-        *_modes(config, module),
-        *_game(config, module),
+        *_modes(config),
+        *_game(config),
         *_numbers(config),
         *missing_trackers(config.trackers),
         *_server(config),
@@ -41,15 +40,15 @@ def check(config: RunConfig, *, evaluates: bool = False) -> None:
         *_annotator(config),
     ]
     if not mistakes:
-        starts = [] if evaluates and config.start_from is not None else [*_starts(config, module)]
-        mistakes = [*starts, *_tasks(config, module), *_curriculum(config, module)]
+        starts = [] if evaluates and config.start_from is not None else [*_starts(config)]
+        mistakes = [*starts, *_tasks(config), *_curriculum(config)]
     if mistakes:
         raise ConfigError("\n".join(mistakes))
 
 
-def _modes(config: RunConfig, module: ModuleType) -> Iterator[str]:
+def _modes(config: RunConfig) -> Iterator[str]:
     keys: dict[str, Sequence[str]] = {
-        "environment.modes": getattr(config.environment, "modes", ()),
+        "environment.modes": config.environment.modes,
         "data.modes": config.data.modes,
         "evaluation.modes": config.evaluation.modes,
         "rlft.curriculum.modes": getattr(config.rlft.curriculum, "modes", ()),
@@ -57,17 +56,20 @@ def _modes(config: RunConfig, module: ModuleType) -> Iterator[str]:
     for key, modes in keys.items():
         yield from _repeated(key, modes)
         for mode in (part for stage in modes for part in (stage.split("+") if "curriculum" in key else [stage])):
-            if mode not in module.MODES:
-                yield f"{key}: {config.environment.name} has no mode {mode!r}. {suggestion(mode, module.MODES)}"
+            if mode not in config.env.all_modes:
+                known = config.env.all_modes
+                yield f"{key}: {config.environment.name} has no mode {mode!r}. {suggestion(mode, known)}"
 
 
-def _game(config: RunConfig, module: ModuleType) -> Iterator[str]:
+def _game(config: RunConfig) -> Iterator[str]:
     """What only some games can do."""
-    has_files, has_advice = getattr(module, "LEXICAL", False), hasattr(module, "advise")
+    spec = config.env
+    has_files, has_advice = spec.capability(HasFiles) is not None, spec.capability(HasStateTeacher) is not None
     for method in config.methods:
         if (METHODS[method].is_lexical and not has_advice) or (method in NEEDS_FILES and not has_files):
             yield f"methods: {method!r} compares the words of files, and {config.environment.name} has no files."
-    if config.prompt.shuffle_labels and hasattr(module, "numbered") and module.numbered(config.environment):
+    numbering = spec.capability(NumbersActions)
+    if config.prompt.shuffle_labels and numbering is not None and numbering.numbered:
         yield (
             f"prompt.shuffle_labels: the states of {config.environment.name} give the number of each action, which a "
             "random order would make wrong. Set it to false."
@@ -77,9 +79,9 @@ def _game(config: RunConfig, module: ModuleType) -> Iterator[str]:
             f"data.reading: the exercises ask for numbers, and prompt.scoring = {config.prompt.scoring!r} uses none. "
             "Set data.reading = 'text'."
         )
-    if getattr(module, "FIXED_HORIZON", False):
+    if spec.env_class.fixed_horizon:
         horizon = config.environment.max_episode_steps
-        if set(config.evaluation.horizons) != {horizon}:
+        if set(config.horizons) != {horizon}:
             yield (
                 f"evaluation.horizons: {config.environment.name} shows how many turns are left, so no other "
                 f"horizon can be evaluated. Set evaluation.horizons = [{horizon}], or environment.max_episode_steps."
@@ -164,10 +166,10 @@ def _repeated(key: str, values: Sequence[Any]) -> Iterator[str]:
         yield f"{key}: an entry is repeated in {', '.join(map(str, values))}. Name each once."
 
 
-def _starts(config: RunConfig, module: ModuleType) -> Iterator[str]:
+def _starts(config: RunConfig) -> Iterator[str]:
     """Enough tasks to demonstrate."""
-    modes = config.data.modes or module.MODES[-1:]
-    count = min(len(module.tasks(config.environment, mode, "train")) for mode in modes)
+    modes = config.data.modes or config.env.modes[-1:]
+    count = min(len(config.env.tasks(mode, "train")) for mode in modes)
     most = max(config.data.demonstration_starts)
     if most > count:
         yield (
@@ -176,16 +178,16 @@ def _starts(config: RunConfig, module: ModuleType) -> Iterator[str]:
         )
 
 
-def _tasks(config: RunConfig, module: ModuleType) -> Iterator[str]:
+def _tasks(config: RunConfig) -> Iterator[str]:
     """Tasks of every mode to evaluate."""
-    for mode in config.evaluation.modes or getattr(config.environment, "modes", module.MODES):
-        if not module.tasks(config.environment, mode, config.evaluation.split):
+    for mode in config.evaluation.modes or config.env.modes:
+        if not config.env.tasks(mode, config.evaluation.split):
             yield f"evaluation.split: there is no {config.evaluation.split!r} task of mode {mode!r}. Choose another."
 
 
-def _curriculum(config: RunConfig, module: ModuleType) -> Iterator[str]:
+def _curriculum(config: RunConfig) -> Iterator[str]:
     settings = config.rlft.curriculum
     try:
-        registry.find("curricula", settings.name).Curriculum(settings, module.MODES)
+        registry.find("curricula", settings.name)(settings, config.env.modes)
     except ValueError as error:
         yield f"rlft.{error}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,7 @@ from reflect_rl.config import EnvironmentConfig, Frozen
 from reflect_rl.watchdog import Limits
 from reflect_rl.data.generate import DataConfig
 from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.envs.base import EnvSpec, spec_of
 from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.models.load import ModelConfig
 from reflect_rl.models.score import Rule
@@ -218,6 +220,20 @@ class RunConfig(Frozen):
     """Evaluation."""
     limits: Limits = Field(default_factory=Limits)
     """The watchdog."""
+
+    @cached_property
+    def env(self) -> EnvSpec:
+        """The environment with its settings, resolved once and handed down.
+
+        Raises:
+            UnknownNameError: no environment has the configured name.
+        """
+        return spec_of(self.environment)
+
+    @cached_property
+    def horizons(self) -> tuple[int, ...]:
+        """Horizons of the evaluation."""
+        return self.evaluation.horizons or self.env.horizons
 
     @property
     def annotator_endpoint(self) -> EndpointConfig:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reflect_rl import registry
+from reflect_rl.envs.base import HasStateTeacher
 from reflect_rl.errors import ModelError
 from reflect_rl.players.base import Reflector
 from reflect_rl.seeding import seed_for, stream
@@ -46,6 +46,7 @@ __all__ = [
     "evaluated_modes",
     "excluded_states",
     "is_lexical",
+    "lexical_reflector",
     "questions_of",
     "save_whole",
 ]
@@ -58,19 +59,27 @@ VOCABULARY_TEXTS = 60_000
 
 def evaluated_modes(config: RunConfig) -> tuple[str, ...]:
     """The modes that methods are evaluated in."""
-    module = registry.find("environments", config.environment.name)
-    return config.evaluation.modes or getattr(config.environment, "modes", module.MODES)
+    return config.evaluation.modes or config.env.modes
 
 
 def excluded_states(config: RunConfig) -> frozenset[str]:
     """States that are never learnt from, in supervised training or online: the starts of evaluated held-out tasks."""
     modes = evaluated_modes(config) if config.data.exclude_held_out_states else ()
-    return held_out_states(config.environment, modes, config.limits)
+    return held_out_states(config.env, modes, config.limits)
+
+
+def lexical_reflector(config: RunConfig) -> LexicalReflector:
+    """The reflection player that reads states by the game's own rules.
+
+    Raises:
+        UserError: the game has no such rules.
+    """
+    return LexicalReflector(config.env.needed(HasStateTeacher, "the reflection player 'lexical'"))
 
 
 def is_lexical(config: RunConfig) -> bool:
     """Whether the states of the game can be compared word by word."""
-    return hasattr(registry.find("environments", config.environment.name), "advise")
+    return config.env.capability(HasStateTeacher) is not None
 
 
 def save_whole(model: LanguageModel, folder: Path) -> None:
@@ -94,7 +103,7 @@ def demonstrated(
     """The demonstrations of a unit; the same whenever they are played."""
     return demonstrations(
         config.data,
-        config.environment,
+        config.env,
         unit.budget,
         unit.seed,
         reflector=reflector,
@@ -125,7 +134,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
     episodes = shown()
     pools = dict.fromkeys(DATASETS, episodes)
     if is_lexical(config):
-        pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=LexicalReflector(config.environment.name)))
+        pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=lexical_reflector(config)))
     everything = [episode for pool in episodes.values() for episode in pool]
     annotations = read_annotations(config, everything, excluded)
     labels = action_labels(config)
@@ -166,8 +175,7 @@ def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:
 
 def action_labels(config: RunConfig) -> list[str]:
     """The label texts of the policy's tokenizer, as many as a state can have actions."""
-    module = registry.find("environments", config.environment.name)
-    count = int(module.Environment(config.environment).action_space.n)
+    count = config.env.max_actions
     if config.model.path == EMBEDDED:
         return [str(number) for number in range(count)]
     return list(find_labels(load_model(config.model, trainable=False), count).texts)

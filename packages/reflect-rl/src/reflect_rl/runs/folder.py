@@ -19,11 +19,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from reflect_rl import registry
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError
 from reflect_rl.launch import process_count
 from reflect_rl.store import read_json, write_json
+from reflect_rl.seeding import stream
 from reflect_rl.types import View
 from reflect_rl.data.annotate import Annotator
 from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS
@@ -244,25 +244,25 @@ def fingerprint(config: RunConfig) -> str:
     task of each mode, the template version and the label source. Two results can be compared when their fingerprints
     agree.
     """
-    module = registry.find("environments", config.environment.name)
-    game = module.Environment(config.environment)
+    spec = config.env
+    game = spec.make()
     facts: dict[str, Any] = {
-        "environment": [module.NAME, module.VERSION, config.environment.model_dump(mode="json")],
+        "environment": [spec.name, spec.version, config.environment.model_dump(mode="json")],
         "template": TEMPLATE_VERSION,
         "prompt": config.prompt.model_dump(mode="json"),
         "data": config.data.model_dump(mode="json", exclude={"demonstration_starts", "annotator", "annotation"}),
     }
     if config.data.annotator == "endpoint":
-        facts["annotator"] = Annotator(config.data.annotation, config.environment).facts(config.annotator_endpoint)
-    for mode in module.MODES:
+        facts["annotator"] = Annotator(config.data.annotation, spec).facts(config.annotator_endpoint)
+    for mode in spec.all_modes:
         for split in SPLITS:
-            tasks = module.tasks(config.environment, mode, split)
+            tasks = spec.tasks(mode, split)
             facts[f"{mode}/{split}"] = [[task.key, dict(task.data)] for task in tasks]
-        first = next(iter(module.tasks(config.environment, mode, "train")), None)
+        first = next(iter(spec.tasks(mode, "train")), None)
         if first is None:
             continue
-        what = f"{module.NAME}-v{module.VERSION}, task {first.key}, start"
-        observation = guarded(what, config.limits.environment_seconds, partial(game.start, first))
+        what = f"{spec.identity}, task {first.key}, start"
+        observation = guarded(what, config.limits.environment_seconds, partial(game.reset, first, stream(0, "environment")))
         view = View(observation, tuple(range(len(observation.actions))), "reflection")
         facts[f"{mode}/prompts"] = [reflection_prompt(view), policy_prompt(view, [str(i) for i in view.order])]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from reflect_rl import registry
+from reflect_rl.envs.base import NamesGames, NumbersActions
 from reflect_rl.errors import ModelError, RunFolderError
 from reflect_rl.memory import release
 from reflect_rl.players.base import Policy, Reflector
@@ -39,6 +40,7 @@ from reflect_rl.runs.chat import (
 )
 from reflect_rl.runs.config import CHAT, METHODS, MethodName, RunConfig
 from reflect_rl.runs.demonstrate import (
+    lexical_reflector,
     demonstrate,
     evaluated_modes,
     excluded_states,
@@ -259,8 +261,7 @@ def _load(config: RunConfig, folder: Path | None, made_by: Path, *, trainable: b
 
 
 def _labels(config: RunConfig, model: LanguageModel) -> Labels:
-    module = registry.find("environments", config.environment.name)
-    return find_labels(model, int(module.Environment(config.environment).action_space.n))
+    return find_labels(model, config.env.max_actions)
 
 
 def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
@@ -270,14 +271,14 @@ def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
     if dataset == CHAT:
         return chat_reflector(config)
     if METHODS[method].is_lexical:
-        return LexicalReflector(config.environment.name)
+        return lexical_reflector(config)
     return _own_reflector(config, unit, dataset)
 
 
 def numbers_of(config: RunConfig) -> Numbers | None:
     """By what the numbers in reflections are set right; None = they stay as written, or the game has none."""
-    module = registry.find("environments", config.environment.name)
-    return getattr(module, "action_numbers", None) if config.reflector.set_numbers else None
+    game = config.env.capability(NumbersActions)
+    return None if game is None or not config.reflector.set_numbers else game.action_numbers
 
 
 def _own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:
@@ -316,7 +317,7 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
         model,
         _labels(config, model),
         reflector,
-        config.environment,
+        config.env,
         config.rlft,
         job.folder,
         seed_for(_root(job), "rlft", job.name),
@@ -343,7 +344,7 @@ def load_players(
     if METHODS[method].is_chat:
         return _reflector(config, unit, method), chat_policy(config, decoding, method)
     if not METHODS[method].model:
-        scripted: Policy = registry.find("policies", method).build()
+        scripted: Policy = registry.find("policies", method)()
         return _reflector(config, unit, method), scripted
     online = METHODS[method].online
     folder = unit.rlft(method) / "model" if online else _policy_folder(config, unit, method)
@@ -379,9 +380,9 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
         reflector, policy = load_players(config, job.unit, method, decoding)
         for mode in modes:
             new_bills(reflector, policy)
-            done, total = len(results) // len(config.evaluation.horizons), len(modes) * len(decodings)
+            done, total = len(results) // len(config.horizons), len(modes) * len(decodings)
             episodes, speed = evaluate(
-                config.environment,
+                config.env,
                 config.evaluation,
                 mode,
                 decoding,
@@ -392,8 +393,8 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
                 on_episode=telling(partial(progress, done, total), mode, reflector, policy),
             )
             head = _head(job, config, mode, decoding) | origin_of(reflector, policy)
-            for horizon in config.evaluation.horizons:
-                row = result_row(episodes, horizon, speed, config.environment)
+            for horizon in config.horizons:
+                row = result_row(episodes, horizon, speed, config.env)
                 results.append(head | with_costs(row, episodes, reflector, policy) | {"fingerprint": mark})
             records += [to_json(episode) | {"mode": mode, "decoding": decoding} for episode in episodes]
             rate = sum(episode.success for episode in episodes) / len(episodes)
@@ -426,11 +427,9 @@ def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, An
 
 def _tested(config: RunConfig, mode: str) -> dict[str, Any]:
     """The rules, and the games where a split alone does not tell which they are."""
-    module = registry.find("environments", config.environment.name)
-    facts: dict[str, Any] = {"version": module.VERSION}
-    if hasattr(module, "games_tested"):
-        facts |= module.games_tested(config.environment, mode, config.evaluation.split)
-    return facts
+    facts: dict[str, Any] = {"version": config.env.version}
+    game = config.env.capability(NamesGames)
+    return facts if game is None else facts | dict(game.games_tested(mode, config.evaluation.split))
 
 
 def _eval_index(job: Job, config: RunConfig, progress: Progress) -> None:
@@ -439,7 +438,7 @@ def _eval_index(job: Job, config: RunConfig, progress: Progress) -> None:
     results = [
         _head(job, config, mode, "greedy") | row | {"fingerprint": mark}
         for mode in evaluated_modes(config)
-        for row in index_floor.rows(config.environment, config.evaluation, mode, method)
+        for row in index_floor.rows(config.env, config.evaluation, config.horizons, mode, method)
     ]
     write_jsonl(job.folder / "episodes.jsonl", [])
     write_json(job.folder / "rows.json", results)

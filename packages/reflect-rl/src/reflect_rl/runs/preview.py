@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from reflect_rl import registry
+from reflect_rl.seeding import stream
 from reflect_rl.types import View
 from reflect_rl.llm.client import ChatRequest
 from reflect_rl.llm.exchange import body_of, most_prompt_tokens
@@ -50,18 +50,16 @@ def _of_method(config: RunConfig, name: MethodName) -> Iterator[str]:
 
 def _episodes(config: RunConfig, decodings: Sequence[str]) -> int:
     """Episodes of an evaluation. Chat models play the same ones in every unit of a run, and are asked once."""
-    module = registry.find("environments", config.environment.name)
-    counts = [len(module.tasks(config.environment, mode, config.evaluation.split)) for mode in evaluated_modes(config)]
+    counts = [len(config.env.tasks(mode, config.evaluation.split)) for mode in evaluated_modes(config)]
     return sum(counts) * sum(config.evaluation.repetitions if name == "sampled" else 1 for name in decodings)
 
 
 def _starts(config: RunConfig, mode: str) -> Iterator[View]:
     """What is seen first in some tasks."""
-    module = registry.find("environments", config.environment.name)
-    game = module.Environment(config.environment)
-    for task in module.tasks(config.environment, mode, config.evaluation.split)[:STARTS]:
-        what = f"{module.NAME}-v{module.VERSION}, task {task.key}, start"
-        start = partial(game.start, task)
+    game = config.env.make()
+    for task in config.env.tasks(mode, config.evaluation.split)[:STARTS]:
+        what = f"{config.env.identity}, task {task.key}, start"
+        start = partial(game.reset, task, stream(0, "environment"))
         observation = guarded(what, config.limits.environment_seconds, start)
         yield View(observation, tuple(range(len(observation.actions))))
 

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reflect_rl import registry
 from reflect_rl.config import parse
+from reflect_rl.envs.base import ComparesTraining
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError
 from reflect_rl.store import read_json, write_json
 from reflect_rl.data.generate import BASE
@@ -135,24 +135,22 @@ def _trained_on(before: RunConfig, after: RunConfig) -> Sequence[str]:
     modes, split = evaluated_modes(after), after.evaluation.split
     if split == "train" or before.environment == after.environment:
         return ()
-    module = registry.find("environments", after.environment.name)
 
     def keys(config: RunConfig, names: Sequence[str], part: str) -> set[str]:
-        return {task.key for mode in names for task in module.tasks(config.environment, mode, part)}
+        return {task.key for mode in names for task in config.env.tasks(mode, part)}
 
     with suppress(UserError):
-        if hasattr(module, "trained_on"):
-            shared: Sequence[str] = module.trained_on(before.environment, after.environment, modes, split)
-            return shared
-        return sorted(keys(before, module.MODES, "train") & keys(after, modes, split))
+        game = after.env.capability(ComparesTraining)
+        if game is not None:
+            return game.trained_on(before.environment, modes, split)
+        return sorted(keys(before, before.env.all_modes, "train") & keys(after, modes, split))
     return ()
 
 
 def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterator[str]:
     trained = TRAINED if any(METHODS[name].online for name in after.methods) else TRAINED[:1]
     keys = (*SETTINGS, *(trained if evaluates else ()))
-    module = registry.find("environments", after.environment.name)
-    free = getattr(module, "EVALUATION_ONLY", ()) if evaluates else ()
+    free = after.env.env_class.evaluation_only if evaluates else ()
     there, here = (_settings(config, keys, free) for config in (before, after))
     yield from sorted(line for key in keys for line in differences(there[key], here[key], key))
     units: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {

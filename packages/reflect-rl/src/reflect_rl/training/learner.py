@@ -65,7 +65,7 @@ class Learner:
         self.model, self.labels, self.config, self.seed, self.engine = model, labels, config, seed, engine
         self.reference, self.rule, self.excluded = reference, rule, excluded
         self.room = config.micro_batch_tokens or room(model)
-        self.algorithm = registry.find("algorithms", config.algorithm.name).Algorithm(config.algorithm)
+        self.algorithm = registry.find("algorithms", config.algorithm.name)(config.algorithm)
         self.value_head = self._value_head()
         self.own = Network(model, self.value_head)
         """The network that plays: all weights."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from reflect_rl import registry
 from reflect_rl.buffer import Replay
-from reflect_rl.config import EnvironmentConfig
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import TrainingError
 from reflect_rl.memory import release
 from reflect_rl.models.labels import Labels
@@ -52,7 +52,7 @@ class OnlineTrainer:
         model: LanguageModel,
         labels: Labels,
         reflector: Reflector,
-        environment: EnvironmentConfig,
+        spec: EnvSpec,
         config: RLFTConfig,
         folder: Path,
         seed: int,
@@ -65,13 +65,12 @@ class OnlineTrainer:
         limits: Limits = DEFAULT_LIMITS,
         metrics: MetricsLog | None = None,
     ) -> None:
-        self.model, self.reflector, self.environment, self.config = model, reflector, environment, config
+        self.model, self.reflector, self.spec, self.config = model, reflector, spec, config
         self.folder, self.seed, self.shuffle_labels, self.limits = folder, seed, shuffle_labels, limits
-        module = registry.find("environments", environment.name)
-        self.modes = modes or module.MODES
-        self.tasks = {mode: module.tasks(environment, mode, "train") for mode in module.MODES}
-        self.validation = {mode: module.tasks(environment, mode, "validation") for mode in self.modes}
-        self.curriculum = registry.find("curricula", config.curriculum.name).Curriculum(config.curriculum, module.MODES)
+        self.modes = modes or spec.modes
+        self.tasks = {mode: spec.tasks(mode, "train") for mode in spec.all_modes}
+        self.validation = {mode: spec.tasks(mode, "validation") for mode in self.modes}
+        self.curriculum = registry.find("curricula", config.curriculum.name)(config.curriculum, spec.modes)
         self.policy = LanguageModelPolicy(model, labels, rule=rule, temperature=config.temperature)
         self.judged = LanguageModelPolicy(model, labels, rule=rule)
         self.replay = Replay(config.replay_capacity)
@@ -185,7 +184,7 @@ class OnlineTrainer:
         """The episodes of all processes, each of which plays its share, in the order of the requests."""
         failed: list[dict[str, Any]] = []
         episodes = play(
-            self.environment,
+            self.spec,
             self.engine.share(requests),
             self.reflector,
             policy,

@@ -7,30 +7,26 @@ below a millisecond a reflection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from reflect_rl import registry
+from reflect_rl.envs.base import HasStateTeacher
 from reflect_rl.types import View
 
 __all__ = ["LexicalReflector"]
 
 
 class LexicalReflector:
-    """Facts of the state text, and what they recommend.
+    """Writes facts of the state text, and what they recommend.
 
     Args:
-        environment: name of a game that offers `advise`.
-
-    Raises:
-        UnknownNameError: no such environment.
-        AttributeError: it offers no `advise`.
+        teacher: a game that reads its own state texts.
     """
 
     name = "lexical"
     sees_oracle = False
 
-    def __init__(self, environment: str = "autoexplore") -> None:
-        self._advise: Callable[[str], str] = registry.find("environments", environment).advise
+    def __init__(self, teacher: HasStateTeacher) -> None:
+        self._advise = teacher.advise
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
         """One reflection per view.

@@ -10,7 +10,7 @@ __all__ = ["OracleReflector"]
 
 
 class OracleReflector:
-    """Writes what the solver knows."""
+    """Writes what the game's teacher says."""
 
     name = "oracle"
     sees_oracle = True
@@ -19,8 +19,8 @@ class OracleReflector:
         """The template of each view's state.
 
         Raises:
-            ValueError: a view carries no oracle knowledge.
+            ValueError: a view carries no lesson.
         """
-        if any(view.oracle is None for view in views):
-            raise ValueError("the oracle reflector needs views with oracle knowledge")
-        return [view.oracle.reflection for view in views if view.oracle is not None]
+        if any(view.lesson is None for view in views):
+            raise ValueError("the oracle reflector needs a game with a teacher (HasTeacher)")
+        return [view.lesson for view in views]
