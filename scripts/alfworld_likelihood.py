@@ -1,4 +1,4 @@
-"""Count in ALFWorld's training games where things are kept: the table of `reflect_rl/household/likelihood.py`.
+"""Count in ALFWorld's training games where things are kept: the table of `alfworld_native/likelihood.py`.
 
     python scripts/alfworld_likelihood.py $ALFWORLD_DATA
 

@@ -5,9 +5,9 @@ r"""The native household engine against TextWorld, at length: whether they say t
         valid_seen:2.1.1:10:25:as-it-comes
 
 Each argument is games:wording:number:commands, the number spread evenly over the set. TextWorld is sped up
-(`household/_textworld_shortcuts.py`) unless `as-it-comes` follows. A game is one line of the log; a run that
-was stopped goes on where it was, and games that were played with another version of the engine are played again. The
-table is printed; `--out` writes it as JSON, with the differences. The exit code is 1 if there is one.
+(`take_shortcuts` in `alfworld_native/_textworld_worker.py`) unless `as-it-comes` follows. A game is one line of the
+log; a run that was stopped goes on where it was, and games that were played with another version of the engine are
+played again. The table is printed; `--out` writes it as JSON, with the differences. The exit code is 1 if there is one.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
+import alfworld_native
+from alfworld_native.errors import HouseholdError
 from alfworld_native.generate import generate_games
 from alfworld_native.lockstep import compare
 from alfworld_native.record import GameRecord, Wording
 from alfworld_native.sources import data_folder, load_games
 from alfworld_native.textworld import Workers
-from reflect_rl import household
-from reflect_rl.errors import FaultyEnvironmentError, UserError
 
 ENGINE = ("engine.py", "pddl.py", "problem.py", "record.py", "wording.py")
 """Files that decide what the native engine says."""
@@ -106,7 +106,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("parts", nargs="+", type=Part.parse, metavar="games:wording:number:commands[:as-it-comes]")
-    parser.add_argument("--data", default="", help="folder with the games; else $REFLECT_RL_ALFWORLD or $ALFWORLD_DATA")
+    parser.add_argument("--data", default="", help="folder with the games; else $ALFWORLD_DATA")
     parser.add_argument("--log", type=Path, required=True, help="one line a game; what it has is not played again")
     parser.add_argument("--out", type=Path, help="the result as JSON")
     parser.add_argument("--processes", type=int, default=1, help="of TextWorld")
@@ -158,7 +158,7 @@ def _play(part: Part, record: GameRecord, workers: Workers, identity: str) -> di
     line: dict[str, Any] = {"identity": identity, "game": record.key}
     try:
         outcome = compare(record, part.wording, workers, np.random.default_rng(number), part.commands)
-    except (UserError, FaultyEnvironmentError) as error:
+    except HouseholdError as error:
         return line | {"commands": 0, "won": False, "verbs": {}, "difference": {"field": "error", "error": str(error)}}
     difference = None if outcome.difference is None else asdict(outcome.difference)
     seconds = round(time.perf_counter() - start, 3)
@@ -200,12 +200,12 @@ def _header(options: argparse.Namespace) -> dict[str, Any]:
 @cache
 def _fingerprint() -> str:
     """Of the native engine's source, as it was when this program started."""
-    folder = Path(str(household.__file__)).parent
+    folder = Path(str(alfworld_native.__file__)).parent
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in ENGINE)).hexdigest()[:12]
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except UserError as error:
+    except HouseholdError as error:
         sys.exit(f"error: {error}")

@@ -9,12 +9,11 @@ import pytest
 
 from alfworld_native.engine import Game
 from alfworld_native.plugin.env import Config, tasks
-from alfworld_native.record import HouseholdError
 from alfworld_native.textworld import Workers
 from household_games import WINNING, kitchen_record
 from reflect_bench import household
 from reflect_bench.household import Walk, measure_household, table_of_games, time_textworld, walk_of
-from reflect_rl.errors import ReflectRLError
+from reflect_rl.errors import ReflectRLError, UserError
 from reflect_rl.types import Task
 
 needs_textworld = pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra `alfworld` is not installed")
@@ -70,7 +69,7 @@ def test_a_ratio_is_their_time_over_ours():
 
 
 def test_a_folder_without_games_is_a_mistake(tmp_path):
-    with pytest.raises(HouseholdError, match="has neither valid_seen"):
+    with pytest.raises(UserError, match="has neither valid_seen"):
         measure_household(str(tmp_path), quick=True, report=lambda _: None)
 
 

@@ -1,9 +1,9 @@
 """Household games: the native engine, the environment on it, and TextWorld, on the same games and commands.
 
 Random commands are drawn once, and then given to each side again, so that no side's time holds the drawing. TextWorld
-plays as it comes and with the shortcuts of `household/_textworld_shortcuts.py`, each in a process of its own, so that
-its times hold a message there and back, too. As it takes seconds for what the others do in a millisecond, it plays a
-few commands of a few games, and the ratios are of those.
+plays as it comes and with shortcuts (`take_shortcuts`), each in a process of its own, so that its times hold
+a message there and back, too. As it takes seconds for what the others do in a millisecond, it plays a few commands of
+a few games, and the ratios are of those.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def measure_household(games: str, *, quick: bool, report: Callable[[str], None])
         report: called with what is being measured.
 
     Raises:
-        HouseholdError: the folder, or what should be in it, is missing or corrupt.
+        UserError: the folder, or what should be in it, is missing or corrupt.
     """
     much = _effort(quick=quick)
     config = Config(generated_games=2 * much.games) if games == GENERATED else Config(games=games)

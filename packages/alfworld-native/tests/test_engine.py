@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from alfworld_native.engine import Game, State
-from alfworld_native.record import HouseholdError
+from alfworld_native.errors import GameError
 from alfworld_native.wording import HELP
 from household_games import GOALS, OPENING, WINNING, kitchen
 
@@ -280,5 +280,5 @@ def test_episodes_in_threads_do_not_disturb_each_other():
 
 
 def test_an_unknown_wording_is_refused():
-    with pytest.raises(HouseholdError, match=r"no wording '2.1.3'. Known: 2.1.1, 2.1.2"):
+    with pytest.raises(GameError, match=r"no wording '2.1.3'. Known: 2.1.1, 2.1.2"):
         Game(kitchen(), "", "2.1.3")

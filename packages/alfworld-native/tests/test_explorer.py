@@ -28,7 +28,7 @@ def played(record: GameRecord, wording: Wording = "2.1.1", horizon: int = 50) ->
         commands.append(advised(read_scene(write_scene(scene_of(memory)))))
         assert commands[-1] in state.admissible
         step = state.step(commands[-1])
-        memory.hear(commands[-1], step.feedback, step.admissible)
+        memory.update(commands[-1], step.feedback, step.admissible)
     assert state.won, record.key
     return commands
 

@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from alfworld_native.errors import GameError
 from alfworld_native.games import GameSet
-from alfworld_native.record import GameRecord, HouseholdError
+from alfworld_native.record import GameRecord
 
 TOMATO = GameRecord(
     "a/1", "pick_and_place_simple", "put a tomato in microwave.", "(p 1)", subject="Tomato-None-Microwave"
@@ -29,12 +30,12 @@ def test_games_are_found_by_key():
     games = GameSet([TOMATO, LAMP])
     assert games.keys == ("a/1", "b/1")
     assert games.find("b/1") == LAMP
-    with pytest.raises(HouseholdError, match=r"no game 'b/2' in this set of 2\. Did you mean 'b/1'"):
+    with pytest.raises(GameError, match=r"no game 'b/2' in this set of 2\. Did you mean 'b/1'"):
         games.find("b/2")
 
 
 def test_two_games_of_one_key_are_refused():
-    with pytest.raises(HouseholdError, match="two games have the key 'a/1'"):
+    with pytest.raises(GameError, match="two games have the key 'a/1'"):
         GameSet([TOMATO, TOMATO])
 
 
@@ -67,9 +68,9 @@ def test_distinct_drops_games_that_differ_in_name_and_order_of_lines_only():
 
 def test_filters_that_leave_nothing_say_what_there_is():
     games = GameSet([TOMATO, LAMP])
-    with pytest.raises(HouseholdError, match="Did you mean 'pick_and_place_simple-Tomato-None-Microwave'"):
+    with pytest.raises(GameError, match="Did you mean 'pick_and_place_simple-Tomato-None-Microwave'"):
         games.select(name="pick_and_place_simple-Tomato-None-Microwav")
-    with pytest.raises(HouseholdError, match="none of 2 games is of the kinds pick_two_obj_and_place"):
+    with pytest.raises(GameError, match="none of 2 games is of the kinds pick_two_obj_and_place"):
         games.select(task_types=["pick_two_obj_and_place"])
-    with pytest.raises(HouseholdError, match="no kind of task named 'pick_two'"):
+    with pytest.raises(GameError, match="no kind of task named 'pick_two'"):
         games.select(task_types=["pick_two"])

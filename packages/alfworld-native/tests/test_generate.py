@@ -10,9 +10,10 @@ import pytest
 from alfworld_native import _kinds as kinds
 from alfworld_native._rooms import BESIDE, ROOM_KINDS, room
 from alfworld_native.engine import Game, State
+from alfworld_native.errors import GameError
 from alfworld_native.games import GameSet
 from alfworld_native.generate import SENTENCES, Mix, game_seed, generate_game, generate_games, numbered_game
-from alfworld_native.record import TASK_TYPES, GameRecord, HouseholdError
+from alfworld_native.record import TASK_TYPES, GameRecord
 from alfworld_native.sentence import read_sentence
 from alfworld_native.sources import load_games
 
@@ -166,16 +167,16 @@ def test_size_is_a_factor_on_receptacles_and_things():
     ],
 )
 def test_wrong_mixes_are_refused(wrong, message):
-    with pytest.raises(HouseholdError, match=message):
+    with pytest.raises(GameError, match=message):
         Mix(**wrong)
 
 
 def test_wrong_splits_seeds_and_rooms_are_refused():
-    with pytest.raises(HouseholdError, match="no split 'valid_seen'"):
+    with pytest.raises(GameError, match="no split 'valid_seen'"):
         generate_games("valid_seen", 1)
-    with pytest.raises(HouseholdError, match="must be 0 or more"):
+    with pytest.raises(GameError, match="must be 0 or more"):
         generate_games("train", 1, seed=-1)
-    with pytest.raises(HouseholdError, match="look_at_obj_in_light is not possible in a kitchen"):
+    with pytest.raises(GameError, match="look_at_obj_in_light is not possible in a kitchen"):
         generate_game(np.random.default_rng(0), "look_at_obj_in_light", "kitchen")
 
 

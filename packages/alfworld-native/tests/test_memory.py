@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from alfworld_native.engine import Game, State
+from alfworld_native.errors import GameError
 from alfworld_native.memory import Memory
-from alfworld_native.record import HouseholdError, TaskType, Wording
+from alfworld_native.record import TaskType, Wording
 from household_games import OPENING, WINNING, kitchen_record
 
 
@@ -19,7 +20,7 @@ def begun(task_type: TaskType = "pick_and_place_simple", wording: Wording = "2.1
 def after(state: State, memory: Memory, *commands: str) -> Memory:
     for command in commands:
         step = state.step(command)
-        memory.hear(command, step.feedback, step.admissible)
+        memory.update(command, step.feedback, step.admissible)
     return memory
 
 
@@ -39,25 +40,25 @@ def test_the_texts_of_a_real_game_are_read():
 
     takes = tuple(f"take {thing} from sinkbasin 1" for thing in ("apple 1", "mug 1", "tomato 1", "tomato 2"))
     seen = "You arrive at loc 30. On the sinkbasin 1, you see a apple 1, a mug 1, a tomato 2, and a tomato 1."
-    memory.hear("go to sinkbasin 1", seen, ("examine sinkbasin 1", *WAYS[:2], *WAYS[3:], *takes))
+    memory.update("go to sinkbasin 1", seen, ("examine sinkbasin 1", *WAYS[:2], *WAYS[3:], *takes))
     assert memory.here == ("sinkbasin 1",)
     assert memory.contents == {"sinkbasin 1": ["apple 1", "mug 1", "tomato 2", "tomato 1"]}
 
     holding = ("examine sinkbasin 1", "examine tomato 1", *WAYS[:2], *WAYS[3:], "put tomato 1 in/on sinkbasin 1")
     taken = "You pick up the tomato 1 from the sinkbasin 1."
-    memory.hear("take tomato 1 from sinkbasin 1", taken, holding)
+    memory.update("take tomato 1 from sinkbasin 1", taken, holding)
     assert (memory.held, memory.contents["sinkbasin 1"]) == ("tomato 1", ["apple 1", "mug 1", "tomato 2"])
 
     shut = ("examine microwave 1", "examine tomato 1", WAYS[0], WAYS[2], "open microwave 1")
-    memory.hear("go to microwave 1", "You arrive at loc 55. The microwave 1 is closed.", shut)
+    memory.update("go to microwave 1", "You arrive at loc 55. The microwave 1 is closed.", shut)
     assert (memory.here, memory.shut, "microwave 1" in memory.contents) == (("microwave 1",), {"microwave 1"}, False)
 
     opened = "You open the microwave 1. The microwave 1 is open. In it, you see a potato 1."
-    memory.hear("open microwave 1", opened, ("close microwave 1", "examine microwave 1", WAYS[0], WAYS[2]))
+    memory.update("open microwave 1", opened, ("close microwave 1", "examine microwave 1", WAYS[0], WAYS[2]))
     assert (memory.shut, memory.contents["microwave 1"]) == (set(), ["potato 1"])
 
     put = "You put the tomato 1 in/on the microwave 1."
-    memory.hear("put tomato 1 in/on microwave 1", put, ("close microwave 1", "examine microwave 1"))
+    memory.update("put tomato 1 in/on microwave 1", put, ("close microwave 1", "examine microwave 1"))
     assert (memory.held, memory.things("tomato")) == (
         "",
         [("tomato 2", "sinkbasin 1"), ("tomato 1", "microwave 1")],
@@ -145,7 +146,7 @@ def test_commands_that_tell_nothing_are_known():
 
 
 def test_another_text_is_refused():
-    with pytest.raises(HouseholdError, match="no opening of a household game: 'You stand"):
+    with pytest.raises(GameError, match="no opening of a household game: 'You stand"):
         Memory("You stand in a forest.", ())
-    with pytest.raises(HouseholdError, match="none of ALFWorld's sentences"):
+    with pytest.raises(GameError, match="none of ALFWorld's sentences"):
         Memory(OPENING + "win.", ())

@@ -2,8 +2,8 @@
 
 import pytest
 
+from alfworld_native.errors import GameError
 from alfworld_native.problem import read_problem
-from alfworld_native.record import HouseholdError
 from household_games import GOALS, kitchen
 
 
@@ -74,11 +74,11 @@ def test_a_problem_that_is_none_is_refused(name):
     old, new, message = BROKEN[name]
     text = kitchen().replace(old, new) if old else ""
     assert text != kitchen()
-    with pytest.raises(HouseholdError, match=message):
+    with pytest.raises(GameError, match=message):
         read_problem(text)
 
 
 def test_the_two_things_of_a_goal_are_of_one_kind():
     mixed = kitchen("pick_two_obj_and_place").replace("(objectType ?o2 AppleType)", "(objectType ?o2 MugType)")
-    with pytest.raises(HouseholdError, match="must be of one kind"):
+    with pytest.raises(GameError, match="must be of one kind"):
         read_problem(mixed)

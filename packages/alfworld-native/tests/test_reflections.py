@@ -27,7 +27,7 @@ def states(record: GameRecord, error_rate: float, seed: int = 0) -> list[tuple[b
         if wrong:
             command = str(rng.choice(state.admissible))
         step = state.step(command)
-        memory.hear(command, step.feedback, step.admissible)
+        memory.update(command, step.feedback, step.admissible)
     return out
 
 
@@ -111,7 +111,7 @@ def test_mistakes_are_named_with_their_reason(task_type: TaskType, commands: tup
     for command in commands:
         assert command in state.admissible
         step = state.step(command)
-        memory.hear(command, step.feedback, step.admissible)
+        memory.update(command, step.feedback, step.admissible)
     text = write_scene(scene_of(memory))
     assert mistake(read_scene(text)) == reason
     assert reflect(text).startswith(f"The last action was a mistake: {reason}. I hold ")

@@ -23,7 +23,7 @@ def texts(record: GameRecord, turns: int, seed: int, numbered: bool = True) -> l
         out.append((memory, write_scene(scene_of(memory, memory.admissible if numbered else ()))))
         command = str(rng.choice(state.admissible))
         step = state.step(command)
-        memory.hear(command, step.feedback, step.admissible)
+        memory.update(command, step.feedback, step.admissible)
     return out
 
 
@@ -33,7 +33,7 @@ def test_a_state_says_where_one_is_what_one_has_found_and_where_it_leads():
     memory = Memory(state.first().feedback, state.first().admissible)
     for command in ("go to cabinet 2", "go to countertop 1", "take apple 2 from countertop 1", "go to fridge 1"):
         step = state.step(command)
-        memory.hear(command, step.feedback, step.admissible)
+        memory.update(command, step.feedback, step.admissible)
     assert write_scene(scene_of(memory, memory.admissible)).splitlines() == [
         "Task: cool some apple and put it in countertop.",
         "At: fridge 1",
@@ -55,7 +55,7 @@ def test_things_of_other_kinds_are_left_out_and_those_of_the_task_are_not():
     memory = Memory(state.first().feedback, state.first().admissible)
     for command in ("go to countertop 1", "go to fridge 1", "open fridge 1", "go to dresser 1"):
         step = state.step(command)
-        memory.hear(command, step.feedback, step.admissible)
+        memory.update(command, step.feedback, step.admissible)
     *lines, _ = write_scene(scene_of(memory)).splitlines()
     assert "Found: apple 2 in countertop 1, apple 1 in fridge 1" in lines
     assert not any(thing in line for line in lines for thing in ("knife", "watch", "desklamp"))
@@ -82,7 +82,7 @@ def test_numbers_are_those_of_the_action_list():
         counted += len(numbers)
         command = str(rng.choice(state.admissible))
         step = state.step(command)
-        memory.hear(command, step.feedback, step.admissible)
+        memory.update(command, step.feedback, step.admissible)
     assert counted > 40
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from alfworld_native.engine import Game
+from alfworld_native.errors import GameError
 from alfworld_native.generate import SENTENCES, generate_games
 from alfworld_native.problem import Goal
-from alfworld_native.record import HouseholdError
 from alfworld_native.sentence import kind_of, number_of, read_sentence
 from household_games import GOALS
 
@@ -26,7 +26,7 @@ def test_a_sentence_means_what_the_problem_wants():
 
 
 def test_another_sentence_is_refused_with_an_example():
-    with pytest.raises(HouseholdError, match=r"'tidy up the room' is none of ALFWorld's sentences.*An example"):
+    with pytest.raises(GameError, match=r"'tidy up the room' is none of ALFWorld's sentences.*An example"):
         read_sentence("tidy up the room")
 
 

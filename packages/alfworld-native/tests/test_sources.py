@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from alfworld_layout import game_text, parameters, write_official
+from alfworld_native.errors import GameError
 from alfworld_native.generate import generate_games
-from alfworld_native.record import GameRecord, HouseholdError
+from alfworld_native.record import GameRecord
 from alfworld_native.sources import data_folder, load_actions, load_games
 
 DATA = os.environ.get("REFLECT_RL_ALFWORLD", "")
@@ -102,7 +103,7 @@ def test_the_small_file_is_enough_for_the_papers_games(tmp_path, generated):
     write_compact(tmp_path / "tomato_microwave.jsonl.xz", rows)
     assert load_games(tmp_path, "train", name="paper").keys == ("a/1",)
     assert load_games(tmp_path, ["valid_seen", "valid_unseen", "valid_train"], name="paper").keys == ("b/1", "c/1")
-    with pytest.raises(HouseholdError, match=r"neither train\.jsonl\.xz nor"):
+    with pytest.raises(GameError, match=r"neither train\.jsonl\.xz nor"):
         load_games(tmp_path, "train")
 
 
@@ -118,7 +119,7 @@ def test_the_small_file_is_enough_for_the_papers_games(tmp_path, generated):
 )
 def test_wrong_fields_are_named(tmp_path, generated, changes, message):
     write_compact(tmp_path / "train.jsonl.xz", [row(generated[0], **changes)])
-    with pytest.raises(HouseholdError, match=message):
+    with pytest.raises(GameError, match=message):
         load_games(tmp_path, "train")
 
 
@@ -126,20 +127,20 @@ def test_a_missing_flag_is_named(tmp_path, generated):
     incomplete = row(generated[0])
     del incomplete["solvable"]
     write_compact(tmp_path / "train.jsonl.xz", [incomplete])
-    with pytest.raises(HouseholdError, match=r"train\.jsonl\.xz, line 1 has no 'solvable'"):
+    with pytest.raises(GameError, match=r"train\.jsonl\.xz, line 1 has no 'solvable'"):
         load_games(tmp_path, "train")
 
 
 def test_records_out_of_order_or_twice_are_refused(tmp_path, generated):
     write_compact(tmp_path / "train.jsonl.xz", [row(generated[0])] * 2)
-    with pytest.raises(HouseholdError, match="sorted by `id`, each once"):
+    with pytest.raises(GameError, match="sorted by `id`, each once"):
         load_games(tmp_path, "train")
 
 
 def test_a_corrupt_line_is_named_by_its_number(tmp_path, generated):
     path = tmp_path / "train.jsonl.xz"
     path.write_bytes(lzma.compress(json.dumps(row(generated[0])).encode() + b'\n{"id": \n'))
-    with pytest.raises(HouseholdError, match=r"train\.jsonl\.xz, line 2 is not JSON"):
+    with pytest.raises(GameError, match=r"train\.jsonl\.xz, line 2 is not JSON"):
         load_games(tmp_path, "train")
 
 
@@ -147,31 +148,31 @@ def test_a_truncated_file_is_named(tmp_path, generated):
     path = tmp_path / "train.jsonl.xz"
     write_compact(path, [row(generated[0])])
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(HouseholdError, match=r"train\.jsonl\.xz cannot be read after line"):
+    with pytest.raises(GameError, match=r"train\.jsonl\.xz cannot be read after line"):
         load_games(tmp_path, "train")
 
 
 def test_a_game_file_that_is_no_json_is_named(tmp_path, generated):
     write_official(tmp_path / "train", generated[0], "{")
-    with pytest.raises(HouseholdError, match=r"game\.tw-pddl is not JSON"):
+    with pytest.raises(GameError, match=r"game\.tw-pddl is not JSON"):
         load_games(tmp_path, "train")
 
 
 def test_a_grammar_without_goal_is_named(tmp_path, generated):
     write_official(tmp_path / "train", generated[0], game_text(generated[0], grammar="{}"))
-    with pytest.raises(HouseholdError, match=r"does not say `Your task is to"):
+    with pytest.raises(GameError, match=r"does not say `Your task is to"):
         load_games(tmp_path, "train")
 
 
 def test_folders_without_games_are_refused(tmp_path):
-    with pytest.raises(HouseholdError, match="there is no folder"):
+    with pytest.raises(GameError, match="there is no folder"):
         load_games(tmp_path / "absent", "train")
-    with pytest.raises(HouseholdError, match=r"neither train\.jsonl\.xz nor json_2\.1\.1/train"):
+    with pytest.raises(GameError, match=r"neither train\.jsonl\.xz nor json_2\.1\.1/train"):
         load_games(tmp_path, "train")
     (tmp_path / "train" / "kind" / "trial").mkdir(parents=True)
-    with pytest.raises(HouseholdError, match=r"none of its 1 folders two levels down has game\.tw-pddl"):
+    with pytest.raises(GameError, match=r"none of its 1 folders two levels down has game\.tw-pddl"):
         load_games(tmp_path, "train")
-    with pytest.raises(HouseholdError, match="Did you mean 'valid_seen'"):
+    with pytest.raises(GameError, match="Did you mean 'valid_seen'"):
         load_games(tmp_path, "valid_sen")
 
 
@@ -180,12 +181,12 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path, generated):
     secret = write_official(outside, generated[0])
     (folder / "train" / "kind").mkdir(parents=True)
     (folder / "train" / "kind" / "trial").symlink_to(secret)
-    with pytest.raises(HouseholdError, match="Links to other folders are not followed"):
+    with pytest.raises(GameError, match="Links to other folders are not followed"):
         load_games(folder, "train")
     linked = write_official(folder / "train", generated[1])
     (linked / "game.tw-pddl").unlink()
     (linked / "game.tw-pddl").symlink_to(secret / "game.tw-pddl")
-    with pytest.raises(HouseholdError, match="is a link out of"):
+    with pytest.raises(GameError, match="is a link out of"):
         load_games(folder, "train")
 
 
@@ -193,7 +194,7 @@ def test_a_split_that_is_a_link_out_of_the_folder_is_not_followed(tmp_path, gene
     write_official(tmp_path / "outside", generated[0])
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "train").symlink_to(tmp_path / "outside")
-    with pytest.raises(HouseholdError, match="is a link out of"):
+    with pytest.raises(GameError, match="is a link out of"):
         load_games(tmp_path / "folder", "train")
 
 
@@ -201,20 +202,16 @@ def test_the_data_folder_is_the_configured_one_before_the_environments(tmp_path,
     official, other = tmp_path / "official", tmp_path / "other"
     official.mkdir()
     other.mkdir()
-    monkeypatch.delenv("REFLECT_RL_ALFWORLD", raising=False)
     monkeypatch.setenv("ALFWORLD_DATA", str(official))
     assert data_folder() == official
-    monkeypatch.setenv("REFLECT_RL_ALFWORLD", str(other))
-    assert data_folder() == other
-    assert data_folder(str(official)) == official
-    with pytest.raises(HouseholdError, match="there is no folder"):
+    assert data_folder(str(other)) == other
+    with pytest.raises(GameError, match="there is no folder"):
         data_folder(str(tmp_path / "absent"))
 
 
 def test_without_any_folder_the_remedy_is_named(monkeypatch):
-    monkeypatch.delenv("REFLECT_RL_ALFWORLD", raising=False)
     monkeypatch.delenv("ALFWORLD_DATA", raising=False)
-    with pytest.raises(HouseholdError, match="alfworld-download"):
+    with pytest.raises(GameError, match="alfworld-download"):
         data_folder()
 
 
@@ -223,7 +220,7 @@ def test_the_experts_actions_are_read_by_key(tmp_path):
         tmp_path / "train.handcoded.jsonl.xz", [{"id": "a/1", "won": True, "actions": ["look", "go to bed 1"]}]
     )
     assert load_actions(tmp_path, "train") == {"a/1": ("look", "go to bed 1")}
-    with pytest.raises(HouseholdError, match="there is no file"):
+    with pytest.raises(GameError, match="there is no file"):
         load_actions(tmp_path, "valid_seen")
 
 

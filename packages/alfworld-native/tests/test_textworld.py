@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest
 
 from alfworld_native import game_file as texts
-from alfworld_native.game_file import TextWorldMissingError, game_file, logic
-from alfworld_native.record import HouseholdError
+from alfworld_native.errors import GameError, TextWorldError, TextWorldMissingError, TextWorldTimeoutError
+from alfworld_native.game_file import game_file, logic
 from alfworld_native.sources import load_games
 from alfworld_native.textworld import TextWorldGame, Workers, shared_workers
 from household_games import WINNING, kitchen_record
-from reflect_rl.errors import EnvironmentTimeoutError, FaultyEnvironmentError
 
 needs_textworld = pytest.mark.skipif(
     find_spec("alfworld") is None, reason="the extra `alfworld` is not installed; it compiles: g++, make, cmake"
@@ -64,7 +63,7 @@ def wait_until(condition, seconds=20):
 
 def test_a_missing_extra_is_named(uncached, monkeypatch):
     monkeypatch.setattr(texts, "find_spec", lambda name: None)
-    with pytest.raises(TextWorldMissingError, match=r"pip install 'reflect-rl\[alfworld\]'.*g\+\+, make and cmake"):
+    with pytest.raises(TextWorldMissingError, match=r"'alfworld-native\[textworld\]'.*g\+\+, make and cmake"):
         TextWorldGame(RECORD.problem, RECORD.goal)
 
 
@@ -89,7 +88,7 @@ def test_game_files_equal_the_original_ones():
 @needs_textworld
 @pytest.mark.parametrize("goal", ["", 'put "it" there.', "put {it} there."])
 def test_a_goal_that_no_grammar_can_say_is_refused(goal):
-    with pytest.raises(HouseholdError, match="cannot say the goal"):
+    with pytest.raises(GameError, match="cannot say the goal"):
         game_file(RECORD.problem, goal, "2.1.1")
 
 
@@ -114,7 +113,7 @@ def test_a_game_is_won(workers):
 def test_a_bad_game_is_the_users_error_and_harms_no_other(workers, damage, says):
     other = start(workers)
     process = workers.processes[0].id
-    with pytest.raises(HouseholdError, match=rf"cannot play the game 'put a mug in countertop\.': .*{says}"):
+    with pytest.raises(GameError, match=rf"cannot play the game 'put a mug in countertop\.': .*{says}"):
         TextWorldGame(damage(RECORD.problem), RECORD.goal, "2.1.1", workers).start()
     assert other.step("go to dresser 1").feedback.startswith("You arrive")
     assert workers.processes[0].id == process
@@ -136,7 +135,7 @@ def test_a_killed_process_is_replaced_and_its_episodes_go_on(workers):
 @needs_textworld
 def test_a_process_that_ends_at_once_is_tried_twice(monkeypatch):
     monkeypatch.setattr("alfworld_native._textworld_process.MODULE", "this_module_is_not_there")
-    with Workers() as workers, pytest.raises(FaultyEnvironmentError, match=r"ended twice.*No module named this_module"):
+    with Workers() as workers, pytest.raises(TextWorldError, match=r"ended twice.*No module named this_module"):
         start(workers)
 
 
@@ -148,7 +147,7 @@ def test_a_process_that_hangs_is_ended_in_time():
         workers.processes[0]._seconds = 0.3
         os.kill(workers.processes[0].id, signal.SIGSTOP)
         begin = time.monotonic()
-        with pytest.raises(EnvironmentTimeoutError, match=r"step 'open cabinet 2': no answer within 0\.3 seconds"):
+        with pytest.raises(TextWorldTimeoutError, match=r"step 'open cabinet 2': no answer within 0\.3 seconds"):
             state.step(PLAN[1])
         assert time.monotonic() - begin < 5
         workers.processes[0]._seconds = 10

@@ -7,8 +7,7 @@ import pytest
 
 from alfworld_native.engine import Game, State
 from alfworld_native.generate import generate_games
-from alfworld_native.memory import Memory
-from alfworld_native.trail import Trail
+from alfworld_native.memory import Memory, Trail
 from household_games import kitchen_record
 
 
@@ -16,7 +15,7 @@ def walked(state: State, *commands: str) -> list[str]:
     memory, trail = Memory(state.first().feedback, state.first().admissible), Trail()
     for command in commands:
         step = state.step(command)
-        memory.hear(command, step.feedback, step.admissible)
+        memory.update(command, step.feedback, step.admissible)
         trail.add(command, memory)
     return trail.commands
 

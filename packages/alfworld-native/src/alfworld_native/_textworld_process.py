@@ -18,14 +18,13 @@ from typing import IO, Any, Final, cast
 
 from alfworld_native._textworld_worker import SHORTCUTS
 from alfworld_native.engine import Step
-from alfworld_native.record import HouseholdError
-from reflect_rl.errors import EnvironmentTimeoutError, FaultyEnvironmentError
+from alfworld_native.errors import GameError, TextWorldError, TextWorldTimeoutError
 
 __all__ = ["Episode", "Process"]
 
 MODULE: Final = "alfworld_native._textworld_worker"
 
-LAST_WORDS: Final = 500
+QUOTED: Final = 500
 """Characters of the error output that a message quotes."""
 
 CHUNK: Final = 1 << 16
@@ -58,7 +57,7 @@ class Episode:
     text: str
     """The game file."""
     commands: list[str] = field(default_factory=list)
-    life: int = 0
+    known_to: int = 0
     """Which start of the process knows this episode; 0 = none."""
 
 
@@ -68,14 +67,14 @@ class Process:
     Args:
         folder: for the process's files.
         seconds: limit on one answer, 0 = none.
-        shortcuts: see `_textworld_shortcuts.py`.
+        shortcuts: see `take_shortcuts` in `_textworld_worker.py`.
     """
 
     def __init__(self, folder: Path, seconds: float, *, shortcuts: bool) -> None:
         self._folder, self._seconds = folder, seconds
         self._options = [SHORTCUTS] if shortcuts else []
         self._running: _Running | None = None
-        self._life = 0
+        self._starts = 0
         self._lock = threading.Lock()
         # Filled when the garbage collector finds an episode, which can be amid a request.
         self._forgotten: deque[int] = deque()
@@ -120,7 +119,7 @@ class Process:
             return self._play(episode, command)
         except _EndedError as error:
             at = f"command {command!r}" if command is not None else "opening"
-            raise FaultyEnvironmentError(f"TextWorld ended twice, {episode.name}, {at}: {error}.") from None
+            raise TextWorldError(f"TextWorld ended twice, {episode.name}, {at}: {error}.") from None
 
     def _play(self, episode: Episode, command: str | None) -> Step:
         if self._running is None or self._running.process.poll() is not None:
@@ -129,7 +128,7 @@ class Process:
             self._asked({"call": "close", "episode": self._forgotten.popleft()}, episode)
         if command is None:
             return self._opened(episode)
-        if episode.life != self._life:
+        if episode.known_to != self._starts:
             self._opened(episode)
             for earlier in episode.commands:
                 self._stepped(episode, earlier)
@@ -139,7 +138,7 @@ class Process:
         if not self._folder.is_dir():
             raise RuntimeError("these workers are closed; make new ones")
         self.end()
-        self._life += 1
+        self._starts += 1
         variables = {"TMPDIR": str(self._folder), "ALFWORLD_DATA": str(self._folder)}
         with (self._folder / f"errors-{id(self)}.txt").open("wb") as errors:
             process = subprocess.Popen(
@@ -161,15 +160,15 @@ class Process:
         finally:
             path.unlink(missing_ok=True)
         if "error" in reply:
-            raise HouseholdError(f"TextWorld cannot play {episode.name}: {reply['error']}.")
-        episode.life = self._life
+            raise GameError(f"TextWorld cannot play {episode.name}: {reply['error']}.")
+        episode.known_to = self._starts
         return _step(reply)
 
     def _stepped(self, episode: Episode, command: str) -> Step:
         reply = self._asked({"call": "step", "episode": episode.number, "command": command}, episode)
         if "error" in reply:
-            episode.life = 0
-            raise FaultyEnvironmentError(f"TextWorld, {episode.name}, command {command!r}: {reply['error']}.")
+            episode.known_to = 0
+            raise TextWorldError(f"TextWorld, {episode.name}, command {command!r}: {reply['error']}.")
         return _step(reply)
 
     def _asked(self, request: dict[str, Any], episode: Episode) -> dict[str, Any]:
@@ -181,13 +180,13 @@ class Process:
         except TimeoutError:
             self.end()
             what = f"TextWorld, {episode.name}, {request['call']} {request.get('command', '')!r}"
-            raise EnvironmentTimeoutError(f"{what}: no answer within {self._seconds:g} seconds.") from None
+            raise TextWorldTimeoutError(f"{what}: no answer within {self._seconds:g} seconds.") from None
         except (OSError, ValueError):
             with suppress(subprocess.TimeoutExpired):  # the output may end a moment before the process
                 running.process.wait(EXIT_SECONDS)
             code = running.process.returncode
             self.end()
-            raise _EndedError(f"exit code {code}, last words {self._last_words()!r}") from None
+            raise _EndedError(f"exit code {code}, last words {self._error_output()!r}") from None
         except BaseException:
             self.end()
             raise
@@ -208,9 +207,9 @@ class Process:
             line += chunk
         return line
 
-    def _last_words(self) -> str:
+    def _error_output(self) -> str:
         words = (self._folder / f"errors-{id(self)}.txt").read_text(errors="replace")
-        return words[-LAST_WORDS:].strip()
+        return words[-QUOTED:].strip()
 
 
 def _step(reply: dict[str, Any]) -> Step:

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from sys import intern
 
 from alfworld_native import wording as words
+from alfworld_native.errors import GameError
 from alfworld_native.problem import Beginning, Goal, Receptacle, Thing, read_problem
-from alfworld_native.record import HouseholdError, Wording
+from alfworld_native.record import GameRecord, Wording
 
-__all__ = ["Game", "State", "Step"]
+__all__ = ["Game", "State", "Step", "open_game"]
 
 KNIVES = frozenset({"knife", "butterknife"})
 HEATER, COOLER = "microwave", "fridge"
@@ -47,7 +48,7 @@ class Game:
         wording: Version of the text.
 
     Raises:
-        HouseholdError: the problem is not one of this domain, or its goal none of the six kinds.
+        GameError: the problem is not one of this domain, or its goal none of the six kinds.
     """
 
     __slots__ = (
@@ -79,7 +80,7 @@ class Game:
 
     def __init__(self, problem: str, goal: str, wording: Wording = "2.1.1") -> None:
         if wording not in words.WORDINGS:
-            raise HouseholdError(f"no wording {wording!r}. Known: {', '.join(words.WORDINGS)}.")
+            raise GameError(f"no wording {wording!r}. Known: {', '.join(words.WORDINGS)}.")
         self.wording, self.words, self.sentence = wording, words.WORDINGS[wording], goal
         read = read_problem(problem)
         self.goal, self.beginning = read.goal, read.beginning
@@ -104,6 +105,19 @@ class Game:
     def start(self) -> State:
         """A new episode at the beginning of the game."""
         return State(self)
+
+
+def open_game(record: GameRecord, wording: Wording = "2.1.1") -> Game:
+    """The game of a record, parsed.
+
+    Args:
+        record: from `load_games` or `generate_games`.
+        wording: version of the text.
+
+    Raises:
+        GameError: the problem is not one of this domain, or its goal none of the six kinds.
+    """
+    return Game(record.problem, record.goal, wording)
 
 
 class State:
@@ -140,7 +154,7 @@ class State:
         self._lying, self._missed, self._opened = first.lying, frozenset(), first.opened
         self._clean, self._hot, self._cool = first.clean, first.hot, first.cool
         self._sliced, self._lit = first.sliced, first.lit
-        self._note()
+        self._derive()
 
     def copy(self) -> State:
         """An independent state with the same facts."""
@@ -162,10 +176,10 @@ class State:
         act, separator, changes = COMMANDS[verb]
         feedback = act(self, *(rest.split(separator) if rest else ()))
         if changes:
-            self._note()
+            self._derive()
         return Step(feedback, self._admissible, self._won)
 
-    def _note(self) -> None:
+    def _derive(self) -> None:
         """Work out what follows from the facts."""
         self._admissible = self._list_commands()
         self._won = self._is_won()

@@ -146,11 +146,11 @@ class Position:
             turns: float = self._reach(place, target, closed) + 1
             if not inside:
                 others = (each for each in self.sources if each.thing != held)
-                turns += min((self._errand(target, each, closed) for each in others), default=inf)
+                turns += min((self._round_trip(target, each, closed) for each in others), default=inf)
             best = min(best, turns)
         return best
 
-    def _errand(self, target: Receptacle, source: Source, closed: frozenset[str]) -> int:
+    def _round_trip(self, target: Receptacle, source: Source, closed: frozenset[str]) -> int:
         """From an open target to a source and back."""
         return self._reach(target.place, source.receptacle, closed) + 2 + (source.receptacle.place != target.place)
 
@@ -165,7 +165,7 @@ class Position:
         ]
         if inside:
             return min(firsts, default=inf) + opening
-        seconds = [self._errand(target, each, closed) for each in outside]
+        seconds = [self._round_trip(target, each, closed) for each in outside]
         return opening + min(
             (
                 firsts[i] + seconds[k] - (a.receptacle is b.receptacle and a.receptacle.name in closed)

@@ -8,11 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from alfworld_native.engine import Step
 from alfworld_native.likelihood import OPENABLE, likelihood
-from alfworld_native.scene import Found, Scene, goal_of
+from alfworld_native.memory import Memory
+from alfworld_native.scene import Found, Scene, goal_of, scene_of
 from alfworld_native.sentence import TREATMENTS, kind_of, number_of
 
-__all__ = ["advised", "aims", "pending", "sought"]
+__all__ = ["Explorer", "advised", "aims", "pending", "sought"]
+
+
+class Explorer:
+    """Player of one episode: it remembers what the game says, and searches where things are likely to be.
+
+    Args:
+        first: what the game opens with (`State.first`).
+
+    Raises:
+        GameError: the text opens no household game, or its task is none of ALFWorld's sentences.
+    """
+
+    def __init__(self, first: Step) -> None:
+        self.memory = Memory(first.feedback, first.admissible)
+
+    def command(self) -> str:
+        """The next command; one that is admissible."""
+        command = advised(scene_of(self.memory))
+        return command if command in self.memory.admissible else "look"
+
+    def observe(self, command: str, step: Step) -> None:
+        """Take up what the game answered to a command."""
+        self.memory.update(command, step.feedback, step.admissible)
 
 
 def advised(scene: Scene) -> str:

@@ -1,6 +1,6 @@
 """Game files as TextWorld reads them (`game.tw-pddl`): what all games share, and one game's problem and sentence.
 
-The shared texts, a PDDL domain and a grammar, come from the installed alfworld (extra `alfworld`), whose own are those
+The shared texts, a PDDL domain and a grammar, come from the installed alfworld (extra `textworld`), whose own are those
 of wording 2.1.2. Undoing that version's few changes gives those of wording 2.1.1, which the games of json_2.1.1 carry;
 a checksum proves it.
 """
@@ -14,13 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from alfworld_native.record import HouseholdError, Wording
+from alfworld_native.errors import GameError, TextWorldMissingError
+from alfworld_native.record import Wording
 
-__all__ = ["INSTALL", "TextWorldMissingError", "game_file", "logic"]
+__all__ = ["INSTALL", "game_file", "logic"]
 
 INSTALL: Final = (
-    "Install it with `pip install 'reflect-rl[alfworld]'` (Linux or macOS; it compiles, for which g++, make and cmake "
-    "must be there), or play with the native engine."
+    "Install it with `pip install 'alfworld-native[textworld]'` (Linux or macOS; it compiles, for which g++, make and "
+    "cmake must be there), or play with the native engine."
 )
 
 CHECKSUMS: Final[dict[Wording, tuple[str, str]]] = {
@@ -48,10 +49,6 @@ PLACEHOLDER: Final = "UNKNOWN GOAL."
 
 RESERVED: Final = frozenset('"\\{}[]#|;<>\n')
 """Characters with a meaning in the grammar, which a sentence in it cannot contain."""
-
-
-class TextWorldMissingError(HouseholdError):
-    """TextWorld, or ALFWorld's version of it, is not installed."""
 
 
 @lru_cache
@@ -87,11 +84,11 @@ def game_file(problem: str, goal: str, wording: Wording) -> str:
 
     Raises:
         TextWorldMissingError: see `logic`.
-        HouseholdError: the sentence cannot stand in a grammar.
+        GameError: the sentence cannot stand in a grammar.
     """
     if not goal or RESERVED & set(goal):
         unfit = "".join(sorted(RESERVED & set(goal)))
-        raise HouseholdError(f"TextWorld cannot say the goal {goal!r}: it is empty or contains one of {unfit!r}.")
+        raise GameError(f"TextWorld cannot say the goal {goal!r}: it is empty or contains one of {unfit!r}.")
     domain, grammar = logic(wording)
     return json.dumps(
         {

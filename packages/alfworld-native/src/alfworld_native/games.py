@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, overload
 
-from alfworld_native.record import TASK_TYPES, GameRecord, HouseholdError, TaskType
-from reflect_rl.errors import suggestion
+from alfworld_native.errors import GameError, suggestion
+from alfworld_native.record import TASK_TYPES, GameRecord, TaskType
 
 __all__ = ["NAMED", "GameSet"]
 
@@ -31,7 +31,7 @@ class GameSet(Sequence[GameRecord]):
         records: the games; their problems are compressed one by one, so an iterator needs little memory.
 
     Raises:
-        HouseholdError: two games have the same key.
+        GameError: two games have the same key.
     """
 
     def __init__(self, records: Iterable[GameRecord]) -> None:
@@ -60,10 +60,10 @@ class GameSet(Sequence[GameRecord]):
         """The game of a key.
 
         Raises:
-            HouseholdError: there is none.
+            GameError: there is none.
         """
         if key not in self._index:
-            raise HouseholdError(f"no game {key!r} in this set of {len(self)}. {suggestion(key, self._few_keys())}")
+            raise GameError(f"no game {key!r} in this set of {len(self)}. {suggestion(key, self._few_keys())}")
         return self[self._index[key]]
 
     def select(self, task_types: Sequence[TaskType] = (), name: str = "", distinct: bool = False) -> GameSet:
@@ -76,16 +76,16 @@ class GameSet(Sequence[GameRecord]):
             distinct: drop games whose problem, but for its name, is that of an earlier game.
 
         Raises:
-            HouseholdError: an unknown kind of task, or no game is left.
+            GameError: an unknown kind of task, or no game is left.
         """
         for task_type in task_types:
             if task_type not in TASK_TYPES:
-                raise HouseholdError(f"no kind of task named {task_type!r}. {suggestion(task_type, TASK_TYPES)}")
+                raise GameError(f"no kind of task named {task_type!r}. {suggestion(task_type, TASK_TYPES)}")
         wanted = NAMED.get(name, name)
         chosen = [at for at, head in enumerate(self._heads) if not task_types or head.task_type in task_types]
         chosen = [at for at in chosen if not wanted or wanted == _name(self._heads[at])]
         if not chosen:
-            raise HouseholdError(self._nothing_left(task_types, wanted))
+            raise GameError(self._nothing_left(task_types, wanted))
         return self._part(self._distinct(chosen) if distinct else chosen)
 
     def __len__(self) -> int:
@@ -107,7 +107,7 @@ class GameSet(Sequence[GameRecord]):
 
     def _add(self, head: GameRecord, problem: bytes) -> None:
         if head.key in self._index:
-            raise HouseholdError(f"two games have the key {head.key!r}.")
+            raise GameError(f"two games have the key {head.key!r}.")
         self._index[head.key] = len(self._heads)
         self._heads.append(head)
         self._problems.append(problem)

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
-import numpy as np
-
-from alfworld_native._furnish import Furnisher, drawn
-from alfworld_native._house import problem_text
+from alfworld_native._house import Furnisher, drawn, problem_text
 from alfworld_native._kinds import (
     ACCEPTS,
     CLEANABLE,
@@ -29,10 +26,13 @@ from alfworld_native._kinds import (
     TOOLS,
 )
 from alfworld_native._rooms import ROOM_KINDS, Room, RoomKind, room
+from alfworld_native.errors import GameError, suggestion
 from alfworld_native.games import GameSet
-from alfworld_native.record import TASK_TYPES, GameRecord, HouseholdError, TaskType
-from reflect_rl.errors import suggestion
-from reflect_rl.seeding import stream
+from alfworld_native.record import TASK_TYPES, GameRecord, TaskType
+from alfworld_native.seeding import stream
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = [
     "ROOM_KINDS",
@@ -104,7 +104,7 @@ class Mix:
     """Which games to generate.
 
     Raises:
-        HouseholdError: no kind of task, or an unknown one; rooms in which none of the tasks can be; a size outside
+        GameError: no kind of task, or an unknown one; rooms in which none of the tasks can be; a size outside
             (0, 4].
     """
 
@@ -118,14 +118,14 @@ class Mix:
     def __post_init__(self) -> None:
         for what, names, known in (("task", self.task_types, TASK_TYPES), ("room", self.rooms, ROOM_KINDS)):
             if not names:
-                raise HouseholdError(f"no kind of {what} to generate games of. Known: {', '.join(known)}.")
+                raise GameError(f"no kind of {what} to generate games of. Known: {', '.join(known)}.")
             for name in names:
                 if name not in known:
-                    raise HouseholdError(f"no kind of {what} named {name!r}. {suggestion(name, known)}")
+                    raise GameError(f"no kind of {what} named {name!r}. {suggestion(name, known)}")
         for task_type in self.task_types:
             _rooms_for(task_type, self.rooms)
         if not 0 < self.size <= 4:
-            raise HouseholdError(f"the size of generated rooms must be above 0 and at most 4, not {self.size}.")
+            raise GameError(f"the size of generated rooms must be above 0 and at most 4, not {self.size}.")
 
 
 def generate_games(split: GameSplit, count: int, seed: int = 0, mix: Mix | None = None, first: int = 0) -> GameSet:
@@ -149,13 +149,13 @@ def game_seed(split: GameSplit, seed: int) -> int:
     (15, 16, 17)
 
     Raises:
-        HouseholdError: unknown split, or a negative seed.
+        GameError: unknown split, or a negative seed.
     """
     splits: tuple[GameSplit, ...] = get_args(GameSplit)
     if split not in splits:
-        raise HouseholdError(f"generated games have no split {split!r}. {suggestion(split, splits)}")
+        raise GameError(f"generated games have no split {split!r}. {suggestion(split, splits)}")
     if seed < 0:
-        raise HouseholdError(f"the seed of generated games must be 0 or more, not {seed}.")
+        raise GameError(f"the seed of generated games must be 0 or more, not {seed}.")
     return len(splits) * seed + splits.index(split)
 
 
@@ -191,7 +191,7 @@ def generate_game(
         key: of the record.
 
     Raises:
-        HouseholdError: the task is not possible in such a room.
+        GameError: the task is not possible in such a room.
     """
     catalogue = room(room_kind)
     for _ in range(ATTEMPTS):
@@ -200,9 +200,7 @@ def generate_game(
         if tasks:
             break
     else:
-        raise HouseholdError(
-            f"{task_type} is not possible in a {room_kind}. Rooms: {', '.join(TASK_ROOMS[task_type])}."
-        )
+        raise GameError(f"{task_type} is not possible in a {room_kind}. Rooms: {', '.join(TASK_ROOMS[task_type])}.")
     thing = drawn(rng, [(item.kind, item.share) for item in catalogue.items if item.kind in tasks])
     target = drawn(rng, tasks[thing])
     numbers = NUMBERS_OF_TWO if task_type == "pick_two_obj_and_place" else NUMBERS
@@ -216,7 +214,7 @@ def generate_game(
 def _rooms_for(task_type: TaskType, rooms: tuple[RoomKind, ...]) -> list[tuple[RoomKind, int]]:
     options = [(kind, weight) for kind, weight in TASK_ROOMS[task_type].items() if kind in rooms]
     if not options:
-        raise HouseholdError(
+        raise GameError(
             f"{task_type} is not possible in: {', '.join(rooms)}. Add one of: {', '.join(TASK_ROOMS[task_type])}."
         )
     return options

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from alfworld_native.errors import GameError
 from alfworld_native.problem import Goal
-from alfworld_native.record import HouseholdError
 from alfworld_native.sentence import TREATMENTS, kind_of, read_sentence
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "Trail"]
 
 ROOM: Final = re.compile(r"Looking quickly around you, you see (.*?)\.\s*$", re.MULTILINE)
 TASK: Final = re.compile(r"Your task is to: (.*)$", re.MULTILINE)
@@ -48,13 +48,13 @@ class Memory:
         admissible: the commands that can be given first.
 
     Raises:
-        HouseholdError: the text opens no household game, or its task is none of ALFWorld's sentences.
+        GameError: the text opens no household game, or its task is none of ALFWorld's sentences.
     """
 
     def __init__(self, opening: str, admissible: Sequence[str]) -> None:
         room, task = ROOM.search(opening), TASK.search(opening)
         if room is None or task is None:
-            raise HouseholdError(f"no opening of a household game: {opening[:80]!r}.")
+            raise GameError(f"no opening of a household game: {opening[:80]!r}.")
         self.task = task[1].strip()
         self.goal: Goal = read_sentence(self.task)
         self.receptacles: tuple[str, ...] = tuple(_names(room[1]))
@@ -78,7 +78,7 @@ class Memory:
         """The commands that can be given now."""
         self._look_around("")
 
-    def hear(self, command: str, feedback: str, admissible: Sequence[str]) -> None:
+    def update(self, command: str, feedback: str, admissible: Sequence[str]) -> None:
         """Take up what the game answers to a command, and the commands that can be given now."""
         self.last, self.feedback, self.admissible = command, " ".join(feedback.split()), tuple(admissible)
         gone_to = command.removeprefix("go to ") if self.feedback.startswith("You arrive at ") else ""
@@ -144,9 +144,9 @@ class Memory:
                 self.shut.discard(name)
                 known = self.contents.setdefault(name, [])
                 known += [thing for thing in within_reach.get(name, []) if thing not in known]
-        self._note_lamps(here)
+        self._add_lamps(here)
 
-    def _note_lamps(self, here: Sequence[str]) -> None:
+    def _add_lamps(self, here: Sequence[str]) -> None:
         """A lamp that can be used here, although it was not listed, stands where one went."""
         known = {thing for things in self.contents.values() for thing in things}
         for command in self.admissible:
@@ -175,3 +175,63 @@ class Memory:
     def things(self, kind: str) -> list[tuple[str, str]]:
         """The things of a kind that were seen and are not in hand, each with its receptacle."""
         return [(name, place) for place, names in self.contents.items() for name in names if kind_of(name) == kind]
+
+
+INVERSES: Final = {"open": "close", "close": "open"}
+
+
+class Trail:
+    """Commands that lead from the beginning of a game to where it is.
+
+    What changes nothing is left out, of several ways in a row the last stays, and what was undone at once is dropped.
+    So equal trails lead to equal states, and most equal states have equal trails.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[str, tuple[str, ...]]] = []
+        """Commands, and the receptacles at the player's place after each."""
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands, in order."""
+        return [command for command, _ in self._steps]
+
+    def add(self, command: str, memory: Memory) -> None:
+        """Take up a command that was given.
+
+        Args:
+            command: that was given.
+            memory: of the player, after it.
+        """
+        verb = command.partition(" ")[0]
+        if verb in ("look", "inventory", "help", "examine"):
+            return
+        if verb == "go":
+            self._go(command, memory.here)
+        elif self._steps and _undoes(command, self._steps[-1][0]):
+            self._steps.pop()
+        else:
+            self._steps.append((command, memory.here))
+
+    def _go(self, command: str, here: tuple[str, ...]) -> None:
+        if self._steps and self._steps[-1][0].startswith("go "):
+            self._steps.pop()
+        if not self._steps or set(self._steps[-1][1]) != set(here):
+            self._steps.append((command, here))
+
+
+def _undoes(command: str, before: str) -> bool:
+    """Whether a command undoes the one before it.
+
+    >>> _undoes("put mug 1 in/on desk 1", "take mug 1 from desk 1")
+    True
+    """
+    verb, _, rest = command.partition(" ")
+    verb_before, _, rest_before = before.partition(" ")
+    if verb in INVERSES:
+        return verb_before == INVERSES[verb] and rest == rest_before
+    return verb in ("put", "move") and verb_before == "take" and _pair(rest) == _pair(rest_before)
+
+
+def _pair(rest: str) -> list[str]:
+    return rest.replace(" in/on ", " to ").replace(" from ", " to ").split(" to ")

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from alfworld_native.record import HouseholdError
+from alfworld_native.errors import GameError
 
 __all__ = ["Arguments", "Facts", "Literal", "Pddl", "read_pddl"]
 
@@ -81,11 +81,11 @@ def read_pddl(text: str) -> Pddl:
     """Read a problem of the household domain.
 
     Raises:
-        HouseholdError: it is no such problem; a fact or a goal is of a kind that this domain or these games lack.
+        GameError: it is no such problem; a fact or a goal is of a kind that this domain or these games lack.
     """
     text = COMMENT.sub("", text).lower()
     if not re.search(r"\(\s*:domain\s+alfred\s*\)", text):
-        raise HouseholdError("a household game's PDDL problem must say (:domain alfred); this text does not.")
+        raise GameError("a household game's PDDL problem must say (:domain alfred); this text does not.")
     objects, init, goal = _sections(text)
     facts = _facts(init)
     _check_declared(facts, objects)
@@ -96,13 +96,13 @@ def _sections(text: str) -> tuple[str, str, str]:
     """The texts of `:objects`, `:init` and `:goal`; the goal's with its bracket."""
     _, *parts = SECTION.split(text)
     if parts[::2] != ["objects", "init", "goal"]:
-        raise HouseholdError("a household problem must have (:objects …), (:init …) and (:goal …), in this order.")
+        raise GameError("a household problem must have (:objects …), (:init …) and (:goal …), in this order.")
     return parts[1], parts[3], f"(:goal{parts[5]}"
 
 
 def _facts(init: str) -> Facts:
     if NEGATION.search(init):
-        raise HouseholdError("(:init …) of a household game lists what is true; it cannot have (not …).")
+        raise GameError("(:init …) of a household game lists what is true; it cannot have (not …).")
     facts: Facts = defaultdict(list)
     for predicate, arguments in FACT.findall(init):
         facts[predicate].append(tuple(arguments.split()))
@@ -116,18 +116,18 @@ def _check_fact(predicate: str, rows: list[Arguments]) -> None:
     if predicate in UNREAD:
         return
     if predicate not in READ:
-        raise HouseholdError(f"the household domain has no predicate {predicate!r} for (:init …).")
+        raise GameError(f"the household domain has no predicate {predicate!r} for (:init …).")
     wrong = next((row for row in rows if len(row) != READ[predicate]), None)
     if wrong is not None:
         shown = " ".join((predicate, *wrong))
-        raise HouseholdError(f"({shown}): {predicate} takes {READ[predicate]} argument(s), not {len(wrong)}.")
+        raise GameError(f"({shown}): {predicate} takes {READ[predicate]} argument(s), not {len(wrong)}.")
 
 
 def _check_declared(facts: Facts, objects: str) -> None:
     declared = set(TOKEN.findall(objects))
     used = {name for predicate, rows in facts.items() if predicate in READ for row in rows for name in row}
     if missing := sorted(used - declared):
-        raise HouseholdError(f"(:objects …) does not declare {missing[0]!r}, which (:init …) uses.")
+        raise GameError(f"(:objects …) does not declare {missing[0]!r}, which (:init …) uses.")
 
 
 Tree = str | list["Tree"]
@@ -146,7 +146,7 @@ def _tree(text: str) -> Tree:
             open_brackets[-1].append(closed)
         else:
             open_brackets[-1].append(word)
-    raise HouseholdError("the brackets of (:goal …) do not match.")
+    raise GameError("the brackets of (:goal …) do not match.")
 
 
 def _literals(tree: Tree) -> Iterator[Literal]:
@@ -162,9 +162,7 @@ def _literals(tree: Tree) -> Iterator[Literal]:
         case [str(predicate), *arguments] if predicate in READ and all(isinstance(each, str) for each in arguments):
             yield Literal(predicate, tuple(str(each) for each in arguments))
         case _:
-            raise HouseholdError(
-                f"a household goal cannot have {_shown(tree)}: movable and sliced tasks are not supported."
-            )
+            raise GameError(f"a household goal cannot have {_shown(tree)}: movable and sliced tasks are not supported.")
 
 
 def _shown(tree: Tree) -> str:

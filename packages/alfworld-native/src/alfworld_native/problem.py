@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import intern
 
+from alfworld_native.errors import GameError
 from alfworld_native.pddl import Facts, Literal, read_pddl
-from alfworld_native.record import HouseholdError, TaskType
+from alfworld_native.record import TaskType
 
 __all__ = ["Beginning", "Goal", "Problem", "Receptacle", "Thing", "read_problem"]
 
@@ -117,7 +118,7 @@ def read_problem(text: str) -> Problem:
     """Read a PDDL problem.
 
     Raises:
-        HouseholdError: it is not of this domain, or its goal is none of the six kinds.
+        GameError: it is not of this domain, or its goal is none of the six kinds.
     """
     pddl = read_pddl(text)
     goal = _goal(pddl.goal)
@@ -134,11 +135,11 @@ def _goal(literals: tuple[Literal, ...]) -> Goal:
         key = (literal.predicate, *(literal.arguments[:1] if typed else literal.arguments))
         value = _kind(literal.arguments[-1]) if typed else ""
         if types.setdefault(key, value) != value:
-            raise HouseholdError(f"the goal wants {literal.arguments[0]} to be both {types[key]!r} and {value!r}.")
+            raise GameError(f"the goal wants {literal.arguments[0]} to be both {types[key]!r} and {value!r}.")
     task_type = SHAPES.get(frozenset(types))
     if task_type is None:
         shown = ", ".join(" ".join((each.predicate, *each.arguments)) for each in literals)
-        raise HouseholdError(f"a household goal must be one of ALFWorld's six kinds; this one wants: {shown}.")
+        raise GameError(f"a household goal must be one of ALFWorld's six kinds; this one wants: {shown}.")
     return _named_goal(task_type, types)
 
 
@@ -149,7 +150,7 @@ def _named_goal(task_type: TaskType, types: dict[tuple[str, ...], str]) -> Goal:
     if task_type != "pick_two_obj_and_place":
         return Goal(task_type, types["objecttype", "?o"], target)
     if types["objecttype", "?o1"] != types["objecttype", "?o2"]:
-        raise HouseholdError("the two things of a goal must be of one kind.")
+        raise GameError("the two things of a goal must be of one kind.")
     return Goal(task_type, types["objecttype", "?o1"], target)
 
 
@@ -179,7 +180,7 @@ def _pairs(facts: Facts, predicate: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for first, second in facts.get(predicate, ()):
         if pairs.setdefault(first, second) != second:
-            raise HouseholdError(f"{predicate} gives {first!r} two values: {pairs[first]!r} and {second!r}.")
+            raise GameError(f"{predicate} gives {first!r} two values: {pairs[first]!r} and {second!r}.")
     return pairs
 
 
@@ -189,9 +190,7 @@ def _firsts(facts: Facts, predicate: str) -> set[str]:
 
 def _name(names: dict[str, str], identifier: str) -> str:
     if identifier not in names:
-        raise HouseholdError(
-            f"{identifier!r} must be named as ALFWorld does: a word, `_bar_`, and what tells it apart."
-        )
+        raise GameError(f"{identifier!r} must be named as ALFWorld does: a word, `_bar_`, and what tells it apart.")
     return names[identifier]
 
 
@@ -246,7 +245,7 @@ def _things(facts: Facts, names: dict[str, str]) -> tuple[Thing, ...]:
 def _beginning(facts: Facts, names: dict[str, str], things: set[str]) -> Beginning:
     start = facts.get("atlocation", [])
     if len(start) != 1 or "holds" in facts:
-        raise HouseholdError("a household game begins with one player at one place and nothing in hand.")
+        raise GameError("a household game begins with one player at one place and nothing in hand.")
 
     def named(identifiers: Iterable[str]) -> frozenset[str]:
         return frozenset(names[each] for each in identifiers if each in names)

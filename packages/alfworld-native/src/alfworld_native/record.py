@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from reflect_rl.errors import UserError
-
-__all__ = ["TASK_TYPES", "GameRecord", "HouseholdError", "TaskType", "Wording"]
+__all__ = ["TASK_TYPES", "GameRecord", "TaskType", "Wording"]
 
 Wording = Literal["2.1.1", "2.1.2"]
 """Version of ALFWorld's text: "2.1.1" has `put X in/on Y` and "You arrive at loc 8."; "2.1.2", also that of later
@@ -31,10 +29,6 @@ TASK_TYPES: tuple[TaskType, ...] = (
     "pick_two_obj_and_place",
 )
 """ALFWorld's kinds of task, in the order of its configuration (1 to 6)."""
-
-
-class HouseholdError(UserError):
-    """A household game that cannot be read, made or played."""
 
 
 @dataclass(frozen=True, slots=True)

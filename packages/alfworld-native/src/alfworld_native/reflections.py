@@ -77,10 +77,10 @@ def _condition(scene: Scene) -> str:
 def mistake(scene: Scene) -> str:
     """Why the last command was a mistake, as far as the state text shows; empty when it was none."""
     verb, _, rest = scene.last.partition(" ")
-    judge = JUDGES.get(verb)
+    reason = REASONS.get(verb)
     if scene.result == "Nothing happens.":
         return "nothing happened"
-    return judge(scene, rest) if judge else ""
+    return reason(scene, rest) if reason else ""
 
 
 def _gone(scene: Scene, rest: str) -> str:
@@ -157,7 +157,7 @@ def _sliced(scene: Scene, rest: str) -> str:
     return "nothing needs slicing"
 
 
-JUDGES: Final[dict[str, Callable[[Scene, str], str]]] = {
+REASONS: Final[dict[str, Callable[[Scene, str], str]]] = {
     "go": _gone,
     "open": _opened,
     "close": _closed,

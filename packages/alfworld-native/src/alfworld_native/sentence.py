@@ -6,8 +6,9 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from alfworld_native.errors import GameError
 from alfworld_native.problem import Goal
-from alfworld_native.record import HouseholdError, TaskType
+from alfworld_native.record import TaskType
 
 __all__ = ["TREATMENTS", "kind_of", "number_of", "read_sentence"]
 
@@ -37,7 +38,7 @@ def read_sentence(sentence: str) -> Goal:
     Goal(task_type='pick_clean_then_place_in_recep', object_kind='soapbar', target_kind='drawer')
 
     Raises:
-        HouseholdError: the sentence is none of ALFWorld's twelve.
+        GameError: the sentence is none of ALFWorld's twelve.
     """
     words = sentence.strip().removesuffix(".")
     for task_type, pattern in PATTERNS:
@@ -45,9 +46,7 @@ def read_sentence(sentence: str) -> Goal:
         if match:
             kind, target = (group for group in match.groups() if group)
             return Goal(task_type, kind, target)
-    raise HouseholdError(
-        f"the goal {sentence!r} is none of ALFWorld's sentences. An example: put some tomato on shelf."
-    )
+    raise GameError(f"the goal {sentence!r} is none of ALFWorld's sentences. An example: put some tomato on shelf.")
 
 
 @lru_cache(65_536)

@@ -22,9 +22,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, get_args
 
+from alfworld_native.errors import GameError, suggestion
 from alfworld_native.games import NAMED, GameSet
-from alfworld_native.record import TASK_TYPES, GameRecord, HouseholdError, TaskType
-from reflect_rl.errors import suggestion
+from alfworld_native.record import TASK_TYPES, GameRecord, TaskType
 
 __all__ = ["OFFICIAL_SPLITS", "OfficialSplit", "data_folder", "load_actions", "load_games"]
 
@@ -52,17 +52,17 @@ Value = TypeVar("Value")
 
 
 def data_folder(configured: str = "") -> Path:
-    """The folder with the games: the configured one, else `$REFLECT_RL_ALFWORLD`, else `$ALFWORLD_DATA`.
+    """The folder with the games: the configured one, else `$ALFWORLD_DATA`.
 
     Raises:
-        HouseholdError: none is named, or it does not exist.
+        GameError: none is named, or it does not exist.
     """
-    named = configured or os.environ.get("REFLECT_RL_ALFWORLD", "") or os.environ.get("ALFWORLD_DATA", "")
+    named = configured or os.environ.get("ALFWORLD_DATA", "")
     if not named:
-        raise HouseholdError(f"no folder with ALFWorld's games is named. {REMEDY}")
+        raise GameError(f"no folder with ALFWorld's games is named. {REMEDY}")
     folder = Path(named).expanduser()
     if not folder.is_dir():
-        raise HouseholdError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
+        raise GameError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
     return folder
 
 
@@ -86,17 +86,17 @@ def load_games(
         distinct: drop games that equal an earlier one in all but their name.
 
     Raises:
-        HouseholdError: unknown split, missing or corrupt files, or no game is left.
+        GameError: unknown split, missing or corrupt files, or no game is left.
     """
     named = (splits,) if isinstance(splits, str) else tuple(splits)
     for split in named:
         if split not in OFFICIAL_SPLITS:
-            raise HouseholdError(f"ALFWorld has no split {split!r}. {suggestion(split, OFFICIAL_SPLITS)}")
+            raise GameError(f"ALFWorld has no split {split!r}. {suggestion(split, OFFICIAL_SPLITS)}")
     if not folder.is_dir():
-        raise HouseholdError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
+        raise GameError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
     games = GameSet(chain.from_iterable(_split(folder.resolve(), split, NAMED.get(name, name)) for split in named))
     if not games:
-        raise HouseholdError(f"{folder} has no game of {', '.join(named)} that can be played.")
+        raise GameError(f"{folder} has no game of {', '.join(named)} that can be played.")
     return games.select(task_types, name, distinct)
 
 
@@ -104,11 +104,11 @@ def load_actions(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
     """What ALFWorld's hand-coded expert did in each game: key -> commands, from `<split>.handcoded.jsonl.xz`.
 
     Raises:
-        HouseholdError: the file is missing or corrupt.
+        GameError: the file is missing or corrupt.
     """
     path = folder / f"{split}.handcoded.jsonl.xz"
     if not path.is_file():
-        raise HouseholdError(f"there is no file {path} with the expert's actions.")
+        raise GameError(f"there is no file {path} with the expert's actions.")
     return {_text(row, "id", where): _texts(row, "actions", where) for where, row in _rows(folder.resolve(), path)}
 
 
@@ -123,7 +123,7 @@ def _split(folder: Path, split: str, name: str) -> Iterator[GameRecord]:
         return _ordered(_compact(folder, compact, ""))
     if official is not None:
         return _official(official, folder)
-    raise HouseholdError(f"{folder} has neither {compact.name} nor {VERSIONS[0]}/{split}. {REMEDY}")
+    raise GameError(f"{folder} has neither {compact.name} nor {VERSIONS[0]}/{split}. {REMEDY}")
 
 
 def _ordered(records: Iterator[GameRecord]) -> Iterator[GameRecord]:
@@ -131,7 +131,7 @@ def _ordered(records: Iterator[GameRecord]) -> Iterator[GameRecord]:
     last = ""
     for record in records:
         if record.key <= last:
-            raise HouseholdError(f"records must be sorted by `id`, each once: {record.key!r} follows {last!r}.")
+            raise GameError(f"records must be sorted by `id`, each once: {record.key!r} follows {last!r}.")
         last = record.key
         yield record
 
@@ -165,12 +165,12 @@ def _official(split: Path, folder: Path) -> Iterator[GameRecord]:
     """Games of a split in ALFWorld's own layout that its environment plays.
 
     Raises:
-        HouseholdError: nothing there looks like a game, or a file is corrupt.
+        GameError: nothing there looks like a game, or a file is corrupt.
     """
     trials = [trial for kind in _folders(split) for trial in _folders(kind)]
     games = [trial for trial in trials if (trial / "game.tw-pddl").is_file() and (trial / "traj_data.json").is_file()]
     if not games:
-        raise HouseholdError(
+        raise GameError(
             f"{split} has no game: none of its {len(trials)} folders two levels down has game.tw-pddl and "
             f"traj_data.json. Links to other folders are not followed. {REMEDY}"
         )
@@ -196,7 +196,7 @@ def _official_game(key: str, trial: Path, folder: Path) -> GameRecord | None:
     grammar = _text(game, "grammar", str(trial / "game.tw-pddl"))
     goal = GOAL.search(grammar)
     if goal is None:
-        raise HouseholdError(f"{trial / 'game.tw-pddl'}: its grammar does not say `Your task is to: …`.")
+        raise GameError(f"{trial / 'game.tw-pddl'}: its grammar does not say `Your task is to: …`.")
     notes = _value(_value(story, "turk_annotations", dict, where), "anns", list, where)
     return GameRecord(
         key=key,
@@ -221,15 +221,15 @@ def _bytes(path: Path, folder: Path) -> bytes:
     _check_inside(path, folder)
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise HouseholdError(f"{path} is larger than {MOST_BYTES} bytes: it is no file of a game.")
+            raise GameError(f"{path} is larger than {MOST_BYTES} bytes: it is no file of a game.")
         return path.read_bytes()
     except OSError as error:
-        raise HouseholdError(f"{path} cannot be read: {error.strerror}.") from None
+        raise GameError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _check_inside(path: Path, folder: Path) -> None:
     if not path.resolve().is_relative_to(folder):
-        raise HouseholdError(f"{path} is a link out of {folder}, which is not followed. Put the file itself there.")
+        raise GameError(f"{path} is a link out of {folder}, which is not followed. Put the file itself there.")
 
 
 def _rows(folder: Path, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -242,25 +242,25 @@ def _rows(folder: Path, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 number += 1
                 yield f"{path}, line {number}", _json(line, f"{path}, line {number}")
     except (OSError, EOFError, lzma.LZMAError) as error:
-        raise HouseholdError(f"{path} cannot be read after line {number}: {error}. Copy the file again.") from None
+        raise GameError(f"{path} cannot be read after line {number}: {error}. Copy the file again.") from None
 
 
 def _json(raw: bytes, where: str) -> dict[str, Any]:
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError) as error:  # also text that is not UTF-8
-        raise HouseholdError(f"{where} is not JSON ({error}). Copy the file again.") from None
+        raise GameError(f"{where} is not JSON ({error}). Copy the file again.") from None
     if not isinstance(value, dict):
-        raise HouseholdError(f"{where} holds {type(value).__name__}, not a JSON object.")
+        raise GameError(f"{where} holds {type(value).__name__}, not a JSON object.")
     return value
 
 
 def _value(row: Mapping[str, Any], field: str, kind: type[Value], where: str) -> Value:
     if field not in row:
-        raise HouseholdError(f"{where} has no {field!r}.")
+        raise GameError(f"{where} has no {field!r}.")
     value = row[field]
     if not isinstance(value, kind):
-        raise HouseholdError(f"{where}: {field!r} is {value!r:.60}, not of type {kind.__name__}.")
+        raise GameError(f"{where}: {field!r} is {value!r:.60}, not of type {kind.__name__}.")
     return value
 
 
@@ -271,7 +271,7 @@ def _text(row: Mapping[str, Any], field: str, where: str) -> str:
 def _texts(row: Mapping[str, Any], field: str, where: str) -> tuple[str, ...]:
     values = _value(row, field, list, where)
     if not all(isinstance(value, str) for value in values):
-        raise HouseholdError(f"{where}: {field!r} is not a list of texts.")
+        raise GameError(f"{where}: {field!r} is not a list of texts.")
     return tuple(values)
 
 
@@ -280,7 +280,7 @@ def _task_type(row: Mapping[str, Any], where: str) -> TaskType:
     for task_type in TASK_TYPES:
         if value == task_type:
             return task_type
-    raise HouseholdError(f"{where}: no kind of task is named {value!r}. {suggestion(value, TASK_TYPES)}")
+    raise GameError(f"{where}: no kind of task is named {value!r}. {suggestion(value, TASK_TYPES)}")
 
 
 def _subject(parameters: Mapping[str, Any], where: str) -> str:

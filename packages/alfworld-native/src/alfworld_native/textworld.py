@@ -39,11 +39,11 @@ class Workers:
         processes: how many; an episode stays with one of them.
         seconds: limit on one answer, 0 = none. A game takes about a second to open, a command 0.05.
         shortcuts: the same answers about ten times sooner, by replacing functions of TextWorld
-            (`_textworld_shortcuts.py`).
+            (`take_shortcuts` in `_textworld_worker.py`).
     """
 
     def __init__(self, processes: int = 1, seconds: float = 60.0, *, shortcuts: bool = False) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="reflect-rl-textworld-"))
+        folder = Path(tempfile.mkdtemp(prefix="alfworld-native-textworld-"))
         self.processes = tuple(Process(folder, seconds, shortcuts=shortcuts) for _ in range(processes))
         self._numbers = count()
         self._closing = weakref.finalize(self, _end, self.processes, folder, os.getpid())
@@ -94,8 +94,8 @@ class TextWorldGame:
         workers: where to play; None = `shared_workers()`.
 
     Raises:
-        TextWorldMissingError: the extra `alfworld` is not installed.
-        HouseholdError: TextWorld cannot say this goal.
+        TextWorldMissingError: the extra `textworld` is not installed.
+        GameError: TextWorld cannot say this goal.
     """
 
     def __init__(self, problem: str, goal: str, wording: Wording = "2.1.1", workers: Workers | None = None) -> None:
@@ -107,9 +107,9 @@ class TextWorldGame:
         """A new episode.
 
         Raises:
-            HouseholdError: TextWorld cannot play this game.
-            EnvironmentTimeoutError: it takes too long.
-            FaultyEnvironmentError: its process has ended twice.
+            GameError: TextWorld cannot play this game.
+            TextWorldTimeoutError: it takes too long.
+            TextWorldError: its process has ended twice.
         """
         workers = self._workers or shared_workers()
         number, process = workers.place()
@@ -133,8 +133,8 @@ class TextWorldState:
         """What the game answers to a command.
 
         Raises:
-            EnvironmentTimeoutError: it takes too long.
-            FaultyEnvironmentError: TextWorld failed, or its process has ended twice.
+            TextWorldTimeoutError: it takes too long.
+            TextWorldError: TextWorld failed, or its process has ended twice.
         """
         return self._process.step(self._episode, command)
 

@@ -14,7 +14,7 @@ import pytest
 from alfworld_native.plugin import env as alfworld
 from alfworld_native.plugin import games as _household_games
 from alfworld_native.plugin.env import MODES, Config, Environment, measures, strata, task_at, tasks, unseen_names
-from alfworld_native.record import HouseholdError, TaskType
+from alfworld_native.record import TaskType
 from household_games import WINNING, kitchen_record
 from reflect_rl.envs.base import make
 from reflect_rl.errors import UnknownNameError, UserError
@@ -158,7 +158,7 @@ def test_settings_that_contradict_each_other_are_refused(values: dict[str, objec
 
 
 def test_a_missing_folder_is_named():
-    with pytest.raises(HouseholdError, match="/no/such/folder"):
+    with pytest.raises(UserError, match="/no/such/folder"):
         tasks(Config(games="/no/such/folder"), "all", "train")
 
 

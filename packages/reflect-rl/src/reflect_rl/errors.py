@@ -7,7 +7,6 @@ ReflectRLError
 │   ├── ModelError                a model or tokenizer that cannot be used
 │   ├── SnapshotError             files that cannot be read into a snapshot (`repositories/snapshot.py`)
 │   │   └── CorpusError           a named corpus that cannot be had (`repositories/corpora.py`)
-│   ├── HouseholdError            a household game that cannot be read, made or played (`household/record.py`)
 │   ├── HistoryError              a git history that cannot be read (`questions/_commits.py`)
 │   ├── EndpointError             a server that does not answer as it should (`endpoints/errors.py`)
 │   │   ├── RefusedError          a request that it does not take

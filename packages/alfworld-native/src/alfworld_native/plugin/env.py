@@ -1,8 +1,8 @@
 """ALFWorld: household tasks in text, on the native engine or in TextWorld.
 
 The player sees the task, where it is, what it holds, what it has found and searched, the last command and the game's
-answer; not the whole history. All that is rebuilt from the game's texts (`household.memory`), so both engines give the
-same states. Actions are the game's admissible commands in the game's order. The specification is `docs/alfworld.md`.
+answer; not the whole history. All that is rebuilt from the game's texts (`memory.py`), so both engines give the same
+states. Actions are the game's admissible commands in the game's order. The specification is `docs/alfworld.md`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pydantic import Field, model_validator
 from alfworld_native.engine import Game, State, Step
 from alfworld_native.experts import best_commands, turns_left
 from alfworld_native.explorer import advised
-from alfworld_native.memory import Memory
+from alfworld_native.memory import Memory, Trail
+from alfworld_native.plugin.errors import translated_errors
 from alfworld_native.plugin.games import (
     MODES,
     HouseholdConfig,
@@ -28,10 +29,9 @@ from alfworld_native.plugin.games import (
     record_of,
 )
 from alfworld_native.plugin.measures import household_measures
-from alfworld_native.record import GameRecord, HouseholdError
+from alfworld_native.record import GameRecord
 from alfworld_native.reflections import reflect, reflection_text
 from alfworld_native.scene import read_scene, scene_of, write_scene
-from alfworld_native.trail import Trail
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import TextEnv, require_known
 from reflect_rl.errors import UserError
@@ -89,7 +89,7 @@ class Config(HouseholdConfig):
     max_episode_steps: int = Field(50, ge=1, le=1000)
     """Turns after which an episode is truncated (ALFWorld: 50; Reflect-RL: 15)."""
     backend: Literal["native", "textworld"] = "native"
-    """Engine: `native`, or `textworld`, the original, which needs the extra `alfworld` and is far slower."""
+    """Engine: `native`, or `textworld`, the original, which needs the package's extra `textworld` and is far slower."""
     numbers: bool = True
     """The state gives the numbers of commands; set to false for shuffled labels."""
     drop_useless: bool = False
@@ -122,7 +122,7 @@ def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
     """The games of one split that are of the mode's kind.
 
     Raises:
-        HouseholdError: the folder of games, or what should be in it, is missing or corrupt.
+        UserError: the folder of games, or what should be in it, is missing or corrupt.
         UnknownNameError: no such mode or split.
     """
     return household_tasks(config, mode, split)
@@ -203,11 +203,12 @@ class Alfworld(TextEnv):
         """Names of wanted things and lamps, which an annotator must not write too early."""
         return unseen_names(self.config, task)
 
+    @translated_errors()
     def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
         """Open the task's game, and do what the task says was done already.
 
         Raises:
-            HouseholdError: the game is missing, or cannot be played.
+            UserError: the game is missing, or cannot be played.
             UserError: the task is none of this game.
         """
         require_known("mode of alfworld", task.mode, MODES)
@@ -241,11 +242,12 @@ class Alfworld(TextEnv):
 
     def _do(self, command: str) -> Step:
         step = self._episode.step(command)
-        self._memory.hear(command, step.feedback, step.admissible)
+        self._memory.update(command, step.feedback, step.admissible)
         self._trail.add(command, self._memory)
         self._behind.append(command)
         return step
 
+    @translated_errors()
     def step(self, action: int) -> TurnResult:
         """Give a command: +1 for the one that wins, else minus the step's cost, plus milestones."""
         step = self._do(self.shown.actions[action])
@@ -257,7 +259,7 @@ class Alfworld(TextEnv):
     def _observe(self) -> Observation:
         listed = tuple(self._listed())
         if len(listed) > MOST_ACTIONS:
-            raise HouseholdError(
+            raise UserError(
                 f"the game {self._record.key!r} has a state with {len(listed)} commands; {MOST_ACTIONS} are the most. "
                 "Leave it out, or set drop_useless = true."
             )
@@ -340,7 +342,7 @@ def games_tested(config: Config, mode: str, split: str) -> dict[str, str]:
     """Which games a result is about, in which wording and engine.
 
     Raises:
-        HouseholdError: they cannot be read.
+        UserError: they cannot be read.
     """
     games, digest = content_of(config, mode, split)
     return {"wording": config.wording, "backend": config.backend, "games": games, "games_digest": digest}

@@ -14,6 +14,7 @@ from pydantic import Field
 from alfworld_native.engine import Game
 from alfworld_native.games import GameSet
 from alfworld_native.generate import GameSplit, Mix, game_seed, numbered_game
+from alfworld_native.plugin.errors import translated_errors
 from alfworld_native.record import GameRecord, TaskType, Wording
 from alfworld_native.sources import data_folder, load_games
 from reflect_rl.config import EnvironmentConfig
@@ -70,11 +71,12 @@ class HouseholdConfig(EnvironmentConfig):
     """Version of ALFWorld's text: `2.1.1` (`put X in/on Y`), or `2.1.2` and later (`move X to Y`, `help`)."""
 
 
+@translated_errors()
 def household_tasks(config: HouseholdConfig, mode: str, split: str) -> tuple[Task, ...]:
     """The games of one split that are of the mode's kind.
 
     Raises:
-        HouseholdError: the folder, or what should be in it, is missing or corrupt.
+        UserError: the folder, or what should be in it, is missing or corrupt.
         UnknownNameError: no such mode or split.
     """
     require_known("mode of alfworld", mode, MODES)
@@ -146,11 +148,12 @@ def _contents(folder: str, origin: str, subset: str) -> tuple[tuple[str, TaskTyp
     return tuple((record.key, record.task_type, record.sha256) for record in _set(folder, origin, subset))
 
 
+@translated_errors()
 def record_of(config: HouseholdConfig, data: dict[str, Any]) -> GameRecord:
     """The game that a task's data name.
 
     Raises:
-        HouseholdError: there is no such game.
+        UserError: there is no such game.
         UserError: the data name none.
     """
     origin, key = str(data["from"]), str(data["game"])
@@ -165,11 +168,12 @@ def record_of(config: HouseholdConfig, data: dict[str, Any]) -> GameRecord:
 
 
 @lru_cache(64)
+@translated_errors()
 def content_of(config: HouseholdConfig, mode: str, split: str) -> tuple[str, str]:
     """What the games of a split are, and a digest of all their texts.
 
     Raises:
-        HouseholdError: they cannot be read.
+        UserError: they cannot be read.
     """
     chosen = household_tasks(config, mode, split)
     origins = dict.fromkeys(str(task.data["from"]).partition(" ")[0] for task in chosen)
@@ -191,10 +195,11 @@ def _parsed(problem: str, goal: str, wording: Wording) -> Game:
     return Game(problem, goal, wording)
 
 
+@translated_errors()
 def game_of(config: HouseholdConfig, record: GameRecord) -> Game:
     """A game, parsed once.
 
     Raises:
-        HouseholdError: its problem is not one of this domain.
+        UserError: its problem is not one of this domain.
     """
     return _parsed(record.problem, record.goal, config.wording)

@@ -8,9 +8,8 @@ import shutil
 import pytest
 
 from reflect_rl.config import parse
-from reflect_rl.errors import RunFolderError
+from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.envs import corridor
-from alfworld_native.record import HouseholdError
 from reflect_rl.runs import start
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import open_run
@@ -185,7 +184,7 @@ def test_the_games_of_the_training_need_not_be_at_hand(trained, tmp_path, monkey
 
     def missing(of):
         if of.environment.max_episode_steps == 20:
-            raise HouseholdError("there is no folder")
+            raise UserError("there is no folder")
         return known(of)
 
     monkeypatch.setattr(start, "fingerprint", missing)

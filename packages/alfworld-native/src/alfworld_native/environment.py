@@ -1,0 +1,115 @@
+"""Gymnasium environment of household games: texts in, texts out, the admissible commands in `info`.
+
+    import gymnasium
+    import alfworld_native.environment  # registers the id
+
+    env = gymnasium.make("alfworld_native/Household-v0")
+    text, info = env.reset(seed=0)
+    text, reward, terminated, truncated, info = env.step(info["admissible_commands"][0])
+
+`info` has `admissible_commands` (sorted), `won`, and `game`, the key of the game that is played.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import Any, Final
+
+import gymnasium
+from gymnasium.spaces import Text
+
+from alfworld_native.engine import State, Step, open_game
+from alfworld_native.errors import GameError
+from alfworld_native.generate import game_seed, numbered_game
+from alfworld_native.record import GameRecord, Wording
+
+__all__ = ["ENV_ID", "HouseholdEnv"]
+
+ENV_ID: Final = "alfworld_native/Household-v0"
+
+MAX_EPISODE_STEPS: Final = 50
+"""ALFWorld's limit; `gymnasium.make` truncates there."""
+
+GENERATED_GAMES: Final = 100_000
+"""Number of generated training games that `reset` draws from when there are no others."""
+
+
+class HouseholdEnv(gymnasium.Env[str, str]):
+    """Household games as a Gymnasium environment.
+
+    The reward is 1 for the command that wins, else 0. A command that is not admissible changes nothing.
+
+    Args:
+        games: the games that `reset` draws from; None = generated training games, each made when it is drawn.
+        wording: version of ALFWorld's text.
+        render_mode: None, or `ansi` for `render()` to return the last text.
+
+    Raises:
+        GameError: `games` is empty.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (declared so by Gymnasium)
+
+    def __init__(
+        self,
+        games: Sequence[GameRecord] | None = None,
+        wording: Wording = "2.1.1",
+        render_mode: str | None = None,
+    ) -> None:
+        if games is not None and not len(games):
+            raise GameError("there are no games to play; give at least one, or None for generated games.")
+        self.observation_space = Text(max_length=100_000, min_length=0, charset=string.printable)
+        self.action_space = Text(max_length=200, min_length=0, charset=string.printable)
+        self.render_mode = render_mode
+        self._games, self._wording = games, wording
+        self._state: State | None = None
+        self._key, self._text = "", ""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Begin a game.
+
+        Args:
+            seed: of the draws, as in Gymnasium.
+            options: `{"game": record}` plays this `GameRecord` instead of drawing one.
+        """
+        super().reset(seed=seed)
+        record = (options or {}).get("game") or self._draw()
+        self._state, self._key = open_game(record, self._wording).start(), record.key
+        return self._told(self._state.first())
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Give a command.
+
+        Raises:
+            GameError: the command is not a text, or no game has begun.
+        """
+        if self._state is None:
+            raise GameError("no game has begun; call reset() first.")
+        if not isinstance(action, str):
+            raise GameError(f"a command is a text such as 'look', not {action!r}.")
+        was_won = self._state.won
+        text, info = self._told(self._state.step(action))
+        won = self._state.won
+        # A won game goes on, as in TextWorld; only the first win is paid.
+        return text, float(won and not was_won), won, False, info
+
+    def render(self) -> str | None:  # type: ignore[override]
+        """The last text, in mode `ansi`."""
+        return self._text if self.render_mode == "ansi" else None
+
+    def _draw(self) -> GameRecord:
+        if self._games is None:
+            return numbered_game(game_seed("train", 0), int(self.np_random.integers(GENERATED_GAMES)))
+        return self._games[int(self.np_random.integers(len(self._games)))]
+
+    def _told(self, step: Step) -> tuple[str, dict[str, Any]]:
+        self._text = step.feedback
+        info = {"admissible_commands": list(step.admissible), "won": step.won, "game": self._key}
+        return step.feedback, info
+
+
+if ENV_ID not in gymnasium.registry:
+    gymnasium.register(
+        ENV_ID, entry_point="alfworld_native.environment:HouseholdEnv", max_episode_steps=MAX_EPISODE_STEPS
+    )
