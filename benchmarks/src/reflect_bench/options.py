@@ -36,7 +36,7 @@ class BenchOptions(Frozen):
     or an archive."""
     household: str | None = None
     """Measure the household games of ALFWorld instead of training: those of a folder, or generated ones where none is
-    named. Where the extra `alfworld` is installed, TextWorld plays a few of them as well."""
+    named. Where the extra `textworld` of alfworld-native is installed, TextWorld plays a few of them as well."""
     run: Path | None = None
     """Run folder whose trained players play in the shape `embedded` (default: random weights)."""
     actions: Literal["auto", "policy", "solver"] = "auto"

@@ -94,7 +94,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         # A won game goes on, as in TextWorld; only the first win is paid.
         return text, float(won and not was_won), won, False, info
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The last text, in mode `ansi`."""
         return self._text if self.render_mode == "ansi" else None
 

@@ -52,7 +52,7 @@ def test_textworld_that_is_not_installed_is_a_mistake(call, monkeypatch):
     monkeypatch.setattr(game_file, "find_spec", lambda name: None)
     game_file.logic.cache_clear()
     message = call("play", "--environment.name", "alfworld", "--environment.backend", "textworld").mistake
-    assert "alfworld, which is not installed. Install it with `pip install 'reflect-rl[alfworld]'`" in message
+    assert "alfworld, which is not installed. Install it with `pip install 'alfworld-native[textworld]'`" in message
 
 
 def test_a_mode_without_test_tasks_is_a_mistake(call, monkeypatch):
