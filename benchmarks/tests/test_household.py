@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from alfworld_native.engine import Game
-from alfworld_native.plugin.env import Config, tasks
+from alfworld_native.plugin.env import Alfworld, Config
 from alfworld_native.textworld import Workers
 from household_games import WINNING, kitchen_record
 from reflect_bench import household
@@ -23,7 +23,7 @@ WALK = Walk(Task("", "all", "test"), kitchen_record(), WINNING["pick_and_place_s
 
 
 def test_commands_are_listed_ones_and_end_with_the_win():
-    for seed, task in enumerate(tasks(CONFIG, "all", "test")):
+    for seed, task in enumerate(Alfworld(CONFIG).tasks("all", "test")):
         walk = walk_of(CONFIG, task, seed)
         state = Game(walk.record.problem, walk.record.goal).start()
         for command in walk.commands:

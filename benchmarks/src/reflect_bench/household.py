@@ -23,7 +23,7 @@ from rich.table import Table
 
 from alfworld_native.engine import Game, Step
 from alfworld_native.plugin import games as _household_games
-from alfworld_native.plugin.env import Alfworld, Config, tasks
+from alfworld_native.plugin.env import Alfworld, Config
 from alfworld_native.record import GameRecord, Wording
 from alfworld_native.textworld import TextWorldGame, TextWorldState, Workers
 from reflect_bench.options import GENERATED
@@ -84,7 +84,8 @@ def measure_household(games: str, *, quick: bool, report: Callable[[str], None])
     much = _effort(quick=quick)
     config = Config(generated_games=2 * much.games) if games == GENERATED else Config(games=games)
     report("drawing commands")
-    walks = [walk_of(config, task, number) for number, task in enumerate(tasks(config, "all", "test")[: much.games])]
+    chosen = Alfworld(config).tasks("all", "test")[: much.games]
+    walks = [walk_of(config, task, number) for number, task in enumerate(chosen)]
     report("native engine")
     time_engine(walks[:1], config.wording)  # what a process does once is done
     engine = time_engine(walks, config.wording) | _memory_of_engine(walks, config.wording)

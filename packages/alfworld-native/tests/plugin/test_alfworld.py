@@ -13,10 +13,11 @@ import pytest
 
 from alfworld_native.plugin import env as alfworld
 from alfworld_native.plugin import games as _household_games
-from alfworld_native.plugin.env import MODES, Config, Environment, measures, strata, task_at, tasks, unseen_names
+from alfworld_native.plugin.env import MODES, Alfworld, Config
 from alfworld_native.record import TaskType
 from household_games import WINNING, kitchen_record
-from reflect_rl.envs.base import make
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.gym import limited
 from reflect_rl.errors import UnknownNameError, UserError
 from reflect_rl.players.policies.advice import AdvicePolicy
 from reflect_rl.players.policies.oracle import Annotator, OraclePolicy
@@ -24,29 +25,30 @@ from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.rollout import Request, play
-from reflect_rl.types import Task, View
+from reflect_rl.types import Step, Task, View
 
 FOLDER = os.environ.get("REFLECT_RL_ALFWORLD", "")
 needs_data = pytest.mark.skipif(not FOLDER, reason="REFLECT_RL_ALFWORLD names no folder with ALFWorld's games")
 needs_textworld = pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra `alfworld` is not installed")
 
+SPEC = EnvSpec.of(Alfworld)
 SMALL = Config(generated_games=8, most_validation_games=4)
 
 
 @pytest.fixture
-def kitchen(monkeypatch: pytest.MonkeyPatch) -> Environment:
+def kitchen(monkeypatch: pytest.MonkeyPatch) -> Alfworld:
     """The environment, whose games are kitchens: the task's name is the kind of task."""
     monkeypatch.setattr(alfworld, "record_of", lambda config, data: kitchen_record(data["game"]))
-    return Environment(SMALL)
+    return Alfworld(SMALL)
 
 
 def kitchen_task(task_type: TaskType, *done: str) -> Task:
     return Task(f"all/{task_type}", "all", "train", {"game": task_type, "from": "kitchen", "done": list(done)})
 
 
-def give(game: Environment, *commands: str) -> list[float]:
-    """The rewards of commands."""
-    return [game.step(game.running().actions.index(command))[1] for command in commands]
+def give(game: Alfworld, *commands: str) -> list[Step]:
+    """What the game answers to commands."""
+    return [game.step(game.shown.actions.index(command)) for command in commands]
 
 
 # ------------------------------------------------------------------------------------------------------- tasks
@@ -54,25 +56,26 @@ def give(game: Environment, *commands: str) -> list[float]:
 
 def test_generated_games_are_tasks_without_any_data():
     for mode in MODES:
-        counts = [len(tasks(SMALL, mode, split)) for split in ("train", "validation", "test")]
+        counts = [len(Alfworld(SMALL).tasks(mode, split)) for split in ("train", "validation", "test")]
         assert counts == [8, 4, 4]
-    kinds = {mode: {strata(SMALL, task)["task"] for task in tasks(SMALL, mode, "train")} for mode in MODES}
+    game = Alfworld(SMALL)
+    kinds = {mode: {game.strata(task)["task"] for task in game.tasks(mode, "train")} for mode in MODES}
     assert {mode: kinds[mode] for mode in MODES[:-1]} == {mode: {mode} for mode in MODES[:-1]}
     assert len(kinds["all"]) > 2
 
 
 def test_a_mode_holds_games_of_its_kind_of_task():
-    game = Environment(SMALL)
+    game = Alfworld(SMALL)
     for mode in MODES[:-1]:
-        game.reset(options={"task": tasks(SMALL, mode, "test")[0]})
+        game.reset(Alfworld(SMALL).tasks(mode, "test")[0])
         assert game._game.goal.task_type == _household_games.TYPES[mode]
 
 
 def test_other_seeds_and_sizes_are_other_games():
     def first(**changes: object) -> str:
         config = Config(**{"generated_games": 2, **changes})  # type: ignore[arg-type]
-        game = Environment(config)
-        return game.reset(options={"task": tasks(config, "all", "train")[0]})[0].text
+        game = Alfworld(config)
+        return game.reset(Alfworld(config).tasks("all", "train")[0]).text
 
     assert len({first(), first(split_seed=1), first(room_size=1.5)}) == 3
     assert first() == first()
@@ -81,19 +84,19 @@ def test_other_seeds_and_sizes_are_other_games():
 @needs_data
 def test_real_games_are_counted_as_in_alfworld():
     config = Config(games=FOLDER)
-    assert [len(tasks(config, mode, "test")) for mode in MODES] == [35, 13, 27, 16, 25, 24, 140]
-    assert len(tasks(config, "all", "validation")) == 64
-    assert len(tasks(Config(games=FOLDER, most_validation_games=500), "all", "validation")) == 199
+    assert [len(Alfworld(config).tasks(mode, "test")) for mode in MODES] == [35, 13, 27, 16, 25, 24, 140]
+    assert len(Alfworld(config).tasks("all", "validation")) == 64
+    assert len(Alfworld(Config(games=FOLDER, most_validation_games=500)).tasks("all", "validation")) == 199
     seen = Config(games=FOLDER, test_games="valid_train", validation_games="generated")
-    assert len(tasks(seen, "all", "test")) == 199
+    assert len(Alfworld(seen).tasks("all", "test")) == 199
 
 
 def test_results_name_the_games_they_are_about():
     config = Config(generated_games=4, most_validation_games=2)
-    known = alfworld.games_tested(config, "pick", "test")
+    known = Alfworld(config).games_tested("pick", "test")
     assert known.items() >= {"wording": "2.1.1", "backend": "native", "games": "generated"}.items()
     others = [
-        alfworld.games_tested(config.model_copy(update=changes), mode, split)
+        Alfworld(config.model_copy(update=changes)).games_tested(mode, split)
         for changes, mode, split in [
             ({}, "look", "test"),
             ({}, "pick", "validation"),
@@ -103,16 +106,15 @@ def test_results_name_the_games_they_are_about():
     ]
     assert len({known["games_digest"], *(other["games_digest"] for other in others)}) == 5
     # Neither the engine nor the wording changes which games there are.
-    again = alfworld.games_tested(
-        config.model_copy(update={"wording": "2.1.2", "backend": "textworld"}), "pick", "test"
-    )
+    other = config.model_copy(update={"wording": "2.1.2", "backend": "textworld"})
+    again = Alfworld(other).games_tested("pick", "test")
     assert again["games_digest"] == known["games_digest"]
 
 
 @needs_data
 def test_real_games_are_named_by_their_split():
     names = [
-        alfworld.games_tested(Config(games=FOLDER, **changes), "all", "test")["games"]
+        Alfworld(Config(games=FOLDER, **changes)).games_tested("all", "test")["games"]
         for changes in ({}, {"subset": "paper"})
     ]
     assert names == ["valid_seen", "valid_seen+valid_unseen+valid_train"]
@@ -120,27 +122,26 @@ def test_real_games_are_named_by_their_split():
 
 @needs_data
 def test_the_papers_subset_has_seven_games_to_train_and_four_to_test():
-    config = Config(games=FOLDER, subset="paper")
-    assert [len(tasks(config, "all", split)) for split in ("train", "validation", "test")] == [7, 64, 4]
-    assert {strata(config, task)["task"] for split in ("train", "test") for task in tasks(config, "all", split)} == {
-        "pick"
-    }
-    assert not tasks(config, "heat", "validation")
+    game = Alfworld(Config(games=FOLDER, subset="paper"))
+    assert [len(game.tasks("all", split)) for split in ("train", "validation", "test")] == [7, 64, 4]
+    kinds = {game.strata(task)["task"] for split in ("train", "test") for task in game.tasks("all", split)}
+    assert kinds == {"pick"}
+    assert not game.tasks("heat", "validation")
 
 
 @needs_data
 def test_generated_games_can_be_added_to_real_ones():
     config = Config(games=FOLDER, subset="paper", additional_games=5)
-    game = Environment(config)
-    added = tasks(config, "pick", "train")[7:]
+    game = Alfworld(config)
+    added = Alfworld(config).tasks("pick", "train")[7:]
     assert len(added) == 5
-    assert game.reset(options={"task": added[0]})[0].text.startswith("Task: put ")
+    assert game.reset(added[0]).text.startswith("Task: put ")
 
 
 @needs_data
 def test_a_variable_can_stand_in_the_name_of_the_folder(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SOME_FOLDER", FOLDER)
-    assert len(tasks(Config(games="$SOME_FOLDER", subset="paper"), "all", "test")) == 4
+    assert len(Alfworld(Config(games="$SOME_FOLDER", subset="paper")).tasks("all", "test")) == 4
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_settings_that_contradict_each_other_are_refused(values: dict[str, objec
 
 def test_a_missing_folder_is_named():
     with pytest.raises(UserError, match="/no/such/folder"):
-        tasks(Config(games="/no/such/folder"), "all", "train")
+        Alfworld(Config(games="/no/such/folder")).tasks("all", "train")
 
 
 @pytest.mark.parametrize(
@@ -172,54 +173,56 @@ def test_a_missing_folder_is_named():
 )
 def test_tasks_of_no_game_are_refused(data: dict[str, str]):
     with pytest.raises(UserError, match=r"Take (it|tasks) from tasks"):
-        Environment(SMALL).start(Task("odd", "all", "train", data))
+        Alfworld(SMALL).reset(Task("odd", "all", "train", data))
 
 
 # ---------------------------------------------------------------------------------------------------- the game
 
 
 @pytest.mark.parametrize("task_type", WINNING)
-def test_the_commands_that_win_are_listed_and_pay(kitchen: Environment, task_type: TaskType):
-    kitchen.reset(options={"task": kitchen_task(task_type)})
-    *costs, won = give(kitchen, *WINNING[task_type])
-    assert (set(costs), won, kitchen.success) == ({-0.01}, 1.0, True)
+def test_the_commands_that_win_are_listed_and_pay(kitchen: Alfworld, task_type: TaskType):
+    kitchen.reset(kitchen_task(task_type))
+    *before, last = give(kitchen, *WINNING[task_type])
+    assert {(step.reward, step.terminated, step.success) for step in before} == {(-0.01, False, False)}
+    assert (last.reward, last.terminated, last.success) == (1.0, True, True)
 
 
 def test_milestones_are_paid_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(alfworld, "record_of", lambda config, data: kitchen_record(data["game"]))
-    game = Environment(Config(milestone=0.1, step_cost=0.02))
-    game.reset(options={"task": kitchen_task("pick_heat_then_place_in_recep")})
+    game = Alfworld(Config(milestone=0.1, step_cost=0.02))
+    game.reset(kitchen_task("pick_heat_then_place_in_recep"))
     take, put = "take apple 2 from countertop 1", "put apple 2 in/on countertop 1"
-    rewards = give(game, "go to countertop 1", take, put, take, "go to microwave 1", "heat apple 2 with microwave 1")
+    cook = ("go to microwave 1", "heat apple 2 with microwave 1")
+    rewards = [step.reward for step in give(game, "go to countertop 1", take, put, take, *cook)]
     assert rewards == pytest.approx([-0.02, 0.08, -0.02, -0.02, -0.02, 0.08])
 
 
 def test_the_list_is_the_games_own_and_useless_commands_can_be_left_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(alfworld, "record_of", lambda config, data: kitchen_record(data["game"]))
-    whole, short = Environment(Config()), Environment(Config(drop_useless=True))
+    whole, short = Alfworld(Config()), Alfworld(Config(drop_useless=True))
     for game in (whole, short):
-        game.reset(options={"task": kitchen_task("pick_and_place_simple")})
+        game.reset(kitchen_task("pick_and_place_simple"))
         give(game, "go to countertop 1", "take knife 1 from countertop 1")
-    listed, kept = whole.running().actions, short.running().actions
+    listed, kept = whole.shown.actions, short.shown.actions
     assert listed == whole._facts.admissible
     left_out = [command for command in listed if command not in kept]
     assert left_out == ["examine countertop 1", "examine knife 1", "inventory", "look"]
-    numbers = [entry for entry in short.running().text.split() if "=" in entry]
+    numbers = [entry for entry in short.shown.text.split() if "=" in entry]
     assert f"1={kept.index('go to cabinet 1')}" in numbers
 
 
-def test_states_without_numbers_have_none(kitchen: Environment):
-    silent = Environment(Config(numbers=False))
-    observation, _ = silent.reset(options={"task": kitchen_task("pick_and_place_simple")})
-    assert "=" not in observation.text + silent.oracle().reflection
-    assert alfworld.numbered(Config())
-    assert not alfworld.numbered(Config(numbers=False))
+def test_states_without_numbers_have_none(kitchen: Alfworld):
+    silent = Alfworld(Config(numbers=False))
+    observation = silent.reset(kitchen_task("pick_and_place_simple"))
+    assert "=" not in observation.text + silent.teach()
+    assert Alfworld().numbered
+    assert not silent.numbered
 
 
-def test_mistakes_are_of_many_kinds_and_none_is_final(kitchen: Environment):
-    kitchen.reset(options={"task": kitchen_task("pick_cool_then_place_in_recep")})
+def test_mistakes_are_of_many_kinds_and_none_is_final(kitchen: Alfworld):
+    kitchen.reset(kitchen_task("pick_cool_then_place_in_recep"))
     give(kitchen, "go to fridge 1", "open fridge 1")
-    oracle, actions = kitchen.oracle(), kitchen.running().actions
+    oracle, actions = kitchen.oracle(), kitchen.shown.actions
     assert [actions[index] for index in oracle.optimal] == ["take apple 1 from fridge 1"]
     wrong = [actions[index] for index in oracle.safe]
     assert {command.split(" ")[0] for command in wrong} == {"close", "examine", "go", "inventory", "look"}
@@ -234,73 +237,76 @@ def test_what_could_not_be_put_down_again_is_no_mistake_to_choose_from(
     if not can_be_put_down:
         record = replace(record, problem=re.sub(r"\(canContain \w+ SpoonType\)", "", record.problem))
     monkeypatch.setattr(alfworld, "record_of", lambda config, data: record)
-    game = Environment(SMALL)
-    game.reset(options={"task": kitchen_task("pick_and_place_simple")})
+    game = Alfworld(SMALL)
+    game.reset(kitchen_task("pick_and_place_simple"))
     give(game, "go to cabinet 2", "open cabinet 2")
-    wrong = [game.running().actions[index] for index in game.oracle().safe]
+    wrong = [game.shown.actions[index] for index in game.oracle().safe]
     assert ("take spoon 1 from cabinet 2" in wrong) is can_be_put_down
 
 
 def test_only_the_solver_knows_names_of_wanted_things_before_they_are_seen():
-    task = tasks(SMALL, "look", "train")[0]
-    game = Environment(SMALL)
-    game.reset(options={"task": task})
-    names, kinds = unseen_names(SMALL, task), {game._game.goal.object_kind, game._game.goal.target_kind}
+    task = Alfworld(SMALL).tasks("look", "train")[0]
+    game = Alfworld(SMALL)
+    game.reset(task)
+    names, kinds = Alfworld(SMALL).unseen_names(task), {game._game.goal.object_kind, game._game.goal.target_kind}
     assert {name.rpartition(" ")[0] for name in names} == kinds
-    assert not any(name in game.running().text for name in names)
+    assert not any(name in game.shown.text for name in names)
 
 
 # ---------------------------------------------------------------------------------------------------- restarts
 
 
 def test_a_task_can_begin_in_any_state_met_while_playing():
-    game, rng = Environment(SMALL), np.random.default_rng(0)
-    for task in tasks(SMALL, "all", "train")[:4]:
-        observation, _ = game.reset(options={"task": task})
+    game, rng = Alfworld(SMALL), np.random.default_rng(0)
+    for task in Alfworld(SMALL).tasks("all", "train")[:4]:
+        observation = game.reset(task)
         for _ in range(25):
-            observation, _, over, _, _ = game.step(int(rng.integers(len(observation.actions))))
-            if over:
+            step = game.step(int(rng.integers(len(observation.actions))))
+            observation = step.observation
+            if step.terminated:
                 break
-            again = Environment(SMALL)
-            restarted = again.start(task_at("all", observation.state))
+            again = Alfworld(SMALL)
+            restarted = again.reset(Alfworld().task_at("all", observation.state))
             assert (restarted.state, restarted.actions) == (observation.state, observation.actions)
             assert "Last:" not in restarted.text
 
 
 def test_the_explorer_wins_from_wherever_a_game_was_left_and_gives_the_number_of_each_command():
-    game, rng = Environment(SMALL), np.random.default_rng(1)
-    for task in tasks(SMALL, "all", "train"):
-        observation, _ = game.reset(options={"task": task})
+    game, rng = Alfworld(SMALL), np.random.default_rng(1)
+    for task in Alfworld(SMALL).tasks("all", "train"):
+        observation = game.reset(task)
         for _ in range(12):
-            observation, _, over, _, _ = game.step(int(rng.integers(len(observation.actions))))
-            if over:
+            step = game.step(int(rng.integers(len(observation.actions))))
+            observation = step.observation
+            if step.terminated:
                 break
-        if over or game.oracle().turns_left > 50:
+        if step.terminated or game.oracle().turns_left > 50:
             continue
-        game.reset(options={"task": task_at("all", observation.state)})
+        game.reset(Alfworld().task_at("all", observation.state))
         for _ in range(50):
             oracle = game.oracle()
             assert oracle.explorer is not None
-            assert oracle.reflection.endswith(f" ={oracle.explorer}.")
-            if game.step(oracle.explorer)[2]:
+            assert game.teach().endswith(f" ={oracle.explorer}.")
+            step = game.step(oracle.explorer)
+            if step.terminated:
                 break
-        assert game.success, task.key
+        assert step.success, task.key
 
 
-def test_equal_places_have_equal_states_whatever_was_done_before(kitchen: Environment):
-    kitchen.reset(options={"task": kitchen_task("pick_and_place_simple")})
+def test_equal_places_have_equal_states_whatever_was_done_before(kitchen: Alfworld):
+    kitchen.reset(kitchen_task("pick_and_place_simple"))
     give(kitchen, "go to fridge 1")
-    state = kitchen.running().state
+    state = kitchen.shown.state
     give(kitchen, "go to safe 1", "look", "go to fridge 1", "open fridge 1", "close fridge 1")
-    assert kitchen.running().state == state
+    assert kitchen.shown.state == state
     assert json.loads(state)["done"] == ["go to fridge 1"]
 
 
-def test_a_task_that_does_what_cannot_be_done_is_refused(kitchen: Environment):
+def test_a_task_that_does_what_cannot_be_done_is_refused(kitchen: Alfworld):
     with pytest.raises(UserError, match="does 'open fridge 1', which its game does not admit"):
-        kitchen.start(kitchen_task("pick_and_place_simple", "open fridge 1"))
+        kitchen.reset(kitchen_task("pick_and_place_simple", "open fridge 1"))
     with pytest.raises(UnknownNameError, match="no mode of alfworld named 'al'"):
-        task_at("al", "{}")
+        Alfworld().task_at("al", "{}")
 
 
 # ----------------------------------------------------------------------------------------------------- players
@@ -308,38 +314,40 @@ def test_a_task_that_does_what_cannot_be_done_is_refused(kitchen: Environment):
 
 def requests(count: int = 8) -> list[Request]:
     config = Config(generated_games=20)
-    return [Request(task, number) for number, task in enumerate(tasks(config, "all", "train")[:count])]
+    return [Request(task, number) for number, task in enumerate(Alfworld(config).tasks("all", "train")[:count])]
 
 
 def test_the_advice_of_the_lexical_reflections_wins():
-    episodes = play(Config(), requests(), LexicalReflector("alfworld"), AdvicePolicy())
+    episodes = play(SPEC, requests(), LexicalReflector(Alfworld()), AdvicePolicy())
     assert all(episode.success for episode in episodes)
 
 
 def test_lexical_reflections_are_those_of_the_annotator():
     """The annotator knows the state text alone, so its reflections are those of a player of rules."""
-    annotated = play(Config(), requests(), OracleReflector(), Annotator(0.3, "exploring"))
-    told = LexicalReflector("alfworld")
+    annotated = play(SPEC, requests(), OracleReflector(), Annotator(0.3, "exploring"))
+    told = LexicalReflector(Alfworld())
     for episode in annotated:
         for turn in episode.turns:
             assert told.reflect([View(turn.observation, turn.order)]) == [turn.reflection]
 
 
 def test_episodes_are_measured():
-    (won,) = play(Config(), requests(1), NoReflector(), OraclePolicy())
-    assert measures(Config(), won)["spl"] == 1.0
-    assert measures(Config(), won)["idle_turns"] == 0
-    explored = play(Config(), requests(), LexicalReflector("alfworld"), AdvicePolicy())
-    rows = [measures(Config(), episode) for episode in explored]
+    (won,) = play(SPEC, requests(1), NoReflector(), OraclePolicy())
+    assert Alfworld(Config()).measures(won)["spl"] == 1.0
+    assert Alfworld(Config()).measures(won)["idle_turns"] == 0
+    explored = play(SPEC, requests(), LexicalReflector(Alfworld()), AdvicePolicy())
+    rows = [Alfworld(Config()).measures(episode) for episode in explored]
     assert all(row["mistakes"] == row["idle_turns"] == 0 for row in rows)
     assert all(0 < row["spl"] <= 1 for row in rows)
     assert max(row["places_searched"] for row in rows) > 1
 
 
 def test_longer_horizons_change_no_state():
+    """No state tells the time, so results at every horizon up to the one that was played can be read off."""
     task = requests(1)[0].task
-    first = [make(Config(), max_episode_steps=turns).reset(options={"task": task})[0] for turns in (15, 50)]
-    assert first[0] == first[1]
+    specs = [EnvSpec.of(Alfworld, max_episode_steps=turns) for turns in (15, 50)]
+    texts = [limited(spec).reset(options={"task": task})[0] for spec in specs]
+    assert texts[0] == texts[1]
 
 
 # --------------------------------------------------------------------------------------------------- TextWorld
@@ -348,11 +356,12 @@ def test_longer_horizons_change_no_state():
 @needs_textworld
 def test_both_engines_give_the_same_game_states_and_oracle(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(alfworld, "record_of", lambda config, data: kitchen_record(data["game"]))
-    native, original = Environment(Config()), Environment(Config(backend="textworld"))
+    native, original = Alfworld(Config()), Alfworld(Config(backend="textworld"))
     task = kitchen_task("pick_heat_then_place_in_recep")
-    assert native.reset(options={"task": task}) == original.reset(options={"task": task})
+    assert native.reset(task) == original.reset(task)
     for command in ("look", *WINNING["pick_heat_then_place_in_recep"]):
-        assert native.oracle() == original.oracle()
-        index = native.running().actions.index(command)
-        assert native.step(index) == original.step(index)
-    assert original.success
+        assert (native.oracle(), native.teach()) == (original.oracle(), original.teach())
+        index = native.shown.actions.index(command)
+        step = native.step(index)
+        assert step == original.step(index)
+    assert step.success

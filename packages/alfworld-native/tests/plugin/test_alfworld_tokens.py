@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from alfworld_native.plugin import env as alfworld
-from alfworld_native.plugin.env import MOST_ACTIONS, Config, tasks
+from alfworld_native.plugin.env import MOST_ACTIONS, Alfworld, Config
 from alfworld_native.record import GameRecord
 from household_games import WINNING, kitchen_record
 from reflect_bench.shapes import texts_of
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import LanguageModel
@@ -29,7 +30,7 @@ GENERATED = Config(generated_games=24, most_validation_games=4)
 
 def tokenizer_of(config: Config, starts: int) -> tuple[LanguageModel, set[str]]:
     """The model that a run builds, before it learns, and the words that its tokenizer was learned from."""
-    texts = texts_of(config, 0, starts)
+    texts = texts_of(EnvSpec(Alfworld, config), 0, starts)
     return build_embedded(texts, EmbeddedConfig(), 0, LABELS), {word for text in texts for word in text.split()}
 
 
@@ -51,7 +52,8 @@ def prompts(episodes: Iterable[Episode]) -> list[str]:
 
 def explored(config: Config, chosen: Sequence[Task]) -> list[str]:
     requests = [Request(task, number) for number, task in enumerate(chosen)]
-    return prompts(play(config, requests, LexicalReflector("alfworld"), AdvicePolicy(), max_episode_steps=15))
+    spec = EnvSpec(Alfworld, config)
+    return prompts(play(spec, requests, LexicalReflector(spec.prototype), AdvicePolicy(), max_episode_steps=15))
 
 
 def check(model: LanguageModel, texts: Sequence[str]) -> None:
@@ -70,7 +72,7 @@ def check(model: LanguageModel, texts: Sequence[str]) -> None:
 
 def test_held_out_generated_games(learned):
     model, _ = learned
-    texts = explored(GENERATED, tasks(GENERATED, "all", "test"))
+    texts = explored(GENERATED, Alfworld(GENERATED).tasks("all", "test"))
     assert len(texts) > 50
     assert any("Next: " in text for text in texts)
     check(model, texts)
@@ -79,7 +81,7 @@ def test_held_out_generated_games(learned):
 def test_the_other_wording(learned):
     model, known = learned
     config = GENERATED.model_copy(update={"wording": "2.1.2"})
-    texts = explored(config, tasks(config, "all", "test"))
+    texts = explored(config, Alfworld(config).tasks("all", "test"))
     words = {word for text in texts for word in text.split()}
     assert {"move", "help"} <= words - known
     check(model, texts)
@@ -109,6 +111,6 @@ def renamed(record: GameRecord, names: dict[str, str]) -> GameRecord:
 def test_held_out_real_games():
     config = Config(games=FOLDER)
     model, _ = tokenizer_of(config, 40)
-    texts = explored(config, tasks(config, "all", "test"))
+    texts = explored(config, Alfworld(config).tasks("all", "test"))
     assert len(texts) > 700
     check(model, texts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -38,23 +38,7 @@ from reflect_rl.errors import UserError
 from reflect_rl.types import Episode, Observation, Oracle, Task
 from reflect_rl.types import Step as TurnResult
 
-__all__ = [
-    "EVALUATION_ONLY",
-    "MODES",
-    "NAME",
-    "RULES",
-    "VERSION",
-    "Alfworld",
-    "Config",
-    "action_numbers",
-    "games_tested",
-    "measures",
-    "numbered",
-    "strata",
-    "task_at",
-    "tasks",
-    "unseen_names",
-]
+__all__ = ["EVALUATION_ONLY", "MODES", "NAME", "RULES", "VERSION", "Alfworld", "Config"]
 
 NAME = "alfworld"
 VERSION = 1
@@ -118,40 +102,6 @@ class _Episode(Protocol):
     def step(self, command: str) -> Step: ...
 
 
-def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
-    """The games of one split that are of the mode's kind.
-
-    Raises:
-        UserError: the folder of games, or what should be in it, is missing or corrupt.
-        UnknownNameError: no such mode or split.
-    """
-    return household_tasks(config, mode, split)
-
-
-def task_at(mode: str, state: str) -> Task:
-    """The training task that begins in a state met while playing, with nothing in mind but what led there.
-
-    Raises:
-        UnknownNameError: no such mode.
-    """
-    require_known("mode of alfworld", mode, MODES)
-    return Task(f"{mode}@{state}", mode, "train", json.loads(state))
-
-
-def action_numbers(state: str) -> Mapping[str, int]:
-    """Numbers of the commands that a state text names.
-
-    Raises:
-        ValueError: the text is no state of a household game.
-    """
-    return read_scene(state).numbers
-
-
-def numbered(config: Config) -> bool:
-    """Whether states give the numbers of actions, which shuffled labels would make wrong."""
-    return config.numbers
-
-
 class Alfworld(TextEnv):
     """The game.
 
@@ -172,44 +122,80 @@ class Alfworld(TextEnv):
         self.numbered = self.config.numbers
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
-        """The games of one split that are of the mode's kind."""
-        return tasks(self.config, mode, split)
+        """The games of one split that are of the mode's kind.
+
+        Raises:
+            UserError: the folder of games, or what should be in it, is missing or corrupt.
+            UnknownNameError: no such mode or split.
+        """
+        return household_tasks(self.config, mode, split)
 
     def task_at(self, mode: str, state: str) -> Task:
-        """The training task that begins in a state met while playing."""
-        return task_at(mode, state)
+        """The training task that begins in a state met while playing, with nothing in mind but what led there.
+
+        Raises:
+            UnknownNameError: no such mode.
+        """
+        require_known("mode of alfworld", mode, MODES)
+        return Task(f"{mode}@{state}", mode, "train", json.loads(state))
 
     def advise(self, state: str) -> str:
-        """The reflection of an expert who sees no more than a state text."""
+        """The reflection of an expert who sees no more than a state text.
+
+        Raises:
+            ValueError: the text is no state of a household game.
+        """
         return reflect(state)
 
     def action_numbers(self, state: str) -> Mapping[str, int]:
-        """Numbers of the commands that a state text names."""
-        return action_numbers(state)
+        """Numbers of the commands that a state text names.
+
+        Raises:
+            ValueError: the text is no state of a household game.
+        """
+        return read_scene(state).numbers
 
     def measures(self, episode: Episode) -> dict[str, float]:
-        """Costs of an evaluated episode."""
-        return measures(self.config, episode)
+        """Costs of an evaluated episode, beside success, return and turns.
+
+        Raises:
+            UserError: its task is none of this game.
+        """
+        # The native engine has the solver, whichever engine played the episode.
+        game = Alfworld(self.config.model_copy(update={"backend": "native"}))
+        game.reset(episode.task)
+        return household_measures(episode, game.oracle().turns_left)
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:
-        """The games that a result is about, their wording and engine."""
-        return games_tested(self.config, mode, split)
+        """The games that a result is about, their wording and engine.
+
+        Raises:
+            UserError: they cannot be read.
+        """
+        games, digest = content_of(self.config, mode, split)
+        return {
+            "wording": self.config.wording,
+            "backend": self.config.backend,
+            "games": games,
+            "games_digest": digest,
+        }
 
     def strata(self, task: Task) -> dict[str, str]:
         """The kind of task."""
-        return strata(self.config, task)
+        return {"task": mode_of(record_of(self.config, dict(task.data))) if task.mode == "all" else task.mode}
 
     def unseen_names(self, task: Task) -> tuple[str, ...]:
-        """Names of wanted things and lamps, which an annotator must not write too early."""
-        return unseen_names(self.config, task)
+        """Names of wanted things and lamps, which an annotator must not write before the state shows them."""
+        game = game_of(self.config, record_of(self.config, dict(task.data)))
+        kinds = {game.goal.object_kind, game.goal.target_kind}
+        return tuple(name for name, thing in game.things.items() if thing.kind in kinds)
 
     @translated_errors()
     def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
         """Open the task's game, and do what the task says was done already.
 
         Raises:
-            UserError: the game is missing, or cannot be played.
-            UserError: the task is none of this game.
+            UserError: the task is none of this game, or its game is missing or cannot be played.
         """
         require_known("mode of alfworld", task.mode, MODES)
         self._record = self._record_of(task)
@@ -325,37 +311,3 @@ def _spread(indices: Sequence[int]) -> Iterator[int]:
     """
     count = min(ALIKE, len(indices))
     return (indices[place * len(indices) // count] for place in range(count))
-
-
-def measures(config: Config, episode: Episode) -> dict[str, float]:
-    """What an evaluated episode cost, beside success, return and turns.
-
-    Raises:
-        UserError: its task is none of this game.
-    """
-    game = Alfworld(config.model_copy(update={"backend": "native"}))  # the solver's engine anyway
-    game.reset(episode.task)
-    return household_measures(episode, game.oracle().turns_left)
-
-
-def games_tested(config: Config, mode: str, split: str) -> dict[str, str]:
-    """Which games a result is about, in which wording and engine.
-
-    Raises:
-        UserError: they cannot be read.
-    """
-    games, digest = content_of(config, mode, split)
-    return {"wording": config.wording, "backend": config.backend, "games": games, "games_digest": digest}
-
-
-def strata(config: Config, task: Task) -> dict[str, str]:
-    """What success is told apart by: the kind of task."""
-    data: Mapping[str, Any] = task.data
-    return {"task": mode_of(record_of(config, dict(data))) if task.mode == "all" else task.mode}
-
-
-def unseen_names(config: Config, task: Task) -> tuple[str, ...]:
-    """Names that an annotator must not write before the state shows them: of wanted things, and of lamps."""
-    game = game_of(config, record_of(config, dict(task.data)))
-    kinds = {game.goal.object_kind, game.goal.target_kind}
-    return tuple(name for name, thing in game.things.items() if thing.kind in kinds)
