@@ -232,7 +232,7 @@ def drop_long_rows(config: RunConfig) -> tuple[int, int]:
     files = [unit.dataset(STAGES[config.methods[0]]) for unit in units(config)]
     tables = {file: read_jsonl(file, "Delete the run folder.") for file in files}
     fitting = {
-        file: [row for row in rows if room is None or len(model.encode(row["prompt"])) < room]
+        file: [row for row in rows if room is None or len(model.encode_prompt(row["prompt"])) < room]
         for file, rows in tables.items()
     }
     total, kept = (sum(map(len, entries.values())) for entries in (tables, fitting))

@@ -1,15 +1,16 @@
-"""Labels of the numbered actions: each is one token right after the prompt, whatever the tokenizer.
+"""Labels of the listed actions: each is one token where the answer begins, whatever the tokenizer.
 
-GPT-2 has one token for each of 0..199; Llama and Qwen tokenizers split numbers into digits, so there the list goes on
-with letters and then with short entries of the vocabulary.
+Numbers, if the tokenizer has one token for each that is needed: GPT-2 has for 0 to 199, the embedded model for all.
+Llama, Qwen and SmolLM split numbers into digits, and a list whose first ten entries are numbers and the rest letters is
+hard to read. There the labels are A to Z, then two letters: AA, AB, ... as far as the vocabulary holds them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count as count_from
 from string import ascii_letters, ascii_lowercase, ascii_uppercase
+from typing import Literal
 
 from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel
@@ -18,7 +19,7 @@ __all__ = ["PROMPT_END", "Labels", "find_labels"]
 
 PROMPT_END = " # Action:\n"
 """The end of every policy prompt."""
-ALPHANUMERIC = frozenset(ascii_letters + "0123456789")
+LETTERS = frozenset(ascii_letters)
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,25 @@ class Labels:
     texts: tuple[str, ...]
     ids: tuple[int, ...]
 
+    @property
+    def kind(self) -> Literal["numbers", "letters"]:
+        """Whether the labels are the numbers 0, 1, 2, ..."""
+        return "numbers" if all(text.isdigit() for text in self.texts) else "letters"
+
+    @property
+    def sentence(self) -> str:
+        """Which labels these are, and why; for the record of a run."""
+        span, count = f"{self.texts[0]} to {self.texts[-1]}", len(self.texts)
+        if self.kind == "numbers":
+            return f"Actions are listed under {span}: the tokenizer has one token for each of these {count} numbers."
+        return (
+            f"Actions are listed under {count} labels of letters, {span}: the tokenizer splits some of the numbers "
+            f"below {count} into several tokens."
+        )
+
 
 def find_labels(language_model: LanguageModel, count: int, contexts: Sequence[str] = (PROMPT_END,)) -> Labels:
-    """The first `count` labels of a tokenizer: 0, 1, 2, ..., then A-Z, a-z, then other short words.
+    """The first `count` labels of a tokenizer: all numbers, or all letters.
 
     Each label is one token when written after any of the contexts, no two share a token, and each decodes back.
 
@@ -42,55 +59,41 @@ def find_labels(language_model: LanguageModel, count: int, contexts: Sequence[st
     Raises:
         ModelError: the tokenizer has fewer labels.
     """
-    starts = [(context, language_model.encode(context)) for context in contexts]
     found: dict[int, str] = {}
-    for text, token in _candidates(language_model, starts):
-        if len(found) == count:
-            break
-        found.setdefault(token, text)
-    if len(found) < count:
-        raise ModelError(
-            f"{count} actions need one-token labels, the tokenizer of {language_model.name!r} has {len(found)}. "
-            "Use a model with a larger vocabulary, or an environment with fewer actions in a state."
-        )
-    return Labels(tuple(found.values()), tuple(found))
+    for candidates in ((str(number) for number in range(count)), _letters(language_model)):
+        found = {}
+        for text in candidates:
+            token = _token(language_model, text, contexts)
+            if token is not None:
+                found.setdefault(token, text)
+            if len(found) == count:
+                return Labels(tuple(found.values()), tuple(found))
+    raise ModelError(
+        f"{count} actions need one-token labels, the tokenizer of {language_model.name!r} has {len(found)}. "
+        "Use a model with a larger vocabulary, or an environment with fewer actions in a state."
+    )
 
 
-Starts = Sequence[tuple[str, list[int]]]
+def _letters(language_model: LanguageModel) -> Iterator[str]:
+    """Labels without digits, the most readable first: A-Z, two capitals, then a-z and short words of the vocabulary."""
+    entries = language_model.tokenizer.get_vocab()
+    words = [entry for entry in entries if 2 <= len(entry) <= 4 and LETTERS.issuperset(entry)]
+    pairs = sorted(entry for entry in words if len(entry) == 2 and entry.isupper())
+    yield from ascii_uppercase
+    yield from pairs
+    yield from ascii_lowercase
+    yield from sorted((word for word in words if word not in pairs), key=lambda word: (len(word), word))
 
 
-def _candidates(language_model: LanguageModel, starts: Starts) -> Iterator[tuple[str, int]]:
-    """Label texts with their token, best first. The numbers end at the first one that is split."""
-    for number in count_from():
-        token = _token(language_model, str(number), starts)
-        if token is None:
-            break
-        yield str(number), token
-    for text in (*ascii_uppercase, *ascii_lowercase, *_short_entries(language_model)):
-        token = _token(language_model, text, starts)
-        if token is not None:
-            yield text, token
-
-
-def _token(language_model: LanguageModel, text: str, starts: Starts) -> int | None:
-    """The one token of `text` after every start; None if it is split, joined, or depends on the start."""
+def _token(language_model: LanguageModel, text: str, contexts: Sequence[str]) -> int | None:
+    """The one token of `text` after every context; None if it is split, joined, or depends on the context."""
     tokens = set()
-    for context, start in starts:
-        ids = language_model.encode(context + text)
-        if ids[:-1] != start:
+    for context in contexts:
+        ids = language_model.continuation(context, text)
+        if ids is None or len(ids) != 1:
             return None
-        tokens.add(ids[-1])
+        tokens.add(ids[0])
     if len(tokens) != 1:
         return None
     token = tokens.pop()
     return token if language_model.decode([token]) == text else None
-
-
-def _short_entries(language_model: LanguageModel) -> list[str]:
-    """Vocabulary entries of two to four letters and digits, short ones first; no numbers (their order misleads)."""
-    entries = (
-        entry
-        for entry in language_model.tokenizer.get_vocab()
-        if 2 <= len(entry) <= 4 and ALPHANUMERIC.issuperset(entry) and not entry.isdigit()
-    )
-    return sorted(entries, key=lambda entry: (len(entry), entry))

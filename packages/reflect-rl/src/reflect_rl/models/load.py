@@ -10,7 +10,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ from pydantic import Field, model_validator
 
 from reflect_rl.config import Frozen
 from reflect_rl.errors import ModelError
+from reflect_rl.models.chat_template import ChatFrame, frame_of
+from reflect_rl.models.source import EMBEDDED, explained, resolve
 
 if TYPE_CHECKING:
     import torch
@@ -39,13 +40,10 @@ __all__ = [
     "load_model",
 ]
 
-EMBEDDED = "embedded"
-"""The `path` that stands for the small model which the pipeline builds itself."""
 
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 class EmbeddedConfig(Frozen):
@@ -88,7 +86,10 @@ class ModelConfig(Frozen):
     """A language model."""
 
     path: str = EMBEDDED
-    """`embedded` = a small model trained from scratch; else a local folder or hub id of any Hugging Face causal LM."""
+    """`embedded` = a small model trained from scratch; else any Hugging Face causal LM: a name that `reflect-rl model
+    get` takes (`smollm2-135m`), a local folder, a GGUF file, or a hub id."""
+    chat_template: Literal["auto", "never"] = "auto"
+    """`auto` = prompts are put as a user's message where the model comes with a chat template; `never` = plain text."""
     embedded: EmbeddedConfig = EmbeddedConfig()
     """Shape of the embedded model; not used with other models."""
     lora: LoRAConfig = LoRAConfig()
@@ -115,6 +116,8 @@ class LanguageModel:
     tokenizer: PreTrainedTokenizerBase
     mixed: bool = False
     """Matrix products in bfloat16, whatever the format of the weights."""
+    chat: ChatFrame | None = None
+    """What the chat template puts around a prompt; None = prompts are plain text."""
 
     def __post_init__(self) -> None:
         if self.tokenizer.eos_token_id is None:
@@ -155,24 +158,39 @@ class LanguageModel:
         start = self.tokenizer.bos_token_id
         return [start] if start is not None and self.tokenizer.encode("a")[0] == start else []
 
+    def encode_prompt(self, prompt: str) -> list[int]:
+        """Token ids of what a player is asked: as a user's message where there is a chat template, else the text."""
+        if self.chat is None:
+            return self.encode(prompt)
+        return [*self.chat.head_ids, *self._plain(prompt.rstrip()), *self.chat.tail_ids]
+
     def encode(self, text: str) -> list[int]:
-        """Token ids of a prompt: the start token if this tokenizer adds one, then the text.
+        """Token ids of a text: the start token if this tokenizer adds one, then the text.
 
         The names of special tokens inside the text are plain text here: a file that contains `</s>` ends nothing.
         """
-        body = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
-        return self._start + body
+        return self._start + self._plain(text)
+
+    def _plain(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
 
     def encode_after(self, prompt: str, text: str) -> list[int]:
-        """Token ids of `text` where it follows `prompt`, so that a prompt's ids never depend on what comes after it.
+        """Token ids of `text` where it answers `prompt`, so that a prompt's ids never depend on what comes after it."""
+        joined = self.continuation(prompt, text)
+        return self._plain(text) if joined is None else joined
+
+    def continuation(self, prompt: str, text: str) -> list[int] | None:
+        """Token ids of `text` right after `prompt`; None where a token would straddle the border.
 
         Tokenisers that put a space before a text's first word do not do so inside a text; the whole is therefore
-        tokenised at once, unless a token would straddle the border.
+        tokenised at once.
         """
-        head, whole = self.encode(prompt), self.encode(prompt + text)
-        if whole[: len(head)] == head:
-            return whole[len(head) :]
-        return self.encode(text)[len(self._start) :]
+        if self.chat is None:
+            head, whole = self.encode(prompt), self.encode(prompt + text)
+        else:
+            # What ends the message is the same after every prompt, so the prompt itself need not be read again.
+            head, whole = self._plain(self.chat.border), self._plain(self.chat.border + text)
+        return whole[len(head) :] if whole[: len(head)] == head else None
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
@@ -218,7 +236,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     Raises:
         ModelError: the model cannot be used; the message says why and what to do.
     """
-    source = _source(config.path if path is None else path)
+    source = resolve(config.path if path is None else path)
     adapter = source if _has_adapter(source) else None
     base = _base_of(source) if adapter else source
     _check_trainable(config, adapter, trainable)
@@ -232,14 +250,17 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         with forked_rng(seed):
             model = _new_adapter(model, config.lora, base)
     if config.quantization == "none":
-        with _explained(base):
+        with explained(base):
             model = model.to(device)
     if not trainable:
         model.requires_grad_(False)
     elif config.gradient_checkpointing:
-        with _explained(base):
+        with explained(base):
             _recompute_activations(model)
-    return LanguageModel(model.eval(), tokenizer, config.precision == "mixed")
+    if config.chat_template == "never":
+        # A model that was trained on plain prompts is saved without the template, so that nobody puts it back.
+        tokenizer.chat_template = None
+    return LanguageModel(model.eval(), tokenizer, config.precision == "mixed", frame_of(tokenizer, base))
 
 
 @contextmanager
@@ -252,31 +273,17 @@ def forked_rng(seed: int) -> Iterator[None]:
         yield
 
 
-def _source(path: str | Path) -> str:
-    """The absolute local folder, or the hub id as it is."""
-    if str(path) == EMBEDDED:
-        raise ModelError("the embedded model is built from a run's texts, so it is loaded from its folder in the run.")
-    folder = Path(path).expanduser()
-    if folder.is_dir():
-        return str(folder.resolve())
-    if folder.exists():
-        raise ModelError(f"model path {str(path)!r} is a file. Name the folder that holds config.json.")
-    if isinstance(path, str) and HUB_ID.fullmatch(path):
-        return path
-    raise ModelError(f"no model folder {str(path)!r}. Name an existing folder, or a hub id such as 'gpt2'.")
-
-
 def _has_adapter(source: str) -> bool:
     from transformers.utils import find_adapter_config_file
 
-    with _explained(source):
+    with explained(source):
         return find_adapter_config_file(source) is not None
 
 
 def _base_of(adapter: str) -> str:
     from transformers.utils import cached_file
 
-    with _explained(adapter):
+    with explained(adapter):
         file = cached_file(adapter, ADAPTER_CONFIG)
         base = json.loads(Path(str(file)).read_text(encoding="utf-8")).get("base_model_name_or_path")
     if not base:
@@ -284,7 +291,7 @@ def _base_of(adapter: str) -> str:
             f"the adapter {adapter!r} names no base model. Set base_model_name_or_path in {ADAPTER_CONFIG}."
         )
     try:
-        return _source(str(base))
+        return resolve(str(base))
     except ModelError:
         raise ModelError(
             f"the base model {base!r} of the adapter {adapter!r} is missing. "
@@ -337,7 +344,7 @@ def _load_tokenizer(source: str) -> PreTrainedTokenizerBase:
     # transformers 5 builds an empty tokenizer where the files are missing, so they are looked for first.
     if folder.is_dir() and not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
         raise ModelError(f"the model folder {source!r} has no tokenizer. Copy its tokenizer.json there.")
-    with _explained(source):
+    with explained(source):
         return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
 
 
@@ -346,7 +353,7 @@ def _causal_config(source: str) -> PretrainedConfig:
 
     if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
         raise ModelError(f"the model folder {source!r} has no config.json. Name the folder that holds it.")
-    with _explained(source):
+    with explained(source):
         config = AutoConfig.from_pretrained(source, trust_remote_code=False)
     masked = any("ForMaskedLM" in name for name in config.architectures or ())
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or masked:
@@ -377,7 +384,7 @@ def _load_weights(source: str, config: ModelConfig, device: torch.device) -> Pre
     _check_weight_files(source)
     quantized = {} if config.quantization == "none" else _quantized(config, device)
     offers_sdpa = getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(causal)], "_supports_sdpa", False)
-    with _explained(source):
+    with explained(source):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             source,
             config=causal,
@@ -429,7 +436,7 @@ def _load_adapter(model: PreTrainedModel, adapter: str, trainable: bool) -> Peft
 
     if Path(adapter).is_dir() and not (Path(adapter) / ADAPTER_WEIGHTS).is_file():
         raise ModelError(f"the adapter {adapter!r} has no {ADAPTER_WEIGHTS}; pickle files are refused. Convert it.")
-    with _explained(adapter):
+    with explained(adapter):
         cached_file(adapter, ADAPTER_WEIGHTS)
         return PeftModel.from_pretrained(model, adapter, is_trainable=trainable)
 
@@ -466,27 +473,3 @@ def _new_adapter(model: PreTrainedModel, config: LoRAConfig, source: str) -> Pef
         return get_peft_model(model, lora)
     except ValueError as error:
         raise ModelError(f"lora.target_modules {config.target_modules!r} does not fit {source!r}: {error}") from None
-
-
-@contextmanager
-def _explained(source: str) -> Iterator[None]:
-    """What goes wrong inside becomes a ModelError that names the model and a remedy."""
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except SafetensorError as error:
-        raise ModelError(
-            f"the weights of {source!r} are corrupt: {error}. Copy or download the model again."
-        ) from error
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise ModelError(f"cannot load the model {source!r}: {first} {_remedy(source, str(error))}") from error
-
-
-def _remedy(source: str, message: str) -> str:
-    if "out of memory" in message:
-        return "Use precision = 'bfloat16', quantization, or a smaller model."
-    if Path(source).is_dir():
-        return "Check the files of the folder; models that bring their own code are not supported."
-    return "Check the name and the connection, or download the model and give its folder as path."

@@ -6,6 +6,7 @@ Analyze part is left out. The reflection player reads `state` + ` # Analyze:\n` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from reflect_rl.types import View
@@ -18,6 +19,8 @@ TEMPLATE_VERSION = 1
 ANALYZE = " # Analyze:\n"
 ACTIONS = "\nActions:"
 ACTION = "\n # Action:\n"
+MARK = re.compile(r" =(\d{1,4})\b")
+"""The number of an action inside a text."""
 
 
 def reflection_prompt(view: View) -> str:
@@ -41,7 +44,8 @@ def policy_prompt(view: View, labels: Sequence[str]) -> str:
     >>> policy_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0), "Go left."), ("0", "1"))
     'You are at 3. # Analyze:\nGo left.\nActions: 0 right 1 left\n # Action:\n'
     """
-    return _state(view) + _numbered(view, labels)
+    text = _state(view)
+    return text + _listed(view, labels, text)
 
 
 def exercise_prompt(view: View, labels: Sequence[str], wanted: int) -> str:
@@ -57,14 +61,21 @@ def exercise_prompt(view: View, labels: Sequence[str], wanted: int) -> str:
     'You are at 3.\nWanted: right =0.\nActions: 0 right 1 left\n # Action:\n'
     """
     named = f"{view.observation.actions[view.order[wanted]]} ={labels[wanted]}"
-    return f"{view.observation.text}\nWanted: {named}." + _numbered(view, labels)
+    return f"{view.observation.text}\nWanted: {named}." + _listed(view, labels, "")
 
 
-def _numbered(view: View, labels: Sequence[str]) -> str:
-    listed = "".join(
-        f" {label} {view.observation.actions[index]}" for label, index in zip(labels, view.order, strict=False)
-    )
-    return ACTIONS + listed + ACTION
+def _listed(view: View, labels: Sequence[str], text: str) -> str:
+    """The actions under their labels.
+
+    Some games write the number of an action into the state or the reflection, ` =8`. Where labels are letters, such an
+    action carries the same mark in the list, so that the number still leads to the label.
+    """
+    marked = {int(number) for number in MARK.findall(text)}
+    listed = []
+    for label, index in zip(labels, view.order, strict=False):
+        mark = f" ={index}" if index in marked and not label.isdigit() else ""
+        listed.append(f" {label} {view.observation.actions[index]}{mark}")
+    return ACTIONS + "".join(listed) + ACTION
 
 
 def action_text_prompt(view: View) -> str:

