@@ -1,4 +1,4 @@
-"""`reflect-rl model get NAME`: a pretrained model, once, into the user's cache; `reflect-rl model list`: which there are."""
+"""`reflect-rl model get NAME`: a pretrained model, once, into the user's cache; `model list`: which there are."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def run(arguments: Sequence[str], console: Console) -> None:
 def _list(console: Console) -> None:
     for known in KNOWN.values():
         here = (cache_folder() / "models" / known.name).is_dir()
-        console.print(f"{known.name}  {known.license}  {known.hub_id}  {'in the cache' if here else 'not in the cache'}")
+        console.print(
+            f"{known.name}  {known.license}  {known.hub_id}  {'in the cache' if here else 'not in the cache'}"
+        )
 
 
 def _megabytes(folder: Path) -> int:

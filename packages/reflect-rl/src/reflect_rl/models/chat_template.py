@@ -20,8 +20,8 @@ MESSAGE = "\N{WHITE DIAMOND CONTAINING BLACK SMALL DIAMOND}message\N{WHITE DIAMO
 """Stands for the user's text while the template is rendered."""
 
 FIXED = {"date_string": "26 Jul 2024", "enable_thinking": False}
-"""Variables of well-known templates: Llama 3 writes the day into the prompt, and a run must not depend on the day; Qwen 3
-would begin with thoughts, where one label is asked."""
+"""Variables of well-known templates. Llama 3 writes the day into the prompt, and a run must not depend on the day; Qwen
+3 would begin with thoughts, where one label is asked."""
 
 
 @dataclass(frozen=True)

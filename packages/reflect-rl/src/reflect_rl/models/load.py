@@ -37,6 +37,7 @@ __all__ = [
     "ModelConfig",
     "device_of",
     "forked_rng",
+    "load_chat_frame",
     "load_model",
 ]
 
@@ -261,6 +262,22 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         # A model that was trained on plain prompts is saved without the template, so that nobody puts it back.
         tokenizer.chat_template = None
     return LanguageModel(model.eval(), tokenizer, config.precision == "mixed", frame_of(tokenizer, base))
+
+
+def load_chat_frame(config: ModelConfig, path: str | Path) -> ChatFrame | None:
+    """What is put around the prompts of a model that another program runs; None = nothing.
+
+    Args:
+        config: of the model.
+        path: folder of the model.
+
+    Raises:
+        ModelError: its tokenizer or its chat template cannot be used.
+    """
+    if config.chat_template == "never":
+        return None
+    source = resolve(path)
+    return frame_of(_load_tokenizer(_base_of(source) if _has_adapter(source) else source), source)
 
 
 @contextmanager

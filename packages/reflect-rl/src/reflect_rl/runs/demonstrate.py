@@ -40,7 +40,6 @@ from reflect_rl.rollout import Request, failure_row
 from reflect_rl.training.engine import process_rank
 
 __all__ = [
-    "action_labels",
     "demonstrate",
     "demonstrated",
     "evaluated_modes",
@@ -137,7 +136,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=lexical_reflector(config)))
     everything = [episode for pool in episodes.values() for episode in pool]
     annotations = read_annotations(config, everything, excluded)
-    labels = action_labels(config)
+    labels, prompt_facts = _listing(config)
     tables = {}
     for name, kinds in pools.items():
         pool = kinds["positive"] + ([] if name.endswith("_positive") else kinds["negative"])
@@ -161,6 +160,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         "failed_episodes": failed,
         **_counts(tables),
         "excluded_states": len(excluded),
+        **prompt_facts,
     }
     if annotations is not None:
         card["annotation"] = annotations.annotator.facts(config.annotator_endpoint) | annotations.counts
@@ -173,12 +173,14 @@ def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:
     return {"rows": {name: len(table) for name, table in tables.items()}, "rows_after_a_perturbation": negatives}
 
 
-def action_labels(config: RunConfig) -> list[str]:
-    """The label texts of the policy's tokenizer, as many as a state can have actions."""
+def _listing(config: RunConfig) -> tuple[list[str], dict[str, str]]:
+    """The label texts of the policy's tokenizer, as many as a state can have actions; and what to note about prompts."""
     count = config.env.max_actions
     if config.model.path == EMBEDDED:
-        return [str(number) for number in range(count)]
-    return list(find_labels(load_model(config.model, trainable=False), count).texts)
+        return [str(number) for number in range(count)], {"labels": "numbers", "chat_template": "none"}
+    model = load_model(config.model, trainable=False)
+    labels, used = find_labels(model, count), "none" if model.chat is None else "the model's own"
+    return list(labels.texts), {"labels": labels.sentence, "chat_template": used}
 
 
 def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], labels: list[str]) -> None:

@@ -25,7 +25,7 @@ from reflect_rl.data.generate import (
 from reflect_locate.envs import index_floor
 from reflect_rl.evaluation.evaluate import evaluate, result_row
 from reflect_rl.models.labels import Labels, find_labels
-from reflect_rl.models.load import EMBEDDED, LanguageModel, load_model
+from reflect_rl.models.load import EMBEDDED, LanguageModel, load_chat_frame, load_model
 from reflect_rl.models.score import check_scoring
 from reflect_rl.runs.annotation import FOLDER, annotate_run, result_mark
 from reflect_rl.runs.chat import (
@@ -286,7 +286,8 @@ def _own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:
     settings, numbers = config.reflector, numbers_of(config)
     if settings.server.base_url:
         server, listing = settings.server.of(unit.model(dataset)), config.output_dir / "reflector"
-        served = ServedReflector(server, settings.max_new_tokens, settings.cache_size, listing, numbers)
+        chat = load_chat_frame(config.model, unit.model(dataset))
+        served = ServedReflector(server, settings.max_new_tokens, settings.cache_size, listing, numbers, chat)
         served.check()
         return served
     model = _load(config, unit.model(dataset), unit.sft(dataset), trainable=False)

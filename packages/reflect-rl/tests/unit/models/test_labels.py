@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from string import ascii_lowercase, ascii_uppercase
+from string import ascii_uppercase
 
 import pytest
 
@@ -11,9 +11,8 @@ from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
 from reflect_rl.models.labels import PROMPT_END, find_labels
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
 from reflect_rl.prompts import render
+from reflect_rl.types import Observation, View
 from tiny_models import KINDS, save_tiny
-
-LETTERS = (*ascii_uppercase, *ascii_lowercase)
 
 
 @pytest.fixture(scope="module")
@@ -30,35 +29,43 @@ def test_prompt_end_is_the_end_of_every_policy_prompt():
 
 
 def test_gpt2_has_one_token_for_each_of_0_to_199(families):
-    labels = find_labels(families["gpt2"], 252)
-    # 200 numbers and 52 letters are 252 labels.
-    assert labels.texts == (*(str(number) for number in range(200)), *LETTERS)
+    labels = find_labels(families["gpt2"], 200)
+    assert labels.texts == tuple(str(number) for number in range(200))
+    assert labels.kind == "numbers"
+    assert labels.sentence.endswith("one token for each of these 200 numbers.")
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen"])
-def test_tokenizers_that_split_numbers_go_on_with_letters_and_short_words(families, kind):
-    labels = find_labels(families[kind], 252)
-    assert labels.texts[:62] == (*"0123456789", *LETTERS)
-    words = labels.texts[62:]
-    assert len(words) == 190
-    assert all(2 <= len(word) <= 4 and word.isascii() and word.isalnum() and not word.isdigit() for word in words)
-    assert list(words) == sorted(words, key=lambda word: (len(word), word))
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_actions_have_numbers_everywhere(families, kind):
+    assert find_labels(families[kind], 10).texts == tuple("0123456789")
+
+
+@pytest.mark.parametrize(("kind", "count"), [("gpt2", 201), ("llama", 11), ("qwen", 71)])
+def test_where_a_number_is_split_all_labels_are_letters(families, kind, count):
+    labels = find_labels(families[kind], count)
+    assert labels.texts[:26] == tuple(ascii_uppercase)[:count]
+    assert all(text.isascii() and text.isalpha() and len(text) <= 4 for text in labels.texts)
+    assert labels.kind == "letters"
+    assert f"below {count} into several tokens" in labels.sentence
+    # Two capitals come before small letters, these before words of any letters.
+    ranks = [0 if text.isupper() and len(text) <= 2 else len(text) for text in labels.texts]
+    assert ranks == sorted(ranks)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("prompt", [PROMPT_END, "Taxi at 1 1.\nActions: 0 south 12 cd ..\n # Action:\n"])
 def test_each_label_is_one_own_token_right_after_the_prompt(families, kind, prompt):
     model = families[kind]
-    labels = find_labels(model, 252)
+    labels = find_labels(model, 200)
     start = model.encode(prompt)
     for text, token in zip(labels.texts, labels.ids, strict=True):
         assert model.encode(prompt + text) == [*start, token]
         assert model.decode([token]) == text
-    assert len(set(labels.ids)) == 252 == len(set(labels.texts))
+    assert len(set(labels.ids)) == 200 == len(set(labels.texts))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_longer_list_begins_with_the_shorter_one(families, kind):
+@pytest.mark.parametrize("kind", ["llama", "qwen"])
+def test_a_longer_list_of_letters_begins_with_the_shorter_one(families, kind):
     short, long = find_labels(families[kind], 20), find_labels(families[kind], 70)
     assert long.texts[:20] == short.texts
     assert long.ids[:20] == short.ids
@@ -75,7 +82,19 @@ def test_a_label_must_be_one_token_after_every_context(families):
         find_labels(families["llama"], 1, contexts=(PROMPT_END, ""))
 
 
-def test_embedded_model_has_ten_digits_and_all_letters():
-    model = build_embedded(["Actions: 0 south 1 north\n # Action:\n0"], EmbeddedConfig(vocabulary_size=400), 0)
-    labels = find_labels(model, 62)
-    assert labels.texts == (*"0123456789", *LETTERS)
+def test_embedded_model_has_numbers_as_far_as_it_was_told():
+    texts = ["Actions: 0 south 1 north\n # Action:\n0"]
+    model = build_embedded(texts, EmbeddedConfig(vocabulary_size=400), 0, [str(number) for number in range(71)])
+    assert find_labels(model, 71).texts == tuple(str(number) for number in range(71))
+    # Without being told it has the ten digits.
+    assert find_labels(build_embedded(texts, EmbeddedConfig(vocabulary_size=400), 0), 11).texts == tuple("ABCDEFGHIJK")
+
+
+def test_a_number_in_the_state_leads_to_the_letter_in_the_list():
+    seen = Observation("You see mug =1. x =10", ("look", "take mug", "wait"))
+    view = View(seen, (0, 1, 2), "Next: take mug =1.")
+    listed = render.policy_prompt(view, ("A", "B", "C")).partition("Actions:")[2]
+    assert listed == " A look B take mug =1 C wait\n # Action:\n"
+    # Where labels are numbers, the label itself is the number.
+    listed = render.policy_prompt(view, ("0", "1", "2")).partition("Actions:")[2]
+    assert listed == " 0 look 1 take mug 2 wait\n # Action:\n"

@@ -32,4 +32,6 @@ class FrozenReflector(MemoisedReflector):
         self.model, self.max_new_tokens = model, max_new_tokens
 
     def _write(self, prompts: Sequence[str]) -> list[str]:
-        return generate_greedy(self.model, [self.model.encode_prompt(prompt) for prompt in prompts], self.max_new_tokens)
+        return generate_greedy(
+            self.model, [self.model.encode_prompt(prompt) for prompt in prompts], self.max_new_tokens
+        )

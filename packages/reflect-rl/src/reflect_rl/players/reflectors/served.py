@@ -26,6 +26,7 @@ from reflect_rl.llm.errors import Wording, explained, failure_of, told
 from reflect_rl.llm.journal import Journal
 from reflect_rl.llm.ledger import REQUESTS, now
 from reflect_rl.llm.together import as_they_come
+from reflect_rl.models.chat_template import ChatFrame
 from reflect_rl.players.reflectors._cached import MemoisedReflector, Numbers
 
 __all__ = ["FOLDER", "NEEDS", "ServedReflector", "ServerConfig"]
@@ -71,6 +72,7 @@ class ServedReflector(MemoisedReflector):
         cache_size: reflections kept in memory.
         folder: of the list of requests, which only a server on another machine has (None: there is no list).
         numbers: see `MemoisedReflector`.
+        chat: what the model's chat template puts around a prompt; the server gets the whole text.
 
     Raises:
         ConfigError: the package `openai` is not installed, or OPENAI_API_KEY holds no key.
@@ -85,10 +87,11 @@ class ServedReflector(MemoisedReflector):
         cache_size: int = 50_000,
         folder: Path | None = None,
         numbers: Numbers | None = None,
+        chat: ChatFrame | None = None,
     ) -> None:
         super().__init__(cache_size, numbers)
         self._journal = Journal(folder / REQUESTS, REMEDY) if folder is not None and not server.is_local else None
-        self.server, self.max_new_tokens = server, max_new_tokens
+        self.server, self.max_new_tokens, self._chat = server, max_new_tokens, chat
         self._client = open_client(server, RETRIES, NEEDS)
 
     @property
@@ -160,6 +163,7 @@ class ServedReflector(MemoisedReflector):
 
     def _ask(self, prompt: str) -> str:
         """The server's continuation of one prompt."""
+        prompt = prompt if self._chat is None else self._chat.text(prompt)
         self._write_down(prompt, self.server.model)
         with self._explained():
             answer: Any = self._client.completions.create(
