@@ -21,6 +21,7 @@ from reflect_locate.evidence import Weights
 from reflect_locate.fitted import FittedPolicy
 from reflect_rl.config import Frozen, parse
 from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
+from reflect_rl.evaluation.methods import METHODS, find_method
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
 from reflect_rl.models.score import Rule
@@ -29,7 +30,7 @@ from reflect_rl.players.policies.language_model import Decoding
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.players.reflectors.none import NoReflector
-from reflect_rl.runs.config import METHODS, Method, RunConfig
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.store import read_json, write_json
 
@@ -37,7 +38,6 @@ __all__ = ["PACKAGED", "Player", "PlayerSettings", "export_player", "load_player
 
 PACKAGED = Path(__file__).with_name("player")
 """The player that comes with this package."""
-ROWS: Mapping[str, Method] = {str(name): row for name, row in METHODS.items()}
 MADE_BY = "reflect-rl run configs/autoexplore/default.toml"
 SETTINGS = "settings.json"
 NOTED = ("command", "config_hash", "fingerprint", "git_commit", "versions", "created", "finished", "hardware")
@@ -218,7 +218,7 @@ def _of_player(folder: Path) -> _Place:
 
 
 def _of_run(run: Path, unit_name: str, method: str) -> _Place:
-    trained = [name for name, entry in ROWS.items() if entry.model]
+    trained = [entry.name for entry in METHODS if entry.model]
     if method and method not in trained:
         raise UnknownNameError(f"no trained method {method!r}. {suggestion(method, trained)}")
     values = read_json(run / "config.json", f"Is {run} a run folder? Make one with `{MADE_BY}`.")
@@ -240,7 +240,7 @@ def _of_run(run: Path, unit_name: str, method: str) -> _Place:
     for folder in (policy, reflector):
         if folder is not None and not folder.is_dir():
             raise ModelError(f"{run} has no model of {method!r} in {folder}. Train it with `reflect-rl run {run}`.")
-    kind = ROWS[method].reflector
+    kind = find_method(method).reflector
     settings = PlayerSettings(
         environment=config.environment,
         reflector="none" if kind is None else "lexical" if reflector is None else "model",
@@ -253,7 +253,7 @@ def _of_run(run: Path, unit_name: str, method: str) -> _Place:
 
 def _models(config: RunConfig, unit: Unit, method: str) -> tuple[Path, Path | None]:
     """Folders of the policy and of the model that writes reflections."""
-    entry = ROWS[method]
+    entry = find_method(method)
     policy = unit.rlft(method) / "model" if entry.online else unit.model(entry.policy or "base")
     is_written = entry.reflector is not None and not entry.is_lexical
     return policy, unit.model(str(entry.reflector)) if is_written else None

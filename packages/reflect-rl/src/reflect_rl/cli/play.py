@@ -14,12 +14,13 @@ from rich.text import Text
 from reflect_rl.cli.arguments import PlayOptions
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, require_known
 from reflect_rl.errors import UnknownNameError, UserError, suggestion
+from reflect_rl.evaluation.methods import find_method, method_names
 from reflect_rl.players.base import Policy, Reflector
 from reflect_rl.players.policies.human import HumanPolicy, PlayerLeft
 from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.rollout import Request, play
-from reflect_rl.runs.config import METHODS, RunConfig
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.seeding import stream
 from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View
@@ -105,7 +106,7 @@ def _players(config: RunConfig, options: PlayOptions, screen: _Screen) -> tuple[
     policy: Policy
     if options.player == "human":
         policy = HumanPolicy(screen.show_view)
-    elif options.player in METHODS:
+    elif options.player in method_names():
         own, policy = _trained(config, unit, options)
     else:
         policy = _policy_of_folder(config, options)
@@ -123,15 +124,15 @@ def _trained(config: RunConfig, unit: Unit, options: PlayOptions) -> tuple[Refle
     from reflect_rl.runs.jobs import load_players
     from reflect_rl.runs.workers import silence
 
-    method: Any = options.player
-    if METHODS[method].model:
+    method = options.player
+    if find_method(method).model:
         silence()
     return load_players(config, unit, method, options.decoding)
 
 
 def _policy_of_folder(config: RunConfig, options: PlayOptions) -> Policy:
     if not Path(options.player).exists() and "/" not in options.player:
-        known = [*METHODS, "human"]
+        known = [*method_names(), "human"]
         raise UnknownNameError(
             f"no player {options.player!r}. {suggestion(options.player, known)} Or name a model folder."
         )

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reflect_rl.errors import RunFolderError
+from reflect_rl.evaluation.methods import REFERENCE, find_method, start_of
 from reflect_rl.reports.episodes import Comparison, compare, read_verdicts
-from reflect_rl.reports.methods import REFERENCE, decoding_rank, describe, describe_algorithm, lines_in_order
+from reflect_rl.reports.lines import decoding_rank, describe_algorithm, lines_in_order, look_of
 from reflect_rl.reports.runs import Run, read_runs, setting
 from reflect_rl.reports.tables import SummaryRow, hardest_mode, markdown_lines, summarise_runs
 
 __all__ = ["Cost", "algorithm_table", "training_cost"]
 
-START = describe(REFERENCE).start
+START = start_of(find_method(REFERENCE))
 NOTE = (
     "Passes: over the turns of each update. Seconds: wall-clock time of online training, mean of the seeds. "
     "Difference: sampled success minus that of the supervised start on the same starts and seeds, in percentage "
@@ -75,7 +76,7 @@ def _block(part: Sequence[SummaryRow], hardest: str, runs: Sequence[Run], compar
         cells = {(s.mode, s.decoding): s for s in part if (s.method, s.algorithm) == (method, algorithm)}
         row = [_rate(cells.get(column)) for column in columns]
         if method == START:
-            rows.append([f"none ({describe(START).label})", *row, "-", "-", "-", "-"])
+            rows.append([f"none ({look_of(START).title})", *row, "-", "-", "-", "-"])
             continue
         cost = training_cost(runs, algorithm, first.label_source, first.demonstration_starts)
         rows.append(

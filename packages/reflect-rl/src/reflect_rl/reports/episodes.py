@@ -10,14 +10,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from reflect_rl.reports.methods import (
-    REFERENCE,
+from reflect_rl.evaluation.methods import REFERENCE, in_order
+from reflect_rl.reports.lines import (
     algorithms_in_order,
     decoding_rank,
-    describe,
     describe_algorithm,
-    in_order,
     lines_in_order,
+    look_of,
     with_several_algorithms,
 )
 from reflect_rl.reports.runs import Run, read_lines
@@ -187,7 +186,7 @@ def _label(line: tuple[str, str], several: Collection[str], reference: str) -> s
     method, algorithm = line
     if method == reference:
         return describe_algorithm(algorithm).label
-    return describe(method, algorithm if method in several else "").label
+    return look_of(method, algorithm if method in several else "").title
 
 
 def _table_order(item: tuple[tuple[str, int, str], object]) -> tuple[str, int, tuple[int, str]]:
@@ -248,7 +247,7 @@ def _names(lines: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[st
     names = {}
     for method, algorithm in lines_in_order(lines):
         told = algorithm if method in several else ""
-        names[method, algorithm] = (f"{method} {told}".rstrip(), describe(method, told).label)
+        names[method, algorithm] = (f"{method} {told}".rstrip(), look_of(method, told).title)
     return names
 
 

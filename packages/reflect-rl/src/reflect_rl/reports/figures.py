@@ -21,14 +21,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from reflect_rl.reports.methods import (
+from reflect_rl.evaluation.methods import Method, in_order
+from reflect_rl.reports.lines import (
     INK,
-    Method,
     algorithms_in_order,
-    describe,
     describe_algorithm,
-    in_order,
     lines_in_order,
+    look_of,
     with_several_algorithms,
 )
 from reflect_rl.reports.runs import Curve
@@ -147,7 +146,7 @@ def figure_algorithm_curves(curves: Sequence[Curve]) -> str | None:
                 seeds = [curve.series("turns", key) for curve in own if curve.algorithm == name]
                 marker = None if key == "rollout/success_rate" else "o"
                 _seed_band(axes, seeds, describe_algorithm(name).colour, marker, width=1.2, opacity=0.1)
-            _success_axes(axes, f"{describe(method).label}, {measures[key]}", top=1.03)
+            _success_axes(axes, f"{look_of(method).title}, {measures[key]}", top=1.03)
             axes.locator_params(axis="x", nbins=4)
         looks = [describe_algorithm(name) for name in names]
         lines = [Line2D([], [], color=look.colour, label=look.label) for look in looks]
@@ -162,12 +161,12 @@ def _success_axes(axes: Axes, title: str, top: float) -> None:
 
 
 def _learning_panel(axes: Axes, method: str, curves: Sequence[Curve], markers: Mapping[str, str]) -> None:
-    look = describe(method)
+    look = look_of(method)
     _shade_stages(axes, curves[0])
     _seed_band(axes, [c.series("turns", "rollout/success_rate") for c in curves], look.colour, width=0.8)
     for key, marker in markers.items():
         _seed_band(axes, [curve.series("turns", key) for curve in curves], look.colour, marker=marker)
-    _success_axes(axes, look.label, top=1.15)
+    _success_axes(axes, look.title, top=1.15)
 
 
 def _validation_markers(curves: Sequence[Curve]) -> dict[str, str]:
@@ -318,7 +317,7 @@ def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> s
         for axes, decoding in zip(panels, decodings, strict=True):
             for rank, (method, algorithm) in enumerate(lines):
                 points = [s for s in chosen if (s.method, s.algorithm, s.decoding) == (method, algorithm, decoding)]
-                look = describe(method, algorithm if method in several else "")
+                look = look_of(method, algorithm if method in several else "")
                 _budget_line(axes, points, look, shift=1 + 0.02 * (rank - (len(lines) - 1) / 2))
             axes.set(title=f"{mode}, horizon {chosen[0].horizon}, {decoding}", xscale="log", ylim=(-3, 103))
             axes.set(xlabel="demonstration starts", ylabel="success, %")
@@ -348,7 +347,7 @@ def _budget_line(axes: Axes, points: Sequence[SummaryRow], look: Method, shift: 
         markersize=4,
         markerfacecolor="none" if look.dashed else look.colour,
         capsize=2,
-        label=look.label,
+        label=look.title,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from reflect_rl.evaluation.methods import REFERENCE, REFERENCES
 from reflect_rl.reports.episodes import Comparison, Verdict, compare, read_verdicts, sample
 from reflect_rl.reports.figures import (
     figure_algorithm_curves,
@@ -19,7 +20,7 @@ from reflect_rl.reports.figures import (
     figure_results,
     figure_sft_losses,
 )
-from reflect_rl.reports.methods import REFERENCE, REFERENCES, describe
+from reflect_rl.reports.lines import look_of
 from reflect_rl.reports.paper_figures import PAPER_NOTE
 from reflect_rl.reports.runs import Curve, Run, read_curves, read_runs
 from reflect_rl.reports.strata import cost_tables, strata_tables
@@ -154,7 +155,7 @@ def _by_condition(comparisons: Sequence[Comparison]) -> list[tuple[str, list[Com
     for c in comparisons:
         title = f"Label source {c.label_source}, {c.demonstration_starts} demonstration starts"
         if c.reference != REFERENCE:
-            title = f"{describe(c.reference).label}. {title}"
+            title = f"{look_of(c.reference).title}. {title}"
         parts.setdefault(title, []).append(c)
     return list(parts.items())
 

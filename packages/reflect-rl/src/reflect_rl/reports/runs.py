@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from reflect_rl.errors import RunFolderError
-from reflect_rl.reports.methods import NO_ALGORITHM, UNKNOWN_ALGORITHM, describe
+from reflect_rl.evaluation.methods import describe
+from reflect_rl.reports.lines import NO_ALGORITHM, UNKNOWN_ALGORITHM
 
 __all__ = ["RESULT_KEYS", "Curve", "Run", "Unit", "read_curves", "read_lines", "read_run", "read_runs", "setting"]
 
@@ -122,7 +123,7 @@ def read_run(folder: Path) -> Run:
 
 def _configured_algorithm(method: str, config: Mapping[str, Any]) -> str:
     """What trained a method, judged by the run's configuration."""
-    if not describe(method).start:
+    if not describe(method).online:
         return NO_ALGORITHM
     return str(setting(config, "rlft", "algorithm", "name") or UNKNOWN_ALGORITHM)
 

@@ -14,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from reflect_rl.reports.methods import NO_ALGORITHM, decoding_rank, describe, lines_in_order, with_several_algorithms
+from reflect_rl.reports.lines import NO_ALGORITHM, decoding_rank, lines_in_order, look_of, with_several_algorithms
 from reflect_rl.reports.runs import Run
 from reflect_rl.statistics import wilson_interval
 
@@ -137,7 +137,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, list[Row]]:
     lines: dict[str, list[Row]] = {}
     for method, algorithm in lines_in_order(pairs):
         own = [row for row, pair in zip(rows, pairs, strict=True) if pair == (method, algorithm)]
-        label = describe(method, algorithm if method in several else "").label
+        label = look_of(method, algorithm if method in several else "").title
         for decoding in sorted({str(row["decoding"]) for row in own}, key=decoding_rank):
             for model in sorted({str(row["model"]) for row in own}):
                 seeds = {row["seed"]: row for row in own if (row["decoding"], str(row["model"])) == (decoding, model)}

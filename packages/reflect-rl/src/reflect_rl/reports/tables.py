@@ -13,14 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reflect_rl.errors import RunFolderError
-from reflect_rl.reports.methods import (
-    NO_ALGORITHM,
-    Method,
-    decoding_rank,
-    describe,
-    lines_in_order,
-    with_several_algorithms,
-)
+from reflect_rl.evaluation.methods import Method
+from reflect_rl.reports.lines import NO_ALGORITHM, decoding_rank, lines_in_order, look_of, with_several_algorithms
 from reflect_rl.reports.paper_figures import PAPER_ALGORITHM, PAPER_NOTE, paper_success_percent
 from reflect_rl.reports.runs import Run, read_runs
 from reflect_rl.reports.strata import cost_tables, strata_tables, terminal_part
@@ -99,7 +93,7 @@ class GridRow:
     @property
     def look(self) -> Method:
         """How the line is drawn."""
-        return describe(self.method, self.algorithm)
+        return look_of(self.method, self.algorithm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +272,7 @@ def _grid(key: tuple[str, str, int, str], summaries: Sequence[SummaryRow], sever
     rows = []
     for line in lines:
         method, algorithm, model = line[0], line[1] if line[0] in several else "", line[2]
-        label = describe(method, algorithm).label
+        label = look_of(method, algorithm).title
         if sum(other[:2] == line[:2] for other in lines) > 1:
             label += f" ({model})"
         paper = tuple(_paper(key[0], method, algorithm, mode) for mode in paper_modes)

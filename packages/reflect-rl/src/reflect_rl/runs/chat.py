@@ -15,7 +15,8 @@ import numpy as np
 from reflect_rl.players.base import Policy, Reflector
 from reflect_rl.types import NO_ACTION, Episode
 from reflect_rl.llm.client import Endpoint
-from reflect_rl.runs.config import CHAT, MethodName, RunConfig
+from reflect_rl.evaluation.methods import CHAT
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.players._chat import Asker
 from reflect_rl.players.policies.chat import ChatPolicy
 from reflect_rl.players.reflectors.chat import ChatReflector
@@ -41,7 +42,7 @@ FOLDER = "endpoint"
 Decoding = Literal["sampled", "greedy"]
 
 
-def asks_endpoint(config: RunConfig, method: MethodName) -> bool:
+def asks_endpoint(config: RunConfig, method: str) -> bool:
     """Whether a player of the method is a chat model."""
     return config.method(method).is_chat or config.method(method).reflector == CHAT
 
@@ -76,7 +77,7 @@ def _rules(config: RunConfig) -> str:
 
 
 @contextmanager
-def in_turn(config: RunConfig, method: MethodName) -> Iterator[None]:
+def in_turn(config: RunConfig, method: str) -> Iterator[None]:
     """Evaluations that ask wait for each other: those of several seeds ask the same, and the second finds it answered.
 
     The system lets go of the lock when a process ends, however it ends.

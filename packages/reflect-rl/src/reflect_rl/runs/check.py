@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from reflect_rl import registry
-from reflect_rl.envs.base import HasFiles, HasStateTeacher, NumbersActions
+from reflect_rl.envs.base import NumbersActions
 from reflect_rl.errors import ConfigError, suggestion
 from reflect_rl.llm.connection import NEEDS as CHAT_NEEDS
-from reflect_rl.runs.config import CHAT, LEXICAL, METHODS, RunConfig
+from reflect_rl.evaluation.methods import CHAT, LEXICAL, find_method
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.players.reflectors.served import FOLDER, NEEDS
 from reflect_rl.training.metrics import missing_trackers
 
@@ -64,10 +65,10 @@ def _modes(config: RunConfig) -> Iterator[str]:
 def _game(config: RunConfig) -> Iterator[str]:
     """What only some games can do."""
     spec = config.env
-    has_files, has_advice = spec.capability(HasFiles) is not None, spec.capability(HasStateTeacher) is not None
-    for method in config.methods:
-        if (METHODS[method].is_lexical and not has_advice) or (method in NEEDS_FILES and not has_files):
-            yield f"methods: {method!r} compares the words of files, and {config.environment.name} has no files."
+    for name in config.methods:
+        if missing := find_method(name).missing(spec):
+            needed = " and ".join(missing)
+            yield f"methods: {name!r} needs {needed}, which {config.environment.name} does not offer. Leave it out."
     numbering = spec.capability(NumbersActions)
     if config.prompt.shuffle_labels and numbering is not None and numbering.numbered:
         yield (
@@ -88,10 +89,6 @@ def _game(config: RunConfig) -> Iterator[str]:
             )
         if config.rlft.max_episode_steps not in (None, horizon):
             yield "rlft.max_episode_steps: this game shows how many turns are left. Set environment.max_episode_steps instead."
-
-
-NEEDS_FILES = ("name_greedy", "reader", "bm25_names", "bm25_contents")
-"""Methods that read the states of an exploration."""
 
 
 def _numbers(config: RunConfig) -> Iterator[str]:
@@ -117,7 +114,7 @@ def _server(config: RunConfig) -> Iterator[str]:
         return
     if importlib.util.find_spec("openai") is None:
         yield NEEDS
-    datasets = {METHODS[method].reflector for method in config.methods} - {None, LEXICAL, CHAT}
+    datasets = {find_method(method).reflector for method in config.methods} - {None, LEXICAL, CHAT}
     count = len(datasets) * len(config.seeds) * len(config.data.demonstration_starts)
     if count > 1 and FOLDER not in server.model:
         yield (

@@ -1,20 +1,21 @@
-"""The configuration of a run, and the methods it compares."""
+"""The configuration of a run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from reflect_rl.config import EnvironmentConfig, Frozen
+from reflect_rl.errors import UserError
 from reflect_rl.watchdog import Limits
 from reflect_rl.data.generate import DataConfig
 from reflect_rl.llm.config import EndpointConfig
 from reflect_rl.envs.base import EnvSpec, spec_of
 from reflect_rl.evaluation.evaluate import EvaluationConfig
+from reflect_rl.evaluation.methods import Method, find_method
 from reflect_rl.models.load import ModelConfig
 from reflect_rl.models.score import Rule
 from reflect_rl.players.policies.chat import Answers
@@ -24,109 +25,12 @@ from reflect_rl.training.metrics import TrackerName
 from reflect_rl.training.sft import SFTConfig
 
 __all__ = [
-    "CHAT",
-    "LEXICAL",
-    "METHODS",
     "ChatConfig",
-    "Method",
-    "MethodName",
     "PromptConfig",
     "ReflectorConfig",
     "RunConfig",
     "SFTStageConfig",
 ]
-
-MethodName = Literal[
-    "random",
-    "oracle",
-    "name_greedy",
-    "reader",
-    "advice",
-    "bm25_names",
-    "bm25_contents",
-    "chat",
-    "chat_reflect",
-    "base",
-    "sft",
-    "rlft",
-    "sft_rlft",
-    "sft_reflect",
-    "sft_reflect_no_negatives",
-    "reflect_rl_no_negatives",
-    "reflect_rl",
-    "sft_lexical",
-    "sft_lexical_no_negatives",
-    "reflect_rl_lexical_no_negatives",
-    "reflect_rl_lexical",
-]
-
-
-LEXICAL = "lexical"
-"""The reflection player that learns nothing."""
-
-CHAT = "chat"
-"""A player that is the chat model of `[endpoint]`, as it is."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """A row of the results table: which supervised data each player learns from, and whether online RL follows."""
-
-    reflector: str | None = None
-    """Data set of the reflection player, or `LEXICAL`, or `CHAT`; None = no reflection."""
-    policy: str | None = None
-    """Data set of the policy player, or `CHAT`; None = the untuned model."""
-    online: bool = False
-    model: bool = True
-    """False = a player without a language model of the run."""
-    index: bool = False
-    """An index of the files instead of a player."""
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        """The supervised data sets that its players learn from."""
-        return tuple(name for name in (self.reflector, self.policy) if name not in (None, LEXICAL, CHAT))
-
-    @property
-    def is_lexical(self) -> bool:
-        """Whether the reflections are made by comparing words."""
-        return self.reflector == LEXICAL
-
-    @property
-    def is_chat(self) -> bool:
-        """Whether a chat model chooses the actions."""
-        return self.policy == CHAT
-
-    def with_reflector(self, kind: Literal["own", "chat"]) -> Method:
-        """The method as it is where a chat model writes in place of the reflection player that would be trained."""
-        is_trained = self.reflector in self.datasets
-        return replace(self, reflector=CHAT) if kind == "chat" and is_trained else self
-
-
-METHODS: dict[MethodName, Method] = {
-    "random": Method(model=False),
-    "oracle": Method(model=False),
-    "name_greedy": Method(model=False),
-    "reader": Method(model=False),
-    "advice": Method(LEXICAL, model=False),
-    "bm25_names": Method(model=False, index=True),
-    "bm25_contents": Method(model=False, index=True),
-    "chat": Method(policy=CHAT, model=False),
-    "chat_reflect": Method(CHAT, CHAT, model=False),
-    "base": Method(),
-    "sft": Method(policy="policy_plain"),
-    "rlft": Method(online=True),
-    "sft_rlft": Method(policy="policy_plain", online=True),
-    "sft_reflect": Method("reflector", "policy_reflect"),
-    "sft_reflect_no_negatives": Method("reflector_positive", "policy_reflect_positive"),
-    "reflect_rl_no_negatives": Method("reflector_positive", "policy_reflect_positive", online=True),
-    "reflect_rl": Method("reflector", "policy_reflect", online=True),
-    "sft_lexical": Method(LEXICAL, "policy_lexical"),
-    "sft_lexical_no_negatives": Method(LEXICAL, "policy_lexical_positive"),
-    "reflect_rl_lexical_no_negatives": Method(LEXICAL, "policy_lexical_positive", online=True),
-    "reflect_rl_lexical": Method(LEXICAL, "policy_lexical", online=True),
-}
-
 
 class PromptConfig(Frozen):
     """How actions are listed and scored."""
@@ -187,8 +91,8 @@ class RunConfig(Frozen):
     """The run folder. An interrupted or finished run in it goes on where it was."""
     seeds: tuple[int, ...] = Field((0,), min_length=1)
     """Root seeds; everything random in a seed's run follows from it."""
-    methods: tuple[MethodName, ...] = Field(("random", "sft", "sft_reflect", "reflect_rl"), min_length=1)
-    """Methods to compare."""
+    methods: tuple[str, ...] = Field(("random", "sft", "sft_reflect", "reflect_rl"), min_length=1)
+    """Methods to compare: installed ones (`reflect_rl.evaluation.methods`), or `package.module:Name`."""
     workers: int = Field(2, ge=1, le=256)
     """Jobs run at the same time, each in a process of its own."""
     threads: int = Field(1, ge=1, le=256)
@@ -241,9 +145,19 @@ class RunConfig(Frozen):
         own = self.data.annotation.endpoint
         return own if own.base_url else self.endpoint
 
-    def method(self, name: MethodName) -> Method:
+    def method(self, name: str) -> Method:
         """A method as it is in this run."""
-        return METHODS[name].with_reflector(self.reflector.kind)
+        return find_method(name).with_reflector(self.reflector.kind)
+
+    @field_validator("methods")
+    @classmethod
+    def _known_methods(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            try:
+                find_method(name)
+            except UserError as error:
+                raise ValueError(str(error).removesuffix(".")) from error
+        return names
 
     @model_validator(mode="after")
     def _no_repetition(self) -> RunConfig:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from reflect_rl import registry
 from reflect_rl.envs.base import NamesGames, NumbersActions
@@ -22,8 +22,8 @@ from reflect_rl.data.generate import (
     DATASETS,
     LEXICAL_DATASETS,
 )
-from reflect_locate.envs import index_floor
 from reflect_rl.evaluation.evaluate import evaluate, result_row
+from reflect_rl.evaluation.methods import CHAT
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import EMBEDDED, LanguageModel, load_chat_frame, load_model
 from reflect_rl.models.score import check_scoring
@@ -38,7 +38,7 @@ from reflect_rl.runs.chat import (
     telling,
     with_costs,
 )
-from reflect_rl.runs.config import CHAT, METHODS, MethodName, RunConfig
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.demonstrate import (
     lexical_reflector,
     demonstrate,
@@ -264,13 +264,13 @@ def _labels(config: RunConfig, model: LanguageModel) -> Labels:
     return find_labels(model, config.env.max_actions)
 
 
-def _reflector(config: RunConfig, unit: Unit, method: MethodName) -> Reflector:
+def _reflector(config: RunConfig, unit: Unit, method: str) -> Reflector:
     dataset = config.method(method).reflector
     if dataset is None:
         return NoReflector()
     if dataset == CHAT:
         return chat_reflector(config)
-    if METHODS[method].is_lexical:
+    if config.method(method).is_lexical:
         return lexical_reflector(config)
     return _own_reflector(config, unit, dataset)
 
@@ -294,21 +294,21 @@ def _own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:
     return FrozenReflector(model, settings.max_new_tokens, settings.cache_size, numbers)
 
 
-def _policy_folder(config: RunConfig, unit: Unit, method: MethodName) -> Path | None:
+def _policy_folder(config: RunConfig, unit: Unit, method: str) -> Path | None:
     """Folder of the policy before online training."""
-    dataset = METHODS[method].policy
+    dataset = config.method(method).policy
     return _base(config, unit) if dataset is None else unit.model(dataset)
 
 
-def _policy_job(unit: Unit, method: MethodName) -> Path:
+def _policy_job(config: RunConfig, unit: Unit, method: str) -> Path:
     """Folder of the job that makes the policy before online training."""
-    dataset = METHODS[method].policy
+    dataset = config.method(method).policy
     return unit.sft(dataset or BASE)
 
 
 def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
-    method: Any = job.name
-    folder, made_by = _policy_folder(config, job.unit, method), _policy_job(job.unit, method)
+    method = job.name
+    folder, made_by = _policy_folder(config, job.unit, method), _policy_job(config, job.unit, method)
     model = _load(config, folder, made_by, trainable=True)
     reflector = _reflector(config, job.unit, method)
     if process_rank() == 0 and (origin := origin_of(reflector)):
@@ -335,21 +335,21 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
 
 
 def load_players(
-    config: RunConfig, unit: Unit, method: MethodName, decoding: Literal["sampled", "greedy"]
+    config: RunConfig, unit: Unit, method: str, decoding: Literal["sampled", "greedy"]
 ) -> tuple[Reflector, Policy]:
     """The two players of a method, as they are after its training.
 
     Raises:
         RunFolderError: the method is not trained yet.
     """
-    if METHODS[method].is_chat:
+    if config.method(method).is_chat:
         return _reflector(config, unit, method), chat_policy(config, decoding, method)
-    if not METHODS[method].model:
-        scripted: Policy = registry.find("policies", method)()
+    if not config.method(method).model:
+        scripted: Policy = registry.find("policies", config.method(method).script)()
         return _reflector(config, unit, method), scripted
-    online = METHODS[method].online
+    online = config.method(method).online
     folder = unit.rlft(method) / "model" if online else _policy_folder(config, unit, method)
-    made_by = unit.rlft(method) if online else _policy_job(unit, method)
+    made_by = unit.rlft(method) if online else _policy_job(config, unit, method)
     if folder is not None and not (folder.exists() or (made_by / "done").exists()):
         raise RunFolderError(f"no model of the method {method!r} in {folder}. Run `reflect-rl {_verb(made_by)}` first.")
     model = _load(config, folder, made_by, trainable=False)
@@ -357,26 +357,26 @@ def load_players(
     return _reflector(config, unit, method), policy
 
 
-def _decodings(config: RunConfig, method: MethodName) -> Sequence[Literal["sampled", "greedy"]]:
-    if METHODS[method].is_chat:
+def _decodings(config: RunConfig, method: str) -> Sequence[Literal["sampled", "greedy"]]:
+    if config.method(method).is_chat:
         return chat_decodings(config)
-    if METHODS[method].model:
+    if config.method(method).model:
         return config.evaluation.decodings
-    return ("sampled",) if method == "random" else ("greedy",)
+    return (config.method(method).decoding,)
 
 
 def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
-    method: Any = job.name
+    method = job.name
     with in_turn(config, method):
-        (_eval_index if METHODS[method].index else _eval_players)(job, config, progress)
+        (_eval_index if config.method(method).rows is not None else _eval_players)(job, config, progress)
 
 
 def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
-    method: Any = job.name
+    method = job.name
     results: list[dict[str, Any]] = []
     records: list[dict[str, Any]] = []
     modes, decodings = evaluated_modes(config), _decodings(config, method)
-    mark = result_mark(config, learned=METHODS[method].model)
+    mark = result_mark(config, learned=config.method(method).model)
     for decoding in decodings:
         reflector, policy = load_players(config, job.unit, method, decoding)
         for mode in modes:
@@ -404,21 +404,21 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
     write_json(job.folder / "rows.json", results)
 
 
-def _name(config: RunConfig, method: MethodName) -> dict[str, Any]:
-    return {"method": method, "algorithm": config.rlft.algorithm.name if METHODS[method].online else "none"}
+def _name(config: RunConfig, method: str) -> dict[str, Any]:
+    return {"method": method, "algorithm": config.rlft.algorithm.name if config.method(method).online else "none"}
 
 
 def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, Any]:
     """What tells a row of results from the others."""
-    method: Any = job.name
-    local = config.model.path if METHODS[method].model else "none"
+    method = job.name
+    local = config.model.path if config.method(method).model else "none"
     return {
         "benchmark": config.environment.name,
         "tested": _tested(config, mode),
         "label_source": config.data.label_source,
         "mode": mode,
         "split": config.evaluation.split,
-        "model": config.endpoint.model if METHODS[method].is_chat else local,
+        "model": config.endpoint.model if config.method(method).is_chat else local,
         **_name(config, method),
         "seed": job.unit.seed,
         "demonstration_starts": job.unit.budget,
@@ -435,11 +435,12 @@ def _tested(config: RunConfig, mode: str) -> dict[str, Any]:
 
 def _eval_index(job: Job, config: RunConfig, progress: Progress) -> None:
     """What an index of the same trees finds: no player, no turns."""
-    mark, method = result_mark(config, learned=False), cast(Any, job.name)
+    mark, measure = result_mark(config, learned=False), config.method(job.name).rows
+    assert measure is not None  # noqa: S101 (an invariant of this program)
     results = [
         _head(job, config, mode, "greedy") | row | {"fingerprint": mark}
         for mode in evaluated_modes(config)
-        for row in index_floor.rows(config.env, config.evaluation, config.horizons, mode, method)
+        for row in measure(config.env, config.evaluation, config.horizons, mode, job.name)
     ]
     write_jsonl(job.folder / "episodes.jsonl", [])
     write_json(job.folder / "rows.json", results)

@@ -11,7 +11,8 @@ from reflect_rl.llm.client import ChatRequest
 from reflect_rl.llm.exchange import body_of, most_prompt_tokens
 from reflect_rl.envs.guard import guarded
 from reflect_rl.runs.chat import asks_endpoint, chat_decodings, chat_policy, chat_reflector, endpoint_of
-from reflect_rl.runs.config import CHAT, MethodName, RunConfig
+from reflect_rl.evaluation.methods import CHAT
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import units
 from reflect_rl.runs.jobs import evaluated_modes
 
@@ -32,7 +33,7 @@ def preview(config: RunConfig) -> str:
     return "\n\n".join(parts or ["No method of this run asks the endpoint: nothing would be sent."])
 
 
-def _of_method(config: RunConfig, name: MethodName) -> Iterator[str]:
+def _of_method(config: RunConfig, name: str) -> Iterator[str]:
     method, views = config.method(name), [view for mode in evaluated_modes(config) for view in _starts(config, mode)]
     decodings = chat_decodings(config) if method.is_chat else config.evaluation.decodings
     evaluated = _episodes(config, decodings) * max(config.evaluation.horizons)

@@ -24,7 +24,7 @@ from reflect_rl.store import read_json, write_json
 from reflect_rl.data.generate import BASE
 from reflect_rl.models.load import EMBEDDED
 from reflect_rl.runs.check import check
-from reflect_rl.runs.config import METHODS, RunConfig
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import alone, bound, differences, fingerprint, open_run, read_card
 from reflect_rl.runs.jobs import Job, evaluated_modes, missing_needs, plan
 
@@ -148,7 +148,7 @@ def _trained_on(before: RunConfig, after: RunConfig) -> Sequence[str]:
 
 
 def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterator[str]:
-    trained = TRAINED if any(METHODS[name].online for name in after.methods) else TRAINED[:1]
+    trained = TRAINED if any(after.method(name).online for name in after.methods) else TRAINED[:1]
     keys = (*SETTINGS, *(trained if evaluates else ()))
     free = after.env.env_class.evaluation_only if evaluates else ()
     there, here = (_settings(config, keys, free) for config in (before, after))

@@ -16,7 +16,7 @@ from reflect_rl.reports.figures import (
     figure_sft_losses,
     save,
 )
-from reflect_rl.reports.methods import describe_algorithm
+from reflect_rl.reports.lines import describe_algorithm
 from reflect_rl.reports.runs import Curve
 from reflect_rl.reports.tables import grids, summarise
 

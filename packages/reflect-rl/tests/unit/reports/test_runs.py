@@ -6,9 +6,8 @@ import pytest
 
 from reflect_rl import registry
 from reflect_rl.errors import RunFolderError
-from reflect_rl.reports.methods import ALGORITHMS, METHODS
+from reflect_rl.reports.lines import ALGORITHMS
 from reflect_rl.reports.runs import read_curves, read_run, read_runs
-from reflect_rl.runs.config import METHODS as PIPELINE
 
 from .conftest import result_row, write_json, write_lines
 
@@ -75,16 +74,6 @@ def test_the_algorithm_of_the_results_counts_more_than_that_of_the_configuration
     write_lines(tmp_path / "starts-100" / "seed-0" / "sft" / "reflector" / "metrics.jsonl", [{"step": 1}])
     run = read_run(tmp_path)
     assert [read_curves(run, stage)[0].algorithm for stage in ("rlft", "sft")] == ["grpo", "none"]
-
-
-def test_the_methods_with_an_algorithm_are_those_with_online_training() -> None:
-    assert {method.name for method in METHODS if method.start} == {
-        name for name, method in PIPELINE.items() if method.online
-    }
-    for method in METHODS:
-        if method.start:
-            ours, start = PIPELINE[method.name], PIPELINE[method.start]
-            assert (ours.reflector, ours.policy) == (start.reflector, start.policy)
 
 
 def test_every_algorithm_of_the_catalog_has_a_look_of_its_own() -> None:

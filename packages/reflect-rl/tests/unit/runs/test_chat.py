@@ -15,7 +15,8 @@ from reflect_rl.errors import ConfigError
 from reflect_rl.store import read_json, read_jsonl
 from reflect_rl.llm.client import BudgetError, EndpointError
 from reflect_rl.runs.check import check
-from reflect_rl.runs.config import METHODS, RunConfig
+from reflect_rl.evaluation.methods import METHODS, find_method
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import open_run
 from reflect_rl.runs.jobs import execute, plan
 
@@ -75,13 +76,13 @@ def test_chat_players_need_no_training():
             "data",
             *("eval chat", "eval chat_reflect", "eval random"),
         ]
-    assert METHODS["chat_reflect"].datasets == ()
+    assert find_method("chat_reflect").datasets == ()
 
 
 def test_only_a_trained_reflection_player_is_replaced():
     run = config(Path("run"), "http://127.0.0.1:1/v1", "sft", "reflect_rl", reflector={"kind": "chat"})
-    for name, method in METHODS.items():
-        written = run.method(name).reflector
+    for method in METHODS:
+        written = run.method(method.name).reflector
         assert written == ("chat" if method.reflector in ("reflector", "reflector_positive") else method.reflector)
 
 

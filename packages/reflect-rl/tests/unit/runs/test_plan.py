@@ -10,7 +10,7 @@ import pytest
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError
 from reflect_rl.runs.check import check
-from reflect_rl.runs.config import METHODS, RunConfig
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.jobs import is_lexical, load_players, plan
 from reflect_rl.players.policies.advice import AdvicePolicy
 from reflect_rl.players.reflectors.lexical import LexicalReflector
@@ -85,20 +85,6 @@ def test_methods_without_a_model_are_evaluated_at_once(method: str):
     assert jobs(method)[f"eval {method}"] == set()
 
 
-def test_exactly_the_indexes_are_no_players():
-    assert {name for name, method in METHODS.items() if method.index} == {"bm25_names", "bm25_contents"}
-    for method in METHODS.values():
-        if method.index:
-            assert (method.datasets, method.model, method.online, method.reflector) == ((), False, False, None)
-
-
-def test_exactly_the_methods_with_a_lexical_reflector_are_lexical():
-    lexical = {name for name, method in METHODS.items() if method.is_lexical}
-    assert lexical == {"advice", *LEXICAL_METHODS}
-    assert METHODS["advice"].datasets == ()
-    assert METHODS["reflect_rl_lexical_no_negatives"].datasets == ("policy_lexical_positive",)
-
-
 def test_an_advised_player_is_made_without_any_model():
     run = config("advice")
     (unit,) = {job.unit for job in plan(run)}
@@ -116,7 +102,7 @@ def test_games_say_whether_their_states_can_be_compared():
 def test_games_without_files_are_refused_to_players_that_read_files_and_offered_to_the_advised():
     game = {"environment": {"name": "alfworld"}, "data": {"demonstration_starts": [2]}}
     check(config("advice", "reflect_rl_lexical", **game))
-    with pytest.raises(ConfigError, match="methods: 'reader' compares the words of files, and alfworld has no files"):
+    with pytest.raises(ConfigError, match="methods: 'reader' needs HasFiles, which alfworld does not offer"):
         check(config("reader", **game))
 
 
@@ -135,7 +121,8 @@ def test_labels_are_shuffled_only_where_states_give_no_numbers():
 @pytest.mark.parametrize("method", [*LEXICAL_METHODS, "advice", "name_greedy", "reader", "bm25_names", "bm25_contents"])
 @pytest.mark.parametrize("game", ["dangerous_taxi", "corridor"])
 def test_methods_that_compare_words_are_refused_where_there_are_no_files(method: str, game: str):
-    with pytest.raises(ConfigError, match=f"methods: {method!r} compares the words of files, and {game} has no files"):
+    needed = "HasFiles" if method in ("name_greedy", "reader", "bm25_names", "bm25_contents") else "HasStateTeacher"
+    with pytest.raises(ConfigError, match=f"methods: {method!r} needs {needed}, which {game} does not offer"):
         check(config("random", method, environment={"name": game}))
 
 

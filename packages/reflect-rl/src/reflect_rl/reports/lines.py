@@ -1,9 +1,7 @@
-"""The methods that are compared: their order, their names for readers, and one look for each in every figure.
+"""Lines of tables and figures: their order, and one look for each RL algorithm.
 
-Colours are from Okabe & Ito's palette (2008), those of floors, chat models and lexical reflection from Tol's muted one
-(2018), which colour-blind readers can tell apart. A method trained without negative examples has the colour of its full
-version, dashed or hatched. Where a method was trained with several RL algorithms, each of them is a line of its own,
-in the colour of the algorithm.
+A line is a method (`reflect_rl.evaluation.methods`). Where a method was trained with several RL algorithms, each is a
+line of its own, in the colour of the algorithm (Okabe & Ito, 2008).
 """
 
 from __future__ import annotations
@@ -11,38 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from reflect_rl.evaluation.methods import Method, describe, in_order
+
 __all__ = [
     "ALGORITHMS",
     "DECODINGS",
     "INK",
-    "METHODS",
     "NO_ALGORITHM",
-    "REFERENCE",
-    "REFERENCES",
     "UNKNOWN_ALGORITHM",
     "Algorithm",
-    "Method",
     "algorithms_in_order",
     "decoding_rank",
-    "describe",
     "describe_algorithm",
-    "in_order",
     "lines_in_order",
+    "look_of",
     "with_several_algorithms",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """How one method is shown."""
-
-    name: str
-    """As in the files of a run folder."""
-    label: str
-    colour: str
-    dashed: bool = False
-    start: str = ""
-    """The method that its online training starts from; empty = no online training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,39 +39,6 @@ class Algorithm:
 
 INK = "#010203"
 """Placeholder for the colour of text and axes; in a finished figure it is `currentColor`."""
-
-METHODS = (
-    Method("random", "Random", "#999999"),
-    Method("oracle", "Oracle", "#777777"),
-    Method("name_greedy", "Greedy by name", "#DDCC77"),
-    Method("reader", "Best-first reader", "#999933"),
-    Method("advice", "Lexical advice, followed", "#44AA99"),
-    Method("bm25_names", "BM25, names", "#88AACC"),
-    Method("bm25_contents", "BM25, full contents", "#446688"),
-    Method("chat", "Chat model", "#332288"),
-    Method("chat_reflect", "Chat model, reflection", "#117733"),
-    Method("base", "Untuned", "#000000"),
-    Method("sft", "SFT", "#56B4E9"),
-    Method("rlft", "RLFT", "#E69F00", start="base"),
-    Method("sft_rlft", "SFT + RLFT", "#CC79A7", start="sft"),
-    Method("sft_reflect", "SFT, reflection", "#009E73"),
-    Method("sft_reflect_no_negatives", "SFT, reflection, no negatives", "#009E73", dashed=True),
-    Method(
-        "reflect_rl_no_negatives", "Reflect-RL, no negatives", "#D55E00", dashed=True, start="sft_reflect_no_negatives"
-    ),
-    Method("reflect_rl", "Reflect-RL", "#D55E00", start="sft_reflect"),
-    Method("sft_lexical", "SFT, lexical reflection", "#AA4499"),
-    Method("sft_lexical_no_negatives", "SFT, lexical reflection, no negatives", "#AA4499", dashed=True),
-    Method(
-        "reflect_rl_lexical_no_negatives",
-        "Reflect-RL, lexical, no negatives",
-        "#882255",
-        dashed=True,
-        start="sft_lexical_no_negatives",
-    ),
-    Method("reflect_rl_lexical", "Reflect-RL, lexical", "#882255", start="sft_lexical"),
-)
-"""In the order in which tables list them: from no learning to all of it."""
 
 ALGORITHMS = (
     Algorithm("reinforce", "REINFORCE", "#999999"),
@@ -108,36 +57,28 @@ NO_ALGORITHM = "none"
 UNKNOWN_ALGORITHM = "unknown"
 """Algorithm of online training that neither the results nor the configuration name."""
 
-REFERENCE = "reflect_rl"
-"""The method that the others are compared with."""
-
-REFERENCES = (REFERENCE, "reflect_rl_lexical")
-"""All such methods: by who writes the reflections."""
-
 DECODINGS = ("sampled", "greedy")
 """In the order in which tables list them."""
 
-_BY_NAME = {method.name: method for method in METHODS}
-_RANK = {method.name: rank for rank, method in enumerate(METHODS)}
 _ALGORITHMS = {algorithm.name: algorithm for algorithm in ALGORITHMS}
 _ALGORITHM_RANK = {algorithm.name: rank for rank, algorithm in enumerate(ALGORITHMS)}
 
 
-def describe(name: str, algorithm: str = "") -> Method:
-    """The look of a method; one that is not listed is shown under its own name, in blue.
+def look_of(name: str, algorithm: str = "") -> Method:
+    """The method as a line of a table or figure shows it.
 
     Args:
         name: the method.
         algorithm: the algorithm that tells it from other lines of the same method; empty if there is no need.
 
-    >>> describe("sft_rlft").label, describe("mine").label, describe("reflect_rl", "grpo").label
+    >>> look_of("sft_rlft").title, look_of("mine").title, look_of("reflect_rl", "grpo").title
     ('SFT + RLFT', 'mine', 'Reflect-RL (GRPO)')
     """
-    method = _BY_NAME.get(name) or Method(name, name, "#0072B2")
+    method = describe(name)
     if not algorithm:
         return method
     look = describe_algorithm(algorithm)
-    return replace(method, label=f"{method.label} ({look.label})", colour=look.colour)
+    return replace(method, title=f"{method.title} ({look.label})", colour=look.colour)
 
 
 def describe_algorithm(name: str) -> Algorithm:
@@ -160,15 +101,6 @@ def with_several_algorithms(lines: Iterable[tuple[str, str]]) -> frozenset[str]:
     """
     distinct = [method for method, _ in set(lines)]
     return frozenset(method for method in distinct if distinct.count(method) > 1)
-
-
-def in_order(names: Iterable[str]) -> list[str]:
-    """Distinct names in listing order; unlisted ones last, by alphabet.
-
-    >>> in_order(["reflect_rl", "mine", "sft", "sft"])
-    ['sft', 'reflect_rl', 'mine']
-    """
-    return sorted(set(names), key=lambda name: (_RANK.get(name, len(METHODS)), name))
 
 
 def algorithms_in_order(names: Iterable[str]) -> list[str]:

@@ -1,0 +1,274 @@
+"""The methods that a run compares: one table for configurations, evaluation and reports.
+
+A method is a row of the results table. It says which supervised data each player learns from, whether online RL
+follows, what it needs of the environment, and how it is drawn. An installed distribution adds its own under the entry
+point group `reflect_rl.methods`: a `Method`, or a function that measures tasks without a player.
+
+Colours are from Okabe & Ito's palette (2008), those of floors, chat models and lexical reflection from Tol's muted one
+(2018), which colour-blind readers can tell apart. A method trained without negative examples has the colour of its full
+version, dashed or hatched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from reflect_rl import registry
+from reflect_rl.envs.base import EnvSpec, HasSolver, HasStateTeacher
+from reflect_rl.errors import UnknownNameError, UserError, suggestion
+
+if TYPE_CHECKING:  # the row itself needs numbers of episodes only, and this table is read by every configuration
+    from reflect_rl.evaluation.evaluate import EvaluationConfig
+
+__all__ = [
+    "CHAT",
+    "LEXICAL",
+    "METHODS",
+    "REFERENCE",
+    "REFERENCES",
+    "Decoding",
+    "Method",
+    "describe",
+    "find_method",
+    "in_order",
+    "method_names",
+    "start_of",
+]
+
+Decoding = Literal["sampled", "greedy"]
+
+LEXICAL = "lexical"
+"""The reflection player that learns nothing."""
+
+CHAT = "chat"
+"""A player that is the chat model of `[endpoint]`, as it is."""
+
+UNLISTED_COLOUR = "#0072B2"
+"""Colour of methods that bring none of their own."""
+
+Rows = Callable[["EnvSpec", "EvaluationConfig", "tuple[int, ...]", str, str], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A row of the results table."""
+
+    name: str
+    """As in configurations and run folders."""
+    title: str
+    """Label in tables and figures."""
+    reflector: str | None = None
+    """Data set that the reflection player learns from, or `LEXICAL`, or `CHAT`; None = no reflection."""
+    policy: str | None = None
+    """Data set that the policy learns from, or `CHAT`; None = the untuned model."""
+    online: bool = False
+    """Whether online RL follows."""
+    script: str = ""
+    """Installed policy that plays without a language model; empty = a language model plays."""
+    rows: Rows | None = None
+    """Measures tasks without playing them, for example by an index of files; None = a player plays."""
+    needs: tuple[type[Any], ...] = ()
+    """Capabilities of the environment (`reflect_rl.envs.base`) without which the method cannot be evaluated."""
+    decoding: Decoding = "greedy"
+    """How a script is evaluated; a language model is evaluated as the run says."""
+    colour: str = UNLISTED_COLOUR
+    dashed: bool = False
+    """Whether lines are dashed and bars hatched."""
+    place: int = 1000
+    """Place among the rows of a table, lowest first."""
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Supervised data sets that its players learn from."""
+        return tuple(name for name in (self.reflector, self.policy) if name not in (None, LEXICAL, CHAT))
+
+    @property
+    def model(self) -> bool:
+        """Whether a language model of the run plays."""
+        return not (self.script or self.rows or self.is_chat)
+
+    @property
+    def is_lexical(self) -> bool:
+        """Whether the reflections are made by comparing words."""
+        return self.reflector == LEXICAL
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether a chat model chooses the actions."""
+        return self.policy == CHAT
+
+    def with_reflector(self, kind: Literal["own", "chat"]) -> Method:
+        """The method as it is where a chat model writes in place of the reflection player that would be trained."""
+        is_trained = self.reflector in self.datasets
+        return replace(self, reflector=CHAT) if kind == "chat" and is_trained else self
+
+    def missing(self, spec: EnvSpec) -> tuple[str, ...]:
+        """Names of the capabilities that it needs and the environment lacks."""
+        return tuple(kind.__name__ for kind in self.needs if spec.capability(kind) is None)
+
+
+_WORDS = (HasStateTeacher,)
+"""Lexical reflections read any state, also those that no solver has seen."""
+
+METHODS: tuple[Method, ...] = (
+    Method("random", "Random", script="random", decoding="sampled", colour="#999999", place=0),
+    Method("oracle", "Oracle", script="oracle", needs=(HasSolver,), colour="#777777", place=10),
+    Method(
+        "advice",
+        "Lexical advice, followed",
+        reflector=LEXICAL,
+        script="advice",
+        needs=_WORDS,
+        colour="#44AA99",
+        place=20,
+    ),
+    Method("chat", "Chat model", policy=CHAT, colour="#332288", place=30),
+    Method("chat_reflect", "Chat model, reflection", CHAT, CHAT, colour="#117733", place=40),
+    Method("base", "Untuned", colour="#000000", place=50),
+    Method("sft", "SFT", policy="policy_plain", colour="#56B4E9", place=60),
+    Method("rlft", "RLFT", online=True, colour="#E69F00", place=70),
+    Method("sft_rlft", "SFT + RLFT", policy="policy_plain", online=True, colour="#CC79A7", place=80),
+    Method("sft_reflect", "SFT, reflection", "reflector", "policy_reflect", colour="#009E73", place=90),
+    Method(
+        "sft_reflect_no_negatives",
+        "SFT, reflection, no negatives",
+        "reflector_positive",
+        "policy_reflect_positive",
+        colour="#009E73",
+        dashed=True,
+        place=100,
+    ),
+    Method(
+        "reflect_rl_no_negatives",
+        "Reflect-RL, no negatives",
+        "reflector_positive",
+        "policy_reflect_positive",
+        online=True,
+        colour="#D55E00",
+        dashed=True,
+        place=110,
+    ),
+    Method("reflect_rl", "Reflect-RL", "reflector", "policy_reflect", online=True, colour="#D55E00", place=120),
+    Method(
+        "sft_lexical",
+        "SFT, lexical reflection",
+        LEXICAL,
+        "policy_lexical",
+        needs=_WORDS,
+        colour="#AA4499",
+        place=130,
+    ),
+    Method(
+        "sft_lexical_no_negatives",
+        "SFT, lexical reflection, no negatives",
+        LEXICAL,
+        "policy_lexical_positive",
+        needs=_WORDS,
+        colour="#AA4499",
+        dashed=True,
+        place=140,
+    ),
+    Method(
+        "reflect_rl_lexical_no_negatives",
+        "Reflect-RL, lexical, no negatives",
+        LEXICAL,
+        "policy_lexical_positive",
+        online=True,
+        needs=_WORDS,
+        colour="#882255",
+        dashed=True,
+        place=150,
+    ),
+    Method(
+        "reflect_rl_lexical",
+        "Reflect-RL, lexical",
+        LEXICAL,
+        "policy_lexical",
+        online=True,
+        needs=_WORDS,
+        colour="#882255",
+        place=160,
+    ),
+)
+"""Methods of this package, in the order in which tables list them: from no learning to all of it."""
+
+REFERENCE = "reflect_rl"
+"""The method that the others are compared with."""
+
+REFERENCES = (REFERENCE, "reflect_rl_lexical")
+"""All such methods: by who writes the reflections."""
+
+_BY_NAME = {method.name: method for method in METHODS}
+
+
+def method_names() -> list[str]:
+    """Names of all methods, those of other installed distributions last; nothing is imported."""
+    return [*_BY_NAME, *(name for name in registry.names("methods") if name not in _BY_NAME)]
+
+
+@cache
+def find_method(name: str) -> Method:
+    """A method by its name, which it carries from then on.
+
+    Args:
+        name: of this package, of an entry point, or `package.module:Name`.
+
+    Raises:
+        UnknownNameError: nothing has this name; the message names the nearest one, or what to install.
+        UserError: the name leads to neither a `Method` nor a function.
+
+    >>> find_method("sft_rlft").datasets
+    ('policy_plain',)
+    """
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    try:
+        found: object = registry.find("methods", name)
+    except UnknownNameError:
+        # The registry of parts knows entry points only, and a typing error is most often in one of our own names.
+        is_plain = name.isidentifier() and name not in registry.COMPANIONS
+        if is_plain and name not in registry.names("methods"):
+            raise UnknownNameError(f"no method named {name!r}. {suggestion(name, method_names())}") from None
+        raise
+    if isinstance(found, Method):
+        return replace(found, name=name)
+    if callable(found):
+        return Method(name, name.rpartition(":")[2].replace("_", " "), rows=found)
+    raise UserError(f"methods: {name!r} is {found!r}, and a reflect_rl Method or a function that measures is needed.")
+
+
+def describe(name: str) -> Method:
+    """The method as tables show it; one that is not installed here is shown under its own name.
+
+    >>> describe("sft_rlft").title, describe("mine").title
+    ('SFT + RLFT', 'mine')
+    """
+    try:
+        return find_method(name)
+    except UserError:  # a report of somebody else's run
+        return Method(name, name)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Distinct names in listing order; those without a place last, by alphabet.
+
+    >>> in_order(["reflect_rl", "mine", "sft", "sft"])
+    ['sft', 'reflect_rl', 'mine']
+    """
+    return sorted(set(names), key=lambda name: (describe(name).place, name))
+
+
+def start_of(method: Method) -> str:
+    """Name of the method that its online training starts from; empty without online training.
+
+    >>> start_of(find_method("reflect_rl")), start_of(find_method("rlft")), start_of(find_method("sft"))
+    ('sft_reflect', 'base', '')
+    """
+    if not method.online:
+        return ""
+    players = (method.reflector, method.policy)
+    starts = (other for other in METHODS if other.model and not other.online)
+    return next((other.name for other in starts if (other.reflector, other.policy) == players), "")
