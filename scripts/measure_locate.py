@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from reflect_locate.calibrate import Candidates, ask, best_threshold, calibrate, judge, trees_of
-from reflect_locate.default_player import Player, load_player
 from reflect_locate.evidence import Evidence, Weights, score
-from reflect_locate.locate import Effort
-from reflect_locate.question import forget_trees, matches
-from reflect_locate.repositories.questions import Question, TaskSet
+from reflect_locate.locate import SearchOptions
+from reflect_locate.questions.task_set import Question, TaskSet
+from reflect_locate.repositories.tree_index import forget_indexes, index_matches
+from reflect_locate.trained_player import Player, load_player
 from reflect_rl.errors import UserError
 from reflect_rl.runs.workers import silence
 from reflect_rl.seeding import stream
@@ -77,7 +77,7 @@ def _measure(player: Player, options: argparse.Namespace) -> list[dict[str, Any]
     if any(row["about"] != about for row in rows):
         raise UserError(f"{options.log} holds answers under other settings. Name another --log.")
     known = {row["key"]: row for row in rows}
-    effort = Effort(options.episodes, options.seconds, seed=options.seed)
+    effort = SearchOptions(options.episodes, options.seconds, seed=options.seed)
     for number, question in enumerate((usable[index] for index in order), start=1):
         if question.key not in known:
             known[question.key] = _row(player, tasks, question, effort, without=options.without) | {"about": about}
@@ -87,13 +87,13 @@ def _measure(player: Player, options: argparse.Namespace) -> list[dict[str, Any]
     return [known[usable[index].key] for index in order]
 
 
-def _row(player: Player, tasks: TaskSet, question: Question, effort: Effort, *, without: bool) -> dict[str, Any]:
+def _row(player: Player, tasks: TaskSet, question: Question, effort: SearchOptions, *, without: bool) -> dict[str, Any]:
     """What came of one question: on the tree with the file, and, if wanted, on the one without it."""
     whole, rest = trees_of(question, tasks, effort.seed)
-    indexed = list(matches(whole, question.text).contents)
+    indexed = list(index_matches(whole, question.text).contents)
     ranks = [indexed.index(path) + 1 for path in question.targets if path in indexed]
     asked = [ask(player, tree, question, effort) for tree in ((whole, rest) if without and rest.paths else (whole,))]
-    forget_trees()
+    forget_indexes()
     return {
         "key": question.key,
         "leak": question.leak,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from reflect_locate.repositories.questions import Question, TaskSet
+from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.snapshot import Snapshot
 
 __all__ = ["PROJECTS", "save_task_set", "save_three_projects"]

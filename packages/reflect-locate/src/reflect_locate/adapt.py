@@ -14,14 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reflect_locate.default_player import Player, PlayerSettings
 from reflect_locate.envs import autoexplore
-from reflect_locate.locate import Effort, locate
-from reflect_locate.question import forget_trees
+from reflect_locate.locate import SearchOptions, locate
 from reflect_locate.questions.build import build_task_set
 from reflect_locate.questions.config import TasksConfig
-from reflect_locate.repositories.questions import Question, TaskSet
+from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.tree_index import forget_indexes
+from reflect_locate.trained_player import Player, PlayerSettings
 from reflect_rl.config import parse
 from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.models.load import load_model
@@ -32,9 +32,9 @@ from reflect_rl.statistics import PairedDifference, paired_difference, wilson_in
 from reflect_rl.store import append_jsonl, read_jsonl, write_json, write_jsonl
 
 __all__ = [
-    "Amount",
-    "Comparison",
+    "BeforeAfter",
     "Outcome",
+    "TrainingAmount",
     "compare",
     "drop_long_rows",
     "held_out",
@@ -59,7 +59,7 @@ STAGES = {"reflect_rl_lexical": "policy_lexical", "sft_rlft": "policy_plain"}
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class TrainingAmount:
     """How much is trained."""
 
     starts: int = 200
@@ -93,7 +93,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BeforeAfter:
     """Before and after on some of the held-out questions."""
 
     name: str
@@ -135,7 +135,9 @@ def task_set_of(source: str, folder: Path, tell: Callable[[str], None], seed: in
     return build_task_set(TasksConfig(output_dir=folder, corpora=(absolute,), seed=seed), tell)
 
 
-def run_config(settings: PlayerSettings, policy: Path, tasks: TaskSet, folder: Path, amount: Amount) -> RunConfig:
+def run_config(
+    settings: PlayerSettings, policy: Path, tasks: TaskSet, folder: Path, amount: TrainingAmount
+) -> RunConfig:
     """The run that trains a player further.
 
     Args:
@@ -228,17 +230,17 @@ def drop_long_rows(config: RunConfig) -> tuple[int, int]:
         UserError: more than half of them are too long.
     """
     model = load_model(config.model, trainable=False)
-    room = getattr(model.model.config, "max_position_embeddings", None)
+    context = getattr(model.model.config, "max_position_embeddings", None)
     files = [unit.dataset(STAGES[config.methods[0]]) for unit in units(config)]
     tables = {file: read_jsonl(file, "Delete the run folder.") for file in files}
     fitting = {
-        file: [row for row in rows if room is None or len(model.encode_prompt(row["prompt"])) < room]
+        file: [row for row in rows if context is None or len(model.encode_prompt(row["prompt"])) < context]
         for file, rows in tables.items()
     }
     total, kept = (sum(map(len, entries.values())) for entries in (tables, fitting))
     if 2 * kept < total:
         raise UserError(
-            f"{total - kept} of {total} examples are too long for this player, which reads {room} tokens at once. "
+            f"{total - kept} of {total} examples are too long for this player, which reads {context} tokens at once. "
             "The paths of this repository are long; use a player with a longer context."
         )
     for file, rows in fitting.items():
@@ -267,7 +269,7 @@ def measure(
     player: Player,
     tasks: TaskSet,
     questions: Sequence[Question],
-    effort: Effort,
+    effort: SearchOptions,
     file: Path,
     progress: Callable[[int, int], None],
 ) -> list[Outcome]:
@@ -304,10 +306,10 @@ def _with_trees(tasks: TaskSet, questions: Sequence[Question]) -> Iterator[tuple
             yield question, shared[question.snapshot]
         else:
             yield question, Tree(tasks.snapshot(question.snapshot), masks=question.spans)
-            forget_trees()  # no other question is about this tree
+            forget_indexes()  # no other question is about this tree
 
 
-def compare(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[Comparison]:
+def compare(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[BeforeAfter]:
     """`first`: the first file is right; `first 5`: one of five is; `not named`: the question does not name the file.
 
     Raises:
@@ -328,11 +330,11 @@ def compare(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[Compari
     return comparisons
 
 
-def _compared(name: str, old: Sequence[bool], new: Sequence[bool]) -> Comparison:
+def _compared(name: str, old: Sequence[bool], new: Sequence[bool]) -> BeforeAfter:
     rates = [(sum(side), wilson_interval(sum(side), len(side))) for side in (old, new)]
-    return Comparison(name, len(old), rates[0], rates[1], paired_difference(new, old))
+    return BeforeAfter(name, len(old), rates[0], rates[1], paired_difference(new, old))
 
 
-def write_comparison(file: Path, comparisons: Sequence[Comparison], about: dict[str, Any]) -> None:
+def write_comparison(file: Path, comparisons: Sequence[BeforeAfter], about: dict[str, Any]) -> None:
     """Write the table as JSON."""
     write_json(file, {**about, "comparisons": json.loads(json.dumps([asdict(entry) for entry in comparisons]))})

@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reflect_locate.default_player import Player
 from reflect_locate.evidence import Evidence, Weights, confidence, fit, score
-from reflect_locate.locate import EFFORT, Effort, locate
-from reflect_locate.question import forget_trees
-from reflect_locate.repositories.questions import Question, TaskSet
-from reflect_locate.repositories.sampling import sample_tree
+from reflect_locate.locate import EFFORT, SearchOptions, locate
+from reflect_locate.questions.task_set import Question, TaskSet
+from reflect_locate.questions.trees import sample_tree
 from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.tree_index import forget_indexes
+from reflect_locate.trained_player import Player
 from reflect_rl.seeding import stream
 
 __all__ = ["Calibration", "Candidates", "ask", "best_threshold", "calibrate", "collect", "judge", "trees_of"]
@@ -58,7 +58,7 @@ def collect(
     player: Player,
     tasks: TaskSet,
     questions: Sequence[Question],
-    effort: Effort = EFFORT,
+    effort: SearchOptions = EFFORT,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Candidates]:
     """Ask a player all questions, with the file in the tree and without.
@@ -76,7 +76,7 @@ def collect(
         for tree in (whole, without):
             if tree.paths:
                 found.append(ask(player, tree, question, effort))
-        forget_trees()
+        forget_indexes()
         progress(done, len(questions))
     return found
 
@@ -93,7 +93,7 @@ def trees_of(question: Question, tasks: TaskSet, seed: int) -> tuple[Tree, Tree]
     return whole, Tree(snapshot, "", rest, whole.masks)
 
 
-def ask(player: Player, tree: Tree, question: Question, effort: Effort = EFFORT) -> Candidates:
+def ask(player: Player, tree: Tree, question: Question, effort: SearchOptions = EFFORT) -> Candidates:
     """Ask a player one question about one tree."""
     files = sorted(locate(player, tree, question.text, effort).files, key=lambda entry: entry.path)
     judged = tuple((entry.evidence, entry.path in question.targets) for entry in files)

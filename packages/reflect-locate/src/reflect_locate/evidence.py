@@ -25,7 +25,7 @@ TEST_SHARE = 0.7
 """Of a test file's score that counts. Tests repeat the words of what they test, often more of them and closer together,
 and who asks where something is done wants the source."""
 Vector = NDArray[np.float64]
-SPREAD = 2.0
+PRIOR_STD = 2.0
 """Standard deviation of the normal prior of each weight around a multiple of that to begin with, on the scale of the
 softmax; the weights of clear evidence are near 5 there."""
 STEPS = 3000
@@ -120,10 +120,10 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
         sums = table @ weights
         expected = [np.einsum("qf,qfk->k", _softmax(sums, mask), table) for mask in (there, right)]
         away = weights - prior * (weights @ prior) / (prior @ prior)
-        return expected[0] - expected[1] + away / SPREAD**2
+        return expected[0] - expected[1] + away / PRIOR_STD**2
 
     # The Hessian of a logsumexp is at most half the squared diameter of its rows, and each is in the unit cube.
-    rate = 1 / (len(told) * len(KINDS) / 2 + SPREAD**-2)
+    rate = 1 / (len(told) * len(KINDS) / 2 + PRIOR_STD**-2)
     weights = before = prior
     for step in range(STEPS):
         ahead = weights + step / (step + 3) * (weights - before)

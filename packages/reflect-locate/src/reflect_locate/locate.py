@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from reflect_locate.default_player import Player
 from reflect_locate.envs import autoexplore
-from reflect_locate.envs.autoexplore import SHELF
-from reflect_locate.envs.text import asked_words, surface
+from reflect_locate.envs.open_question import OpenQuestion, question_task
+from reflect_locate.envs.state_text import question_words, surface
 from reflect_locate.evidence import TEST_SHARE, Evidence, Weights, confidence, score
-from reflect_locate.question import Matches, OpenQuestion, ask, matches
 from reflect_locate.repositories.roles import is_test
 from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.tree_index import PASSAGES, IndexMatches, index_matches
 from reflect_locate.repositories.words import words
+from reflect_locate.trained_player import Player
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import ReflectRLError, UserError
 from reflect_rl.players.policies.language_model import Decoding
@@ -32,7 +32,7 @@ from reflect_rl.seeding import seed_for
 from reflect_rl.types import Episode
 from reflect_rl.watchdog import Limits
 
-__all__ = ["Answer", "Effort", "Found", "StoppedError", "check_question", "locate"]
+__all__ = ["Answer", "FoundFile", "SearchOptions", "StoppedError", "check_question", "locate"]
 
 LONGEST_QUESTION = 40
 """Words that are read of a question; the player was trained on questions of at most so many."""
@@ -50,7 +50,7 @@ class StoppedError(ReflectRLError):
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SearchOptions:
     """How much is done for an answer."""
 
     episodes: int = 8
@@ -63,11 +63,11 @@ class Effort:
     """Of the sampled episodes."""
 
 
-EFFORT = Effort()
+EFFORT = SearchOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file that may answer the question."""
 
     path: str
@@ -102,7 +102,7 @@ class Found:
 class Answer:
     """What the episodes came to."""
 
-    files: tuple[Found, ...]
+    files: tuple[FoundFile, ...]
     """Best first: all candidates."""
     confidence: float
     """Of the best file: its score, and twice its lead over the second, over three; in [0, 1], and 0 without files."""
@@ -139,7 +139,7 @@ def locate(
     player: Player,
     tree: Tree,
     question: str,
-    effort: Effort = EFFORT,
+    effort: SearchOptions = EFFORT,
     threshold: float | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> Answer:
@@ -173,7 +173,7 @@ def locate(
     except StoppedError:
         if is_stopped() or not watched.episodes:
             raise
-    indices = matches(tree, question) if game.search else None
+    indices = index_matches(tree, question) if game.search else None
     files = _ranked(tree, question, watched.episodes, indices, player.settings.weights)
     return Answer(
         tuple(files),
@@ -224,7 +224,7 @@ def _play(
 ) -> None:
     if not count:
         return
-    task = ask(tree, question)
+    task = question_task(tree, question)
     play(
         EnvSpec(OpenQuestion, game),
         [Request(task, seed_for(seed, "locate", decoding, number)) for number in range(count)],
@@ -238,10 +238,10 @@ def _play(
 
 
 def _ranked(
-    tree: Tree, question: str, episodes: Sequence[Episode], indices: Matches | None, weights: Weights
-) -> list[Found]:
+    tree: Tree, question: str, episodes: Sequence[Episode], indices: IndexMatches | None, weights: Weights
+) -> list[FoundFile]:
     """All candidates, best first."""
-    asked = asked_words(question)
+    asked = question_words(question)
     tests = set() if TEST in asked else {path for path in tree.paths if is_test(path)}
     named = dict.fromkeys(_indexed(indices, tests) if indices else (), 0.0)
     surest: dict[str, tuple[float, Episode]] = {}
@@ -252,15 +252,15 @@ def _ranked(
                 surest[path] = probability, episode
     found = []
     for path, share in named.items():
-        near = SHELF.reading(tree, path).nearest(asked).found
+        near = PASSAGES.get(tree, path).nearest(asked).found
         match, name = (indices.contents.get(path, 0.0), indices.paths.get(path, 0.0)) if indices else (None, None)
         evidence = Evidence(len(near) / len(asked), match, name, min(1.0, share), path in tests)
         walk, reasons = _told(surest[path][1], path) if path in surest else ((), (UNOPENED,))
-        found.append(Found(path, score(evidence, weights), evidence, surface(question, near), walk, reasons))
+        found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near), walk, reasons))
     return sorted(found, key=lambda entry: (-entry.score, entry.path))
 
 
-def _indexed(indices: Matches, tests: Set[str]) -> list[str]:
+def _indexed(indices: IndexMatches, tests: Set[str]) -> list[str]:
     """The best files of the index."""
     shares = {path: match * (TEST_SHARE if path in tests else 1) for path, match in indices.contents.items()}
     return sorted(shares, key=lambda path: -shares[path])[:INDEXED]

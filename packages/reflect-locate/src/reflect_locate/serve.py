@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from reflect_locate.library import Library
-from reflect_locate.locate import Answer, Effort, StoppedError, locate
+from reflect_locate.locate import Answer, SearchOptions, StoppedError, locate
+from reflect_locate.served_folders import ServedFolders
 from reflect_rl import __version__
 from reflect_rl.errors import ReflectRLError, UserError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from reflect_locate.default_player import Player
+    from reflect_locate.trained_player import Player
 
-__all__ = ["ADDRESS", "Desk", "Located", "LocatedFile", "make_server", "serve_http", "serve_stdio"]
+__all__ = ["ADDRESS", "LocateService", "Located", "LocatedFile", "make_server", "serve_http", "serve_stdio"]
 
 ADDRESS = "127.0.0.1"
 """The only address that is listened on."""
@@ -62,18 +62,20 @@ class Located(BaseModel):
     threshold: float
 
 
-class Desk:
+class LocateService:
     """Answers questions, one at a time: the players share a model.
 
     Args:
-        library: the folders that may be asked about.
+        folders: the folders that may be asked about.
         player: who plays.
         effort: how long to search.
         threshold: confidence below which nothing is found (None: the player's).
     """
 
-    def __init__(self, library: Library, player: Player, effort: Effort, threshold: float | None = None) -> None:
-        self._library, self._player, self._effort, self._threshold = library, player, effort, threshold
+    def __init__(
+        self, folders: ServedFolders, player: Player, effort: SearchOptions, threshold: float | None = None
+    ) -> None:
+        self._folders, self._player, self._effort, self._threshold = folders, player, effort, threshold
         self._alone = threading.Lock()
 
     def answer(self, question: str, path: str, top_k: int, is_stopped: Callable[[], bool]) -> Located:
@@ -86,7 +88,7 @@ class Desk:
         with self._alone:
             if is_stopped():
                 raise StoppedError("the search was stopped.")
-            root, tree = self._library.tree(path)
+            root, tree = self._folders.tree(path)
             answer = locate(self._player, tree, question, self._effort, self._threshold, is_stopped)
         return _located(answer, str(root.place), tree.prefix, top_k)
 
@@ -106,7 +108,7 @@ def make_server(answer: Callable[[str, str, int, Callable[[], bool]], Located]) 
     """The server.
 
     Args:
-        answer: see `Desk.answer`; it is called in another thread, so that the server goes on listening.
+        answer: see `LocateService.answer`; it is called in another thread, so that the server goes on listening.
 
     Raises:
         UserError: the SDK is not installed.

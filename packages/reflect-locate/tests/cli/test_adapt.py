@@ -7,7 +7,7 @@ from rich.console import Console
 
 from reflect_locate.adapt import Outcome, compare
 from reflect_locate.cli.adapt import comparison_table, parse_adapt, run
-from reflect_locate.default_player import load_player
+from reflect_locate.trained_player import load_player
 from reflect_rl.errors import ConfigError, UserError
 from tiny_player import project_files, save_tiny_player, write_files
 

@@ -8,8 +8,8 @@ import pytest
 
 from reflect_locate import calibrate
 from reflect_locate.calibrate import Calibration
-from reflect_locate.default_player import load_player, load_settings
 from reflect_locate.evidence import Weights
+from reflect_locate.trained_player import load_player, load_settings
 from three_projects import save_three_projects
 from tiny_player import save_tiny_player
 

@@ -12,7 +12,7 @@ import pytest
 from odd_files import ODD_NAMES, ODD_TEXTS, letters, odd_files
 from playing import begin, do, nothing_outside
 from reflect_locate.envs.autoexplore import MODES, Config, Environment, advise, task_at, tasks
-from reflect_locate.envs.text import read_scene
+from reflect_locate.envs.state_text import read_state
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_rl.errors import UserError
@@ -72,7 +72,7 @@ def test_the_result_keeps_its_budget(tmp_path: Path):
     environment = game(tmp_path, files, result_characters=90)
     begin(environment)
     observation, _, _ = do(environment, "cd web", "cat limits.py")
-    assert len(read_scene(observation.text).result) <= 90 + 2 * len(" | ")
+    assert len(read_state(observation.text).result) <= 90 + 2 * len(" | ")
 
 
 def test_an_answer_can_be_given_from_anywhere_but_only_once_it_was_read(tmp_path: Path):
@@ -118,8 +118,8 @@ def test_a_large_folder_is_paged_and_every_entry_is_on_one_page(tmp_path: Path):
     environment = game(tmp_path, many(25), page_entries=10)
     begin(environment)
     seen = [do(environment, "cd large")[0], do(environment, "more")[0], do(environment, "more")[0]]
-    assert [read_scene(observation.text).page for observation in seen] == [1, 2, 3]
-    files = [name for observation in seen for name in read_scene(observation.text).files]
+    assert [read_state(observation.text).page for observation in seen] == [1, 2, 3]
+    files = [name for observation in seen for name in read_state(observation.text).files]
     assert files == [f"{number:03}.py" for number in range(25)]
     assert do(environment, "more")[0].text.splitlines()[1] == "Turn 5 of 15 in /large, page 1 of 3"
 
@@ -181,7 +181,7 @@ def test_search_offers_words_of_the_question_and_then_what_the_reflection_adds(t
     assert told.actions[:-1] == observation.actions
     assert told.text == observation.text
     # Both of its words stand in two files, of which one each holds only one.
-    assert {path for path, _ in read_scene(do(environment, heard)[0].text).hits} == {
+    assert {path for path, _ in read_state(do(environment, heard)[0].text).hits} == {
         "web/limits.py",
         "web/views.py",
         "readme.md",
@@ -240,7 +240,7 @@ def test_a_task_at_a_state_begins_there(tmp_path: Path):
         observation, over = environment.reset(options={"task": task})[0], False
         while not over:
             met = Environment(environment.config).reset(options={"task": task_at("d2k16", observation.state)})[0]
-            scene, again = read_scene(observation.text), read_scene(met.text)
+            scene, again = read_state(observation.text), read_state(met.text)
             assert (again.folder, again.turn, again.read) == (scene.folder, scene.turn, scene.read)
             assert (again.folders, again.files) == (scene.folders, scene.files)
             assert again.last == again.result == ""
@@ -341,7 +341,7 @@ def test_what_is_shown_of_a_file_stands_in_it(tmp_path: Path):
     environment, read = odd_game(tmp_path, search=True), 0
     texts = [letters(text) for text in (*ODD_TEXTS, FILES[ASKED[1]])]
     for observation in walk(environment):
-        scene = read_scene(observation.text)
+        scene = read_state(observation.text)
         if scene.last.startswith("cat ") and scene.result != "(empty)":
             read += 1
             for part in scene.result.split(" | "):

@@ -23,7 +23,7 @@ from reflect_locate.envs.autoexplore_paper import (
     tasks,
     view_of,
 )
-from reflect_locate.repositories.questions import Question, TaskSet
+from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl import registry
 from reflect_rl.config import narrow

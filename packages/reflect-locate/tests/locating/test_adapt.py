@@ -5,8 +5,8 @@ import json
 import pytest
 
 from reflect_locate.adapt import (
-    Amount,
     Outcome,
+    TrainingAmount,
     compare,
     drop_long_rows,
     held_out,
@@ -15,9 +15,9 @@ from reflect_locate.adapt import (
     task_set_of,
     trained_modes,
 )
-from reflect_locate.default_player import PlayerSettings, load_settings
 from reflect_locate.envs import autoexplore
-from reflect_locate.locate import Effort
+from reflect_locate.locate import SearchOptions
+from reflect_locate.trained_player import PlayerSettings, load_settings
 from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.runs.folder import units
 from three_projects import save_three_projects
@@ -107,13 +107,13 @@ def test_every_question_is_asked_once_on_its_whole_tree(tasks, tmp_path):
 
     questions = held_out(tasks, 12)
     player, file = ScriptedPlayer(straight, straight), tmp_path / "before.jsonl"
-    first = measure(player, tasks, questions[:10], Effort(0), file, lambda done, total: None)
+    first = measure(player, tasks, questions[:10], SearchOptions(0), file, lambda done, total: None)
     assert len(first) == len(asked) == 10
     # The player always names the first file of one folder; it is right exactly where that is the target.
     named = asked[0].removeprefix("id ")
     assert [entry.rank == 1 for entry in first] == [named in question.targets for question in questions[:10]]
     progress = []
-    again = measure(player, tasks, questions, Effort(0), file, lambda *counts: progress.append(counts))
+    again = measure(player, tasks, questions, SearchOptions(0), file, lambda *counts: progress.append(counts))
     assert again[:10] == first
     assert len(asked) == 12
     assert progress == [(11, 12), (12, 12)]
@@ -134,14 +134,14 @@ def test_the_sentence_of_a_question_is_blanked_out(tasks, tmp_path):
 
     (question,) = held_out(tasks, 1)
     player = ScriptedPlayer(reading, reading, reflector=Curious())
-    measure(player, tasks, [question], Effort(0), tmp_path / "x.jsonl", lambda done, total: None)
+    measure(player, tasks, [question], SearchOptions(0), tmp_path / "x.jsonl", lambda done, total: None)
     assert any(text.startswith(f"Task: {question.text}") for text in seen)
     assert not any(question.text in text.partition("\n")[2] for text in seen)
 
 
 def test_a_run_goes_on_from_the_player(tasks, tmp_path):
     settings, policy = load_settings(save_tiny_player(tmp_path / "player"))
-    config = run_config(settings, policy, tasks, tmp_path / "run", Amount(starts=5, sft_steps=7, rlft_turns=30))
+    config = run_config(settings, policy, tasks, tmp_path / "run", TrainingAmount(starts=5, sft_steps=7, rlft_turns=30))
     assert config.methods == ("reflect_rl_lexical",)
     assert config.model.path == str(policy.resolve())
     assert config.data.demonstration_starts == (5,)
@@ -154,18 +154,18 @@ def test_a_run_goes_on_from_the_player(tasks, tmp_path):
 
 def test_a_player_without_reflections_is_trained_without(tasks, tmp_path):
     settings = PlayerSettings(reflector="none")
-    assert run_config(settings, tmp_path, tasks, tmp_path / "run", Amount()).methods == ("sft_rlft",)
+    assert run_config(settings, tmp_path, tasks, tmp_path / "run", TrainingAmount()).methods == ("sft_rlft",)
 
 
 def test_a_player_with_a_writing_model_is_refused(tasks, tmp_path):
     with pytest.raises(UserError, match="written by a model"):
-        run_config(PlayerSettings(reflector="model"), tmp_path, tasks, tmp_path / "run", Amount())
+        run_config(PlayerSettings(reflector="model"), tmp_path, tasks, tmp_path / "run", TrainingAmount())
 
 
 @pytest.mark.parametrize(("lengths", "kept"), [([10, 20, 900], 2), ([900, 900, 5], None)])
 def test_examples_that_are_too_long_are_left_out(tasks, tmp_path, lengths, kept):
     settings, policy = load_settings(save_tiny_player(tmp_path / "player", context_tokens=512))
-    config = run_config(settings, policy, tasks, tmp_path / "run", Amount(starts=5))
+    config = run_config(settings, policy, tasks, tmp_path / "run", TrainingAmount(starts=5))
     (unit,) = units(config)
     file = unit.dataset("policy_lexical")
     file.parent.mkdir(parents=True)

@@ -4,7 +4,7 @@ import pytest
 
 from reflect_locate.calibrate import Candidates, best_threshold, calibrate, collect
 from reflect_locate.evidence import Evidence, Weights
-from reflect_locate.locate import Effort
+from reflect_locate.locate import SearchOptions
 from three_projects import save_task_set
 from tiny_player import FILES, ScriptedPlayer
 
@@ -36,7 +36,7 @@ def test_each_question_is_asked_with_the_file_and_without(tmp_path):
         wanted = ("id src/limits.py", "id src/clock.py", "cat limits.py", "cat clock.py", "cd src")
         return {next(action for action in wanted if action in actions): 0.9}
 
-    candidates = collect(ScriptedPlayer(straight, straight), tasks, tasks.questions, Effort(1))
+    candidates = collect(ScriptedPlayer(straight, straight), tasks, tasks.questions, SearchOptions(1))
     assert [(entry.has_file, len(entry.files)) for entry in candidates] == [(True, 1), (False, 1)]
     assert [is_right for entry in candidates for _, is_right in entry.files] == [True, False]
     found = calibrate(candidates)

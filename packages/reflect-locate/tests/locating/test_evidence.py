@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from reflect_locate.evidence import KINDS, SPREAD, TEST_SHARE, Evidence, Weights, fit, score
+from reflect_locate.evidence import KINDS, PRIOR_STD, TEST_SHARE, Evidence, Weights, fit, score
 
 
 def drawn(truth: Weights, questions: int, seed: int = 0):
@@ -54,7 +54,7 @@ def test_the_weights_are_the_most_likely_ones():
 
     def log_posterior(weights: np.ndarray) -> float:
         away = weights - start * (weights @ start) / (start @ start)
-        total = -(away @ away) / 2 / SPREAD**2
+        total = -(away @ away) / 2 / PRIOR_STD**2
         for pairs in lists:
             sums = [float(weights @ np.array([getattr(evidence, kind) for kind in KINDS])) for evidence, _ in pairs]
             total += next(s for s, (_, right) in zip(sums, pairs, strict=True) if right)

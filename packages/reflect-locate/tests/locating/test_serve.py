@@ -5,9 +5,9 @@ import threading
 import anyio
 import pytest
 
-from reflect_locate.library import Library
-from reflect_locate.locate import Effort
-from reflect_locate.serve import Desk, Located, make_server
+from reflect_locate.locate import SearchOptions
+from reflect_locate.serve import Located, LocateService, make_server
+from reflect_locate.served_folders import ServedFolders
 from reflect_rl.errors import UserError
 from tiny_player import FILES, ScriptedPlayer, write_files
 
@@ -22,9 +22,9 @@ def straight(actions):
 
 
 @pytest.fixture
-def desk(tmp_path):
-    library = Library([str(write_files(tmp_path / "kettle", FILES))])
-    return Desk(library, ScriptedPlayer(straight, straight), Effort(2))
+def service(tmp_path):
+    library = ServedFolders([str(write_files(tmp_path / "kettle", FILES))])
+    return LocateService(library, ScriptedPlayer(straight, straight), SearchOptions(2))
 
 
 def call(answer, **arguments):
@@ -37,9 +37,9 @@ def call(answer, **arguments):
     return anyio.run(main)
 
 
-def test_the_tool_says_what_it_takes_and_gives(desk):
+def test_the_tool_says_what_it_takes_and_gives(service):
     async def main():
-        async with mcp.Client(make_server(desk.answer)) as client:
+        async with mcp.Client(make_server(service.answer)) as client:
             return (await client.list_tools()).tools
 
     (tool,) = anyio.run(main)
@@ -50,8 +50,8 @@ def test_the_tool_says_what_it_takes_and_gives(desk):
     assert tool.annotations.read_only_hint is True
 
 
-def test_an_answer_is_structured(desk, tmp_path):
-    result = call(desk.answer, question="Where are rate limits parsed?")
+def test_an_answer_is_structured(service, tmp_path):
+    result = call(service.answer, question="Where are rate limits parsed?")
     assert result.is_error is False
     said = Located.model_validate(result.structured_content)
     assert said.found is True
@@ -61,13 +61,13 @@ def test_an_answer_is_structured(desk, tmp_path):
     assert file.walk == ["cd src", "cat limits.py", "id src/limits.py"]
 
 
-def test_paths_are_relative_to_the_root_also_of_a_part(desk):
-    result = call(desk.answer, question="Where are rate limits parsed?", path="src")
+def test_paths_are_relative_to_the_root_also_of_a_part(service):
+    result = call(service.answer, question="Where are rate limits parsed?", path="src")
     assert result.structured_content["files"][0]["path"] == "src/limits.py"
 
 
-def test_nothing_found_is_no_error(desk):
-    result = call(desk.answer, question="quantum chromodynamics")
+def test_nothing_found_is_no_error(service):
+    result = call(service.answer, question="quantum chromodynamics")
     assert result.is_error is False
     assert (result.structured_content["found"], result.structured_content["files"]) == (False, [])
 
@@ -81,8 +81,8 @@ def test_nothing_found_is_no_error(desk):
         ({}, "question"),
     ],
 )
-def test_mistakes_are_errors_of_the_tool(desk, arguments, message):
-    result = call(desk.answer, **arguments)
+def test_mistakes_are_errors_of_the_tool(service, arguments, message):
+    result = call(service.answer, **arguments)
     assert result.is_error is True
     assert message in result.content[0].text
 
@@ -97,12 +97,12 @@ def test_a_fault_is_an_error_of_the_tool_too(capsys):
     assert "locate failed" in capsys.readouterr().err
 
 
-def test_a_cancelled_call_stops_the_search_and_the_next_one_is_answered(desk):
+def test_a_cancelled_call_stops_the_search_and_the_next_one_is_answered(service):
     begun, ended = threading.Event(), threading.Event()
 
     def patient(question, path, top_k, is_stopped):
         if question != "wait":
-            return desk.answer(question, path, top_k, is_stopped)
+            return service.answer(question, path, top_k, is_stopped)
         begun.set()
         while not is_stopped():
             pass

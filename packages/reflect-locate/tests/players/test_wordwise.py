@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reflect_locate.envs import autoexplore
-from reflect_locate.envs.text import Scene, write_scene
+from reflect_locate.envs.state_text import ExplorationState, write_state
 from reflect_locate.players.name_greedy import NameGreedyPolicy
 from reflect_locate.players.reader import ReaderPolicy
 from reflect_rl.players.base import Policy
@@ -22,7 +22,7 @@ QUESTION = "Parsing rate limits of remote callers"
 
 
 def scene(**changes):
-    start = Scene(
+    start = ExplorationState(
         QUESTION, 1, 15, "", folders=(("core", 2), ("net", 3), ("rates", 0)), files=("setup.py", "limits_of_rates.py")
     )
     return replace(start, **changes)
@@ -33,7 +33,7 @@ def choice(policy, state, *more, reflection=None):
     actions = [f"cd {name}" for name, _ in state.folders] + [f"cat {name}" for name in state.files]
     actions += ["cd .."] * bool(state.folder) + ["more"] * (state.pages > 1) + list(more)
     actions += [f"id {path}" for path, _ in state.read]
-    observation = Observation(write_scene(state), tuple(actions))
+    observation = Observation(write_state(state), tuple(actions))
     (decision,) = policy.decide([View(observation, (), reflection)], [np.random.default_rng(0)])
     return actions[decision.index]
 

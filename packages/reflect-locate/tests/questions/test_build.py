@@ -16,7 +16,7 @@ from reflect_locate.cli.tasks import parse_tasks, run
 from reflect_locate.questions import benchmark
 from reflect_locate.questions.build import build, build_task_set
 from reflect_locate.questions.config import TasksConfig
-from reflect_locate.repositories.questions import TaskSet
+from reflect_locate.questions.task_set import TaskSet
 from reflect_rl.config import parse, read_toml
 from reflect_rl.errors import ConfigError, UserError
 

@@ -18,9 +18,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from pydantic import ValidationError
 
-from reflect_locate.questions._server import EndpointError, Server
 from reflect_locate.questions.build import build, build_task_set
 from reflect_locate.questions.config import TasksConfig
+from reflect_locate.questions.endpoint_client import EndpointError, PromptClient
 from reflect_locate.questions.sources import endpoint
 from reflect_locate.questions.sources.endpoint import Counts, EndpointConfig, candidates
 from reflect_locate.repositories.snapshot import Snapshot
@@ -593,7 +593,7 @@ def test_no_file_can_close_the_quotation(cache):
 def test_answers_come_without_threads_left_behind(tmp_path):
     with Endpoint() as service:
         before = threading.active_count()
-        server = Server(service.config(parallel_requests=4), tmp_path)
+        server = PromptClient(service.config(parallel_requests=4), tmp_path)
         for _, answer in server.ask({str(number): f"\n{'a' * 16}\nprompt {number}" for number in range(9)}):
             assert not isinstance(answer, EndpointError)
     deadline = time.monotonic() + 5

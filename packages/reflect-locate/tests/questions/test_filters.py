@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reflect_locate.questions._candidate import Candidate
-from reflect_locate.questions._evidence import Evidence
+from reflect_locate.questions.candidate import CandidateQuestion
 from reflect_locate.questions.filters import REASONS, FilterConfig, folder_leak, is_excluded, leak, questions_of
+from reflect_locate.questions.masked_index import MaskedIndex
 from reflect_locate.repositories.index import BM25
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.words import words
@@ -15,7 +15,7 @@ SENTENCE = "Rotate brass valves against pressure"
 OTHERS = {f"pkg/other{number}.py": f"text number {number} about gardens" for number in range(9)}
 
 
-def ask(files: dict[str, str], *candidates: Candidate, **thresholds):
+def ask(files: dict[str, str], *candidates: CandidateQuestion, **thresholds):
     return questions_of(Snapshot("s", files), "project", candidates, FilterConfig(**thresholds), seed=0)
 
 
@@ -25,7 +25,7 @@ def reasons(result) -> dict[str, int]:
 
 def test_a_plain_question_passes_with_its_labels():
     text = f"{SENTENCE}.\nA pressure vessel with valves.\n"
-    result = ask({"pkg/a.py": text, **OTHERS}, Candidate(SENTENCE, "pkg/a.py", "moddoc", (0, 36), 7))
+    result = ask({"pkg/a.py": text, **OTHERS}, CandidateQuestion(SENTENCE, "pkg/a.py", "moddoc", (0, 36), 7))
     (question,) = result.questions
     assert question.key == "s/moddoc/0"
     assert (question.repository, question.snapshot, question.targets) == ("project", "s", ("pkg/a.py",))
@@ -46,7 +46,7 @@ def test_a_plain_question_passes_with_its_labels():
     ],
 )
 def test_what_is_no_sentence_is_left_out(text):
-    result = ask({"a.py": "", "b.py": "x"}, Candidate(text, "a.py", "moddoc"))
+    result = ask({"a.py": "", "b.py": "x"}, CandidateQuestion(text, "a.py", "moddoc"))
     assert result.questions == []
     assert reasons(result) == {"words": 1}
 
@@ -54,14 +54,18 @@ def test_what_is_no_sentence_is_left_out(text):
 def test_a_question_about_files_that_differ_is_left_out():
     files = {"a.py": f"{SENTENCE} x", "b.py": f"{SENTENCE} y", **OTHERS}
     # Case, punctuation and white space make no other question.
-    result = ask(files, Candidate(SENTENCE, "a.py", "moddoc"), Candidate(f" {SENTENCE.upper()}!", "b.py", "symdoc"))
+    result = ask(
+        files,
+        CandidateQuestion(SENTENCE, "a.py", "moddoc"),
+        CandidateQuestion(f" {SENTENCE.upper()}!", "b.py", "symdoc"),
+    )
     assert result.questions == []
     assert result.dropped == {"moddoc": {"ambiguous": 1}, "symdoc": {"ambiguous": 1}}
 
 
 def test_a_question_about_equal_files_has_all_of_them_as_targets():
     files = {"b.py": SENTENCE, "a.py": SENTENCE, **OTHERS}
-    candidates = [Candidate(SENTENCE, path, "moddoc", (0, 36)) for path in ("a.py", "b.py")]
+    candidates = [CandidateQuestion(SENTENCE, path, "moddoc", (0, 36)) for path in ("a.py", "b.py")]
     result = ask(files, *candidates)
     (question,) = result.questions
     assert question.targets == ("a.py", "b.py")
@@ -73,17 +77,17 @@ def test_a_question_whose_words_are_everywhere_is_vague():
     common = "Rotate brass valves"
     files = {f"f{number}.py": common if number < 4 else "gardens" for number in range(10)}
     # Each word stands in 4 of 10 files; `pressure` stands in one of them.
-    candidate = Candidate("Rotate all the brass valves", "f0.py", "moddoc")
+    candidate = CandidateQuestion("Rotate all the brass valves", "f0.py", "moddoc")
     assert reasons(ask(files, candidate)) == {"vague": 1}
     assert len(ask(files, candidate, vague_share=0.4).questions) == 1
     files["f0.py"] += " pressure"
-    assert len(ask(files, Candidate(SENTENCE, "f0.py", "moddoc")).questions) == 1
+    assert len(ask(files, CandidateQuestion(SENTENCE, "f0.py", "moddoc")).questions) == 1
 
 
 def test_at_most_three_of_each_file_and_source_drawn_by_the_seed():
     things = ["copper", "silver", "golden", "wooden", "marble", "glass"]
-    candidates = [Candidate(f"Rotate {t} valves against pressure", "a.py", "symdoc") for t in things]
-    candidates.append(Candidate("Inspect iron valves against pressure", "a.py", "moddoc"))
+    candidates = [CandidateQuestion(f"Rotate {t} valves against pressure", "a.py", "symdoc") for t in things]
+    candidates.append(CandidateQuestion("Inspect iron valves against pressure", "a.py", "moddoc"))
     snapshot = Snapshot("s", {"a.py": " ".join(things), **OTHERS})
     kept = [
         [q.text for q in questions_of(snapshot, "p", candidates, FilterConfig(), seed).questions] for seed in range(8)
@@ -112,7 +116,7 @@ def test_at_most_three_of_each_file_and_source_drawn_by_the_seed():
 )
 def test_excluded_places_are_whole_names(path, excluded):
     assert is_excluded(path, FilterConfig()) is excluded
-    result = ask({path: "", **OTHERS}, Candidate(SENTENCE, path, "moddoc"))
+    result = ask({path: "", **OTHERS}, CandidateQuestion(SENTENCE, path, "moddoc"))
     assert reasons(result) == ({"place": 1} if excluded else {})
 
 
@@ -140,32 +144,32 @@ def test_leaks_of_folders():
 
 
 def test_a_leak_is_a_label_and_no_reason():
-    result = ask({"valves.py": "", **OTHERS}, Candidate(SENTENCE, "valves.py", "moddoc"))
+    result = ask({"valves.py": "", **OTHERS}, CandidateQuestion(SENTENCE, "valves.py", "moddoc"))
     assert [q.leak for q in result.questions] == ["name"]
 
 
 def test_support_is_judged_without_the_sentence():
     noise = {f"n/{number}.py": "brass pressure rotate against" for number in range(25)}
     alone = {"a.py": SENTENCE, **noise, **{f"g/{n}.py": "gardens" for n in range(80)}}
-    candidate = Candidate(SENTENCE, "a.py", "moddoc", (0, len(SENTENCE)))
+    candidate = CandidateQuestion(SENTENCE, "a.py", "moddoc", (0, len(SENTENCE)))
     assert [q.supported for q in ask(alone, candidate).questions] == [False]
     # The name points to it, or another part of the text does.
     assert [q.supported for q in ask(alone | {"a.py": SENTENCE + " valves"}, candidate).questions] == [True]
     named = {("valves.py" if path == "a.py" else path): text for path, text in alone.items()}
-    there = Candidate(SENTENCE, "valves.py", "moddoc", (0, len(SENTENCE)))
+    there = CandidateQuestion(SENTENCE, "valves.py", "moddoc", (0, len(SENTENCE)))
     assert [q.supported for q in ask(named, there).questions] == [True]
 
 
 def test_all_copies_of_the_sentence_are_masked():
     text = f"{SENTENCE}.\n\n# x\n{SENTENCE.replace(' ', chr(10) + '  ', 1)}.\n"
-    result = ask({"a.py": text, **OTHERS}, Candidate(SENTENCE, "a.py", "moddoc", (0, len(SENTENCE))))
+    result = ask({"a.py": text, **OTHERS}, CandidateQuestion(SENTENCE, "a.py", "moddoc", (0, len(SENTENCE))))
     spans = result.questions[0].spans["a.py"]
     assert [" ".join(text[start:stop].split()) for start, stop in spans] == [SENTENCE, SENTENCE]
 
 
 def test_the_index_of_contents_scores_like_bm25():
     files = {"a.py": "red car", "b.py": "red red bus street", "c.py": "bike on a street", "d.py": "red street bike"}
-    evidence = Evidence(Snapshot("s", files), {"red", *words("street")})
+    evidence = MaskedIndex(Snapshot("s", files), {"red", *words("street")})
     question = [*words("red"), *words("street")]
     ranked = [path for path, _ in BM25({path: words(text) for path, text in files.items()}).rank(question)]
     # The last two have one of the words each, equally rare, in texts of equal length.

@@ -7,9 +7,8 @@ import subprocess
 
 import pytest
 
-from reflect_locate.questions import _commits
-from reflect_locate.questions._commits import HistoryError, commit_time, commits, paths_at
-from reflect_locate.questions._subjects import subject
+from reflect_locate.questions.commit_subjects import subject
+from reflect_locate.questions.commits import HistoryError, commit_time, commits, paths_at
 from reflect_locate.questions.sources import history
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_rl.errors import UserError
@@ -337,7 +336,7 @@ def test_a_longer_history_than_git_may_tell_is_read_in_part(repository, monkeypa
     for number in range(20):
         repository.commit(f"Let {number} requests wait", {"core.py": str(number)})
     whole = repository.found()
-    monkeypatch.setattr(_commits, "MOST_BYTES", 900)
+    monkeypatch.setattr("reflect_locate.questions.commits.MOST_BYTES", 900)
     part = repository.found()
     assert 0 < len(part) < len(whole)
     assert part == whole[: len(part)]

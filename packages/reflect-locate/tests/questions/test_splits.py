@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reflect_locate.questions.splits import by_files, by_lists, by_projects, by_time, without_held_out
-from reflect_locate.repositories.questions import Question
+from reflect_locate.questions.task_set import Question
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl.errors import ConfigError
 

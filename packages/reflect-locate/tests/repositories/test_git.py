@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reflect_locate.repositories._git import GitRepository, is_revision
+from reflect_locate.repositories.git import GitRepository, is_revision
 from reflect_locate.repositories.ingest import IngestConfig, ingest, split_revision
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 

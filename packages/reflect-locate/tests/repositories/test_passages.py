@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflect_locate.repositories.passages import INVISIBLE, Reading, Shelf, plain
+from reflect_locate.repositories.passages import INVISIBLE, PassageCache, PassageIndex, plain
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 
@@ -79,60 +79,60 @@ def test_long_runs_of_marks_take_linear_time():
 
 
 def test_the_head_of_code_begins_after_its_preamble():
-    assert Reading("a.py", CODE).head.startswith("Opens doors. class Door:")
+    assert PassageIndex("a.py", CODE).head.startswith("Opens doors. class Door:")
 
 
 def test_the_names_in_code_are_its_functions_and_classes_in_order():
-    assert Reading("a.py", CODE).names == "Door, open, close_slowly, knock, Inner"
-    assert Reading("a.go", "func Run() {}\ntype Car struct {}\n").names == "Run, Car"
+    assert PassageIndex("a.py", CODE).names == "Door, open, close_slowly, knock, Inner"
+    assert PassageIndex("a.go", "func Run() {}\ntype Car struct {}\n").names == "Run, Car"
 
 
 def test_the_names_in_documents_are_their_headings():
     text = "# First\n\ntext\n\nSecond\n------\n\n### Third ###\n"
-    assert Reading("a.md", text).names == "First, Second, Third ###"
-    assert Reading("a.txt", "no headings").names == ""
+    assert PassageIndex("a.md", text).names == "First, Second, Third ###"
+    assert PassageIndex("a.txt", "no headings").names == ""
 
 
 def test_the_nearest_passage_is_the_two_lines_with_most_words_and_the_first_of_several():
     text = "alpha beta\ngamma\n\nalpha\nbeta gamma delta\nalpha beta gamma\n"
-    passage = Reading("a.txt", text).nearest(("alpha", "beta", "gamma"))
+    passage = PassageIndex("a.txt", text).nearest(("alpha", "beta", "gamma"))
     # Lines 1-2 hold all three words already; blank lines do not count.
     assert (passage.text, passage.found) == ("alpha beta gamma", ("alpha", "beta", "gamma"))
-    passage = Reading("a.txt", text).nearest(("delta", "omega"))
+    passage = PassageIndex("a.txt", text).nearest(("delta", "omega"))
     assert passage.found == ("delta",)
 
 
 def test_a_word_in_the_first_line_is_found_there():
-    passage = Reading("a.txt", "limit here\nnothing\nelse\n").nearest(("limit",))
+    passage = PassageIndex("a.txt", "limit here\nnothing\nelse\n").nearest(("limit",))
     assert passage.text.startswith("limit here")
     assert passage.found == ("limit",)
 
 
 def test_no_shared_word_gives_no_passage():
-    assert Reading("a.txt", "alpha\n").nearest(("omega",)).text == ""
-    assert Reading("a.txt", "").nearest(("omega",)).found == ()
+    assert PassageIndex("a.txt", "alpha\n").nearest(("omega",)).text == ""
+    assert PassageIndex("a.txt", "").nearest(("omega",)).found == ()
 
 
 def test_words_are_counted_by_lines():
-    assert Reading("a.txt", "limit limit\nlimit rate\n").counts == {"limit": 2, "rat": 1}
+    assert PassageIndex("a.txt", "limit limit\nlimit rate\n").counts == {"limit": 2, "rat": 1}
 
 
 def test_views_are_bounded_whatever_the_size_of_the_file():
-    reading = Reading("a.py", "x" * 2_000_000 + "\n" + "def a(): ...\n" * 10)
+    reading = PassageIndex("a.py", "x" * 2_000_000 + "\n" + "def a(): ...\n" * 10)
     assert max(len(reading.head), len(reading.names)) <= 1000
 
 
-def test_a_shelf_keeps_readings_apart_by_file_text_and_mask():
-    shelf = Shelf()
+def test_a_shelf_keeps_indexes_apart_by_file_text_and_mask():
+    passages = PassageCache()
     first, second = Snapshot("x", {"a": "one", "b": "two"}), Snapshot("x", {"a": "one!", "b": "two"})
     trees = [Tree(first), Tree(second), Tree(first, masks={"a": ((0, 3),)})]
-    assert [shelf.reading(tree, "a").head for tree in trees] == ["one", "one!", ""]
-    assert shelf.reading(trees[0], "a") is shelf.reading(Tree(Snapshot("y", {"a": "one", "b": "two"})), "a")
+    assert [passages.get(tree, "a").head for tree in trees] == ["one", "one!", ""]
+    assert passages.get(trees[0], "a") is passages.get(Tree(Snapshot("y", {"a": "one", "b": "two"})), "a")
 
 
 def test_a_full_shelf_is_emptied():
-    shelf, tree = Shelf(room=1), Tree(Snapshot("x", {"a": "one", "b": "two"}))
-    first = shelf.reading(tree, "a")
-    assert shelf.reading(tree, "a") is first
-    shelf.reading(tree, "b")
-    assert shelf.reading(tree, "a") is not first
+    passages, tree = PassageCache(capacity=1), Tree(Snapshot("x", {"a": "one", "b": "two"}))
+    first = passages.get(tree, "a")
+    assert passages.get(tree, "a") is first
+    passages.get(tree, "b")
+    assert passages.get(tree, "a") is not first

@@ -10,7 +10,7 @@ from tiny_run import TINY_MODEL
 
 from alfworld_layout import write_official
 from alfworld_native.generate import generate_games
-from reflect_locate.repositories.questions import TaskSet
+from reflect_locate.questions.task_set import TaskSet
 from reflect_rl.cli.main import main
 from reflect_rl.reports.runs import read_runs
 from reflect_rl.reports.tables import summarise_runs

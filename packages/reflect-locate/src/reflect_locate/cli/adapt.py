@@ -18,9 +18,9 @@ from reflect_rl.config import Frozen, parse
 from reflect_rl.errors import ConfigError, ReflectRLError
 
 if TYPE_CHECKING:
-    from reflect_locate.adapt import Comparison, Outcome
-    from reflect_locate.default_player import Player
-    from reflect_locate.repositories.questions import Question, TaskSet
+    from reflect_locate.adapt import BeforeAfter, Outcome
+    from reflect_locate.questions.task_set import Question, TaskSet
+    from reflect_locate.trained_player import Player
     from reflect_rl.runs.config import RunConfig
 
 __all__ = ["AdaptOptions", "comparison_table", "parse_adapt", "run"]
@@ -71,15 +71,15 @@ def run(arguments: Sequence[str], console: Console) -> None:
     """
     source, options = parse_adapt(arguments)
 
-    from reflect_locate.adapt import Amount, compare, held_out, run_config, task_set_of, write_comparison
-    from reflect_locate.default_player import export_player, load_player, load_settings
+    from reflect_locate.adapt import TrainingAmount, compare, held_out, run_config, task_set_of, write_comparison
+    from reflect_locate.trained_player import export_player, load_player, load_settings
     from reflect_rl.runs.workers import silence
 
     folder = options.output_dir or Path("runs") / f"adapt-{Path(source).expanduser().absolute().name}"
     settings, policy = load_settings(options.model, options.unit, options.method)
     tasks = task_set_of(source, folder / "tasks", console.print, options.seed)
     questions = held_out(tasks, options.questions, options.seed)
-    amount = Amount(options.starts, options.sft_steps, options.rlft_turns, options.seed, options.threads)
+    amount = TrainingAmount(options.starts, options.sft_steps, options.rlft_turns, options.seed, options.threads)
     config = run_config(settings, policy, tasks, folder / "run", amount)
     silence()
     player = load_player(options.model, options.unit, options.method)
@@ -122,9 +122,9 @@ def _measure(
     console: Console,
 ) -> list[Outcome]:
     from reflect_locate.adapt import measure
-    from reflect_locate.locate import Effort
+    from reflect_locate.locate import SearchOptions
 
-    effort = Effort(options.episodes, options.seconds, seed=options.seed)
+    effort = SearchOptions(options.episodes, options.seconds, seed=options.seed)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task(f"asking, {file.stem}", total=len(questions))
         outcomes = measure(
@@ -168,7 +168,7 @@ def _train(config: RunConfig, command: str, console: Console) -> str:
     return config.methods[0]
 
 
-def comparison_table(comparisons: Sequence[Comparison]) -> Table:
+def comparison_table(comparisons: Sequence[BeforeAfter]) -> Table:
     """Rates before and after in percent, with 95% intervals, and their differences (see `exploring.adapt.compare`)."""
     table = Table(box=SIMPLE_HEAD)
     for name in ("right", "n", "before %", "after %", "difference (95%)"):
@@ -176,8 +176,8 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     for entry in comparisons:
         sides = [_rate(count, entry.questions, interval) for count, interval in (entry.before, entry.after)]
         change = entry.difference
-        spread = f"{100 * change.difference:+.1f} ({100 * change.lo:+.1f} to {100 * change.hi:+.1f})"
-        table.add_row(entry.name, str(entry.questions), *sides, spread)
+        interval = f"{100 * change.difference:+.1f} ({100 * change.lo:+.1f} to {100 * change.hi:+.1f})"
+        table.add_row(entry.name, str(entry.questions), *sides, interval)
     return table
 
 
@@ -185,7 +185,7 @@ def _rate(count: int, questions: int, interval: tuple[float, float]) -> str:
     return f"{100 * count / questions:.1f} ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
 
 
-def _verdict(main: Comparison, target: Path) -> str:
+def _verdict(main: BeforeAfter, target: Path) -> str:
     if not main.is_clear:
         return (
             f"The difference is within its interval: {main.questions} questions do not show that adapting helped or "

@@ -58,7 +58,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     if target.exists():
         raise ModelError(f"{target} exists. Choose another folder for the player, or delete it.")
 
-    from reflect_locate.default_player import export_player
+    from reflect_locate.trained_player import export_player
     from reflect_rl.runs.workers import silence
 
     silence()
@@ -100,9 +100,9 @@ def parse_export(arguments: Sequence[str]) -> tuple[Path, Path, ExportOptions]:
 
 def _calibrate(source: Path, options: ExportOptions, console: Console) -> Calibration:
     from reflect_locate.calibrate import calibrate, collect
-    from reflect_locate.default_player import load_player
-    from reflect_locate.locate import Effort
-    from reflect_locate.repositories.questions import TaskSet
+    from reflect_locate.locate import SearchOptions
+    from reflect_locate.questions.task_set import TaskSet
+    from reflect_locate.trained_player import load_player
     from reflect_rl.seeding import stream
 
     player = load_player(source, options.unit, options.method)
@@ -111,7 +111,7 @@ def _calibrate(source: Path, options: ExportOptions, console: Console) -> Calibr
     if not usable:
         raise UserError(f"{tasks.folder} has no validation questions. Set --questions 0 to keep the default threshold.")
     order = stream(options.seed, "export").permutation(len(usable))[: options.questions]
-    effort = Effort(options.episodes, options.seconds, seed=options.seed)
+    effort = SearchOptions(options.episodes, options.seconds, seed=options.seed)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task("asking", total=len(order))
         candidates = collect(

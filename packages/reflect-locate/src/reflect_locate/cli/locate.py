@@ -19,7 +19,7 @@ from reflect_rl.config import Frozen, parse
 from reflect_rl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from reflect_locate.locate import Answer, Found
+    from reflect_locate.locate import Answer, FoundFile
 
 __all__ = ["LocateOptions", "PlayerOptions", "parse_locate", "printable", "run", "show_help", "told_left_out"]
 
@@ -79,8 +79,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
     path, question, options = parse_locate(arguments)
     notes = console if not options.as_json else Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
-    from reflect_locate.default_player import load_player
-    from reflect_locate.locate import Effort, check_question, locate
+    from reflect_locate.locate import SearchOptions, check_question, locate
+    from reflect_locate.trained_player import load_player
     from reflect_rl.runs.workers import silence
 
     check_question(question)
@@ -88,7 +88,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     notes.print(told_left_out(snapshot), style="dim")
     silence()
     player = load_player(options.model, options.unit, options.method)
-    effort = Effort(options.episodes, options.seconds, options.search, options.seed)
+    effort = SearchOptions(options.episodes, options.seconds, options.search, options.seed)
     answer = locate(player, Tree(snapshot), question, effort, options.threshold)
     if options.as_json:
         rows = [entry.to_json() for entry in answer.files[: options.top_k]] if answer.found else []
@@ -156,7 +156,7 @@ def _show(answer: Answer, top_k: int, console: Console) -> None:
     console.print(f"confidence {answer.confidence:.2f}; {cost}", style="dim")
 
 
-def _show_file(number: int, entry: Found, console: Console) -> None:
+def _show_file(number: int, entry: FoundFile, console: Console) -> None:
     console.print(printable(f"{number}. {entry.score:.2f}  {entry.path}"), style="bold")
     if entry.walk:
         console.print(printable(f"      walk: {'; '.join(entry.walk)}"))

@@ -46,18 +46,20 @@ def run(arguments: Sequence[str], console: Console) -> None:
     paths, options = parse_serve(arguments)
     notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
-    from reflect_locate.default_player import load_player
-    from reflect_locate.library import Library
-    from reflect_locate.locate import Effort
-    from reflect_locate.serve import Desk, make_server, serve_http, serve_stdio
+    from reflect_locate.locate import SearchOptions
+    from reflect_locate.serve import LocateService, make_server, serve_http, serve_stdio
+    from reflect_locate.served_folders import ServedFolders
+    from reflect_locate.trained_player import load_player
     from reflect_rl.runs.workers import silence
 
-    library = Library(paths)
+    folders = ServedFolders(paths)
     silence()
-    effort = Effort(options.episodes, options.seconds, options.search, options.seed)
-    desk = Desk(library, load_player(options.model, options.unit, options.method), effort, options.threshold)
-    server = make_server(desk.answer)
-    for root in library.roots:
+    effort = SearchOptions(options.episodes, options.seconds, options.search, options.seed)
+    service = LocateService(
+        folders, load_player(options.model, options.unit, options.method), effort, options.threshold
+    )
+    server = make_server(service.answer)
+    for root in folders.roots:
         if root.snapshot is not None:
             notes.print(told_left_out(root.snapshot))
     if options.http:

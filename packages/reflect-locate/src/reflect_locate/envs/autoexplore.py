@@ -15,20 +15,34 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from reflect_locate.envs.measures import exploration_measures
-from reflect_locate.envs.sampling import (
+from reflect_locate.envs.state_text import (
+    ExplorationState,
+    FileNote,
+    advised,
+    best_name,
+    explored,
+    numbers,
+    question_words,
+    read_state,
+    reflection_text,
+    shown,
+    surface,
+    write_state,
+)
+from reflect_locate.envs.task_sampling import (
     EVALUATION_ONLY,
     MODES,
-    AskingConfig,
-    asked,
+    QuestionTaskConfig,
     games_tested,
     join,
+    question_tasks,
     sampled_tree,
     strata,
     task_from_state,
@@ -36,23 +50,10 @@ from reflect_locate.envs.sampling import (
     trained_on,
     unseen_names,
 )
-from reflect_locate.envs.text import (
-    Note,
-    Scene,
-    advised,
-    asked_words,
-    best_name,
-    explored,
-    numbers,
-    read_scene,
-    reflection_text,
-    shown,
-    surface,
-    write_scene,
-)
 from reflect_locate.repositories.index import BM25
-from reflect_locate.repositories.passages import NamedText, Shelf, plain
+from reflect_locate.repositories.passages import plain
 from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.tree_index import PASSAGES, content_index
 from reflect_locate.repositories.words import words
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import TextEnv, require_known
@@ -109,7 +110,7 @@ NEAR_MISSES = 3
 """Files with the best names that a perturbed demonstration may open by mistake; as many others."""
 
 
-class Config(AskingConfig):
+class Config(QuestionTaskConfig):
     """AutoExplore: find the file that answers a question."""
 
     name: Literal["autoexplore"] = "autoexplore"
@@ -124,10 +125,6 @@ class Config(AskingConfig):
     """Offer `search`, which looks words up in an index of the tree."""
 
 
-SHELF = Shelf()
-"""Files that were read in this process; a file is a function of its snapshot, so sharing changes nothing."""
-
-
 def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
     """The questions of one split whose targets lie at the mode's depth in trees of its size.
 
@@ -135,7 +132,7 @@ def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
         TaskSetError: there is no task set in the configured folder.
         UnknownNameError: no such mode or split.
     """
-    return asked(config, mode, split)
+    return question_tasks(config, mode, split)
 
 
 def task_at(mode: str, state: str) -> Task:
@@ -145,12 +142,6 @@ def task_at(mode: str, state: str) -> Task:
 
 KEPT = ("question", "variant", "folder", "read", "turn")
 """Of a state, what a task can begin with."""
-
-
-@lru_cache(16)  # that of a large tree takes tens of megabytes
-def _index(tree: Tree) -> BM25:
-    """An index over the full contents."""
-    return BM25({path: NamedText(path, SHELF.reading(tree, path)) for path in tree.paths})
 
 
 class AutoExplore(TextEnv):
@@ -166,7 +157,7 @@ class AutoExplore(TextEnv):
     fixed_horizon = True  # the state shows how many turns are left
     rules = RULES
     numbered = True
-    explores_files = True  # the state can be read back (`envs.text.read_scene`)
+    explores_files = True  # the state can be read back (`envs.state_text.read_state`)
     config: Config
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
@@ -193,7 +184,7 @@ class AutoExplore(TextEnv):
 
     def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
         """Repositories that these tests share with the training of another task set."""
-        return trained_on(trained, self.config, modes, split) if isinstance(trained, AskingConfig) else ()
+        return trained_on(trained, self.config, modes, split) if isinstance(trained, QuestionTaskConfig) else ()
 
     def strata(self, task: Task) -> dict[str, str]:
         """Depth and source of a question, and whether it names its target."""
@@ -245,10 +236,10 @@ class AutoExplore(TextEnv):
     def _enter(self, tree: Tree, question: str, targets: frozenset[str]) -> None:
         self._tree, self._question, self._targets = tree, plain(question), targets
         self.__dict__.pop("_known", None)
-        self._asked = asked_words(question)
+        self._asked = question_words(question)
         self._folder, self._page, self._turn = "", 0, 1
-        self._read: dict[str, Note] = {}
-        self._hits: dict[str, Note] = {}
+        self._read: dict[str, FileNote] = {}
+        self._hits: dict[str, FileNote] = {}
         self._searched: set[str] = set()
         self._heard: tuple[str, ...] = ()
         self._last, self._result = "", ""
@@ -291,26 +282,26 @@ class AutoExplore(TextEnv):
 
     def _look(self, path: str, *, last: bool = False) -> None:
         """Read a file, and note which words of the question its nearest passage holds."""
-        reading = SHELF.reading(self._tree, path)
-        passage = reading.nearest(self._asked)
+        index = PASSAGES.get(self._tree, path)
+        passage = index.nearest(self._asked)
         self._hits.pop(path, None)
         self._read[path] = (shown(path), surface(self._question, passage.found))
         if last:
             third = self.config.result_characters // 3
-            parts = (reading.head[:third], passage.text[:third], reading.names[:third])
+            parts = (index.head[:third], passage.text[:third], index.names[:third])
             self._result = " | ".join(dict.fromkeys(part for part in parts if part)) or "(empty)"
 
     @cached_property
     def _known(self) -> BM25:
         """The tree's index, held while the episode lasts: a masked tree is that of one question only."""
-        return _index(self._tree)
+        return content_index(self._tree)
 
     def _search(self, query: str) -> None:
         self._searched.add(query)
         found = [path for path, _ in self._known.rank(words(query)) if path not in self._read][:HITS]
         self._hits = {}
         for path in found:
-            passage = SHELF.reading(self._tree, path).nearest(self._asked)
+            passage = PASSAGES.get(self._tree, path).nearest(self._asked)
             self._hits[path] = (shown(path), surface(self._question, passage.found))
         self._result = f"{len(found)} files" if found else "nothing found"
 
@@ -320,7 +311,7 @@ class AutoExplore(TextEnv):
         pages = max(1, -(-len(entries) // size))
         self._page = min(self._page, pages - 1)
         entries = entries[self._page * size : (self._page + 1) * size]
-        scene = Scene(
+        scene = ExplorationState(
             question=self._question,
             turn=self._turn,
             horizon=self.config.max_episode_steps,
@@ -345,7 +336,7 @@ class AutoExplore(TextEnv):
             text = text if text not in texts else f"{text} ({len(texts)})"  # noqa: PLW2901 (two names may look alike)
             texts[text] = None
             self._actions.append((kind, subject))
-        self.shown = Observation(write_scene(self._scene), tuple(texts), self._state())
+        self.shown = Observation(write_state(self._scene), tuple(texts), self._state())
         return self.shown
 
     def _state(self) -> str:
@@ -519,7 +510,7 @@ def advise(state: str) -> str:
     Raises:
         ValueError: the text is no state of AutoExplore.
     """
-    scene = read_scene(state)
+    scene = read_state(state)
     return reflection_text(scene, advised(scene))
 
 
@@ -529,7 +520,7 @@ def action_numbers(state: str) -> dict[str, int]:
     Raises:
         ValueError: the text is no state of AutoExplore.
     """
-    return numbers(read_scene(state))
+    return numbers(read_state(state))
 
 
 def numbered(config: Config) -> bool:

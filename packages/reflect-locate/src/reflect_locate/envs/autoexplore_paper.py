@@ -23,14 +23,15 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
-from reflect_locate.envs.sampling import (
+from reflect_locate.envs.state_text import ExplorationState, FileNote, question_words, reflection_text, surface
+from reflect_locate.envs.task_sampling import (
     EVALUATION_ONLY,
     MODES,
     SIZES,
-    AskingConfig,
-    asked,
+    QuestionTaskConfig,
     games_tested,
     join,
+    question_tasks,
     sampled_tree,
     strata,
     task_from_state,
@@ -38,7 +39,6 @@ from reflect_locate.envs.sampling import (
     trained_on,
     unseen_names,
 )
-from reflect_locate.envs.text import Note, Scene, asked_words, reflection_text, surface
 from reflect_locate.repositories.passages import INVISIBLE, plain
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.words import words
@@ -107,7 +107,7 @@ UNREACHABLE = 1000
 """Turns after a wrong answer."""
 
 
-class Config(AskingConfig):
+class Config(QuestionTaskConfig):
     """AutoExplore as in the paper: find the file that answers a question."""
 
     name: Literal["autoexplore_paper"] = "autoexplore_paper"
@@ -139,7 +139,7 @@ def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
         UnknownNameError: no such mode or split.
     """
     known = task_set(config.tasks)
-    chosen = asked(config, mode, split)
+    chosen = question_tasks(config, mode, split)
     return tuple(task for task in chosen if _is_readable(known.question(task.data["question"]).targets[0]))
 
 
@@ -192,7 +192,7 @@ def _left(
 
     Args:
         tree: all files.
-        targets: files that stay, with the folders on the way to them; if there is not room for all, the first one.
+        targets: files that stay, with the folders on the way to them; if not all fit, the first one.
         probability: that an entry is left out.
         most_actions: in one folder, `cd ..` among them.
         rng: draws, folder by folder.
@@ -209,10 +209,10 @@ def _left(
             path = join(folder, name)
             if draw >= probability or path in needed:
                 ranked.append((path not in first, path not in needed, draw, path, is_folder))
-        room = most_actions - 1
+        left = most_actions - 1
         for *_, path, is_folder in sorted(ranked):
-            room -= 1 if is_folder else 2 * _is_readable(path)
-            if room < 0:
+            left -= 1 if is_folder else 2 * _is_readable(path)
+            if left < 0:
                 break
             (todo if is_folder else paths).append(path)
     return paths
@@ -284,7 +284,7 @@ def view_of(name: str, text: str, characters: int) -> str:
 def _found(question: str, view: str) -> tuple[str, ...]:
     """Words of the question that stand in a view."""
     seen = set(words(view))
-    return surface(question, [word for word in asked_words(question) if word in seen])
+    return surface(question, [word for word in question_words(question) if word in seen])
 
 
 Action = tuple[Cause, str, str]
@@ -350,7 +350,7 @@ class AutoExplorePaper(TextEnv):
 
     def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
         """Repositories that these tests share with the training of another task set."""
-        return trained_on(trained, self.config, modes, split) if isinstance(trained, AskingConfig) else ()
+        return trained_on(trained, self.config, modes, split) if isinstance(trained, QuestionTaskConfig) else ()
 
     def strata(self, task: Task) -> dict[str, str]:
         """Depth and source of a question, and whether it names its target."""
@@ -484,11 +484,13 @@ class AutoExplorePaper(TextEnv):
             for target in self._targets
         )
 
-    def _scene(self) -> Scene:
+    def _scene(self) -> ExplorationState:
         """What a reflection may speak of: all of it stands in the state text."""
         unread = (name for name in self._tree.files(self._folder) if join(self._folder, name) not in self._read)
-        notes: tuple[Note, ...] = tuple((path_text(p), _found(self._question, view)) for p, view in self._read.items())
-        return Scene(
+        notes: tuple[FileNote, ...] = tuple(
+            (path_text(p), _found(self._question, view)) for p, view in self._read.items()
+        )
+        return ExplorationState(
             question=self._question,
             turn=len(self._history) + 1,
             horizon=self.config.max_episode_steps,

@@ -13,10 +13,10 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
-from reflect_locate.envs.sampling import AskingConfig, sampled_tree, task_set
+from reflect_locate.envs.task_sampling import QuestionTaskConfig, sampled_tree, task_set
 from reflect_locate.repositories.index import BM25
-from reflect_locate.repositories.passages import NamedText, Shelf
 from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.tree_index import content_index, path_index
 from reflect_locate.repositories.words import words
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UserError
@@ -70,22 +70,20 @@ def ranks(spec: EnvSpec, split: str, mode: str, index: Index) -> dict[str, int |
         UserError: the game asks no questions about files.
     """
     environment = spec.config
-    if not isinstance(environment, AskingConfig):
+    if not isinstance(environment, QuestionTaskConfig):
         raise UserError(f"{index!r} ranks the files of a tree, and {spec.name} has no files. Leave it out.")
-    shelf, found = Shelf(), dict[str, int | None]()
+    found = dict[str, int | None]()
     for task in spec.tasks(mode, split):
         question = task_set(environment.tasks).question(task.data["question"])
         tree = sampled_tree(environment, task.mode, question.key, task.data["variant"])
-        ranking = _index(tree, index, shelf).rank(words(question.text))
+        ranking = _index(tree, index).rank(words(question.text))
         targets = {target.removeprefix(tree.prefix) for target in question.targets}
         found[task.key] = first_rank((path for path, _ in ranking), targets)
     return found
 
 
-def _index(tree: Tree, index: Index, shelf: Shelf) -> BM25:
-    if index == "bm25_names":
-        return BM25({path: words(path) for path in tree.paths})
-    return BM25({path: NamedText(path, shelf.reading(tree, path)) for path in tree.paths})
+def _index(tree: Tree, index: Index) -> BM25:
+    return path_index(tree) if index == "bm25_names" else content_index(tree)
 
 
 def first_rank(ranking: Iterable[str], targets: Collection[str]) -> int | None:

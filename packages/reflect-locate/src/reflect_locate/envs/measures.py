@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reflect_locate.envs.text import read_scene
+from reflect_locate.envs.state_text import read_state
 from reflect_rl.types import Episode
 
 __all__ = ["exploration_measures"]
@@ -24,13 +24,13 @@ def exploration_measures(episode: Episode, shortest_turns: int) -> dict[str, flo
     Raises:
         ValueError: the episode is none of AutoExplore.
     """
-    scenes = [read_scene(turn.observation.text) for turn in episode.turns]
+    states = [read_state(turn.observation.text) for turn in episode.turns]
     last = episode.turns[-1]
     answered = (last.action or "").startswith("id ")
     return {
-        "spl": episode.success * shortest_turns / max(len(scenes), shortest_turns),
-        "characters_read": float(sum(len(scene.result) for scene in scenes)),
-        "files_read": float(len(scenes[-1].read)),
+        "spl": episode.success * shortest_turns / max(len(states), shortest_turns),
+        "characters_read": float(sum(len(state.result) for state in states)),
+        "files_read": float(len(states[-1].read)),
         "wrong_answers": float(answered and not episode.success),
         "timeouts": float(not answered),
     }

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from reflect_locate.envs.text import Scene, asked_words, read_scene
-from reflect_rl.players.policies.wishes import first_listed, fit
+from reflect_locate.envs.state_text import ExplorationState, question_words, read_state
+from reflect_locate.players.names import name_overlap
+from reflect_rl.players.policies.wishes import first_listed
 from reflect_rl.types import Decision, View
 
 __all__ = ["NameGreedyPolicy", "build"]
@@ -28,9 +29,9 @@ class NameGreedyPolicy:
         Raises:
             ValueError: a state is none of AutoExplore.
         """
-        scenes = [read_scene(view.observation.text) for view in views]
+        states = [read_state(view.observation.text) for view in views]
         return [
-            Decision(first_listed(view, _wishes(scene)), self.name) for view, scene in zip(views, scenes, strict=True)
+            Decision(first_listed(view, _wishes(state)), self.name) for view, state in zip(views, states, strict=True)
         ]
 
 
@@ -39,16 +40,18 @@ def build() -> NameGreedyPolicy:
     return NameGreedyPolicy()
 
 
-def _wishes(scene: Scene) -> Iterator[str]:
+def _wishes(state: ExplorationState) -> Iterator[str]:
     """Actions, best first."""
-    asked = asked_words(scene.question)
-    for path, _ in sorted(scene.read, key=lambda note: -fit(note[0], asked)):
+    asked = question_words(state.question)
+    for path, _ in sorted(state.read, key=lambda note: -name_overlap(note[0], asked)):
         yield f"id {path}"
     # A file is nearer than what a folder holds, except at the root, where no answer of a deeper game lies.
-    entries = [(fit(name, asked), not scene.folder, unread, f"cd {name}") for name, unread in scene.folders if unread]
-    entries += [(fit(name, asked), bool(scene.folder), 0, f"cat {name}") for name in scene.files]
+    entries = [
+        (name_overlap(name, asked), not state.folder, unread, f"cd {name}") for name, unread in state.folders if unread
+    ]
+    entries += [(name_overlap(name, asked), bool(state.folder), 0, f"cat {name}") for name in state.files]
     entries.sort(key=lambda entry: entry[:3], reverse=True)
-    if scene.page < scene.pages and not any(entry[0] for entry in entries):
+    if state.page < state.pages and not any(entry[0] for entry in entries):
         yield "more"
     for *_, action in entries:
         yield action

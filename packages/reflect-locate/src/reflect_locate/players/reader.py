@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from reflect_locate.envs.text import Scene, asked_words, read_scene
-from reflect_rl.players.policies.wishes import best_note, first_listed, fit
+from reflect_locate.envs.state_text import ExplorationState, question_words, read_state
+from reflect_locate.players.names import best_note, name_overlap
+from reflect_rl.players.policies.wishes import first_listed
 from reflect_rl.types import Decision, View
 
 __all__ = ["ReaderPolicy", "build"]
@@ -35,10 +36,10 @@ class ReaderPolicy:
         Raises:
             ValueError: a state is none of AutoExplore.
         """
-        scenes = [read_scene(view.observation.text) for view in views]
+        states = [read_state(view.observation.text) for view in views]
         return [
-            Decision(first_listed(view, [*_answer(scene), *_searches(view), *_places(scene)]), self.name)
-            for view, scene in zip(views, scenes, strict=True)
+            Decision(first_listed(view, [*_answer(state), *_searches(view), *_places(state)]), self.name)
+            for view, state in zip(views, states, strict=True)
         ]
 
 
@@ -47,11 +48,11 @@ def build() -> ReaderPolicy:
     return ReaderPolicy()
 
 
-def _answer(scene: Scene) -> Iterator[str]:
+def _answer(state: ExplorationState) -> Iterator[str]:
     """The best file that was read, once there is no better to be found or no turn left for it."""
-    asked = asked_words(scene.question)
-    best = best_note(scene.read, asked)
-    if best and (len(best[1]) >= len(asked) or scene.turn >= scene.horizon):
+    asked = question_words(state.question)
+    best = best_note(state.read, asked)
+    if best and (len(best[1]) >= len(asked) or state.turn >= state.horizon):
         yield f"id {best[0]}"
 
 
@@ -62,15 +63,17 @@ def _searches(view: View) -> Iterator[str]:
     yield from (action for action in actions if action.startswith("search "))
 
 
-def _places(scene: Scene) -> Iterator[str]:
+def _places(state: ExplorationState) -> Iterator[str]:
     """Entries of this page, best first, then the other pages and the way out."""
-    asked = asked_words(scene.question)
-    entries = [(fit(name, asked), not scene.folder, unread, f"cd {name}") for name, unread in scene.folders if unread]
-    entries += [(fit(name, asked), bool(scene.folder), 0, f"cat {name}") for name in scene.files]
+    asked = question_words(state.question)
+    entries = [
+        (name_overlap(name, asked), not state.folder, unread, f"cd {name}") for name, unread in state.folders if unread
+    ]
+    entries += [(name_overlap(name, asked), bool(state.folder), 0, f"cat {name}") for name in state.files]
     entries.sort(key=lambda entry: entry[:3], reverse=True)
     yield from (action for *_, action in entries)
     # `more` comes back to the first page after the last one, and the rest of the tree is found from there.
-    if scene.page < scene.pages:
+    if state.page < state.pages:
         yield "more"
     yield "cd .."
     yield "more"

@@ -15,7 +15,7 @@ from importlib import resources
 
 from reflect_locate.questions.build import build
 from reflect_locate.questions.config import TasksConfig
-from reflect_locate.repositories.questions import Question
+from reflect_locate.questions.task_set import Question
 
 __all__ = ["BENCHMARK", "check", "fingerprint", "known"]
 

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from reflect_locate.questions._candidate import Candidate
-from reflect_locate.questions._commits import HistoryError, commit_time
-from reflect_locate.questions.card import Reading, card_of
+from reflect_locate.questions.candidate import CandidateQuestion
+from reflect_locate.questions.card import CorpusQuestions, card_of
+from reflect_locate.questions.commits import HistoryError, commit_time
 from reflect_locate.questions.config import SPLITS, TasksConfig
 from reflect_locate.questions.filters import is_excluded, questions_of
 from reflect_locate.questions.sources import docstrings, documents, endpoint, history, tables
 from reflect_locate.questions.splits import by_files, by_lists, by_projects, by_time, without_held_out
+from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.corpora import corpus, project_name
 from reflect_locate.repositories.ingest import split_revision
-from reflect_locate.repositories.questions import Question, TaskSet
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_rl.errors import ConfigError
 from reflect_rl.llm.client import Spent
@@ -48,7 +48,7 @@ class _Corpus:
 
     project: str
     snapshot: Snapshot
-    reading: Reading
+    reading: CorpusQuestions
     questions: list[Question] = field(default_factory=list)
     now: int | None = None
     """When its commit was made, if later commits are the test."""
@@ -157,7 +157,7 @@ def _read(spec: str, project: str, config: TasksConfig, names: Counter[str], tel
     if config.endpoint.base_url:
         candidates += _of_endpoint(snapshot, config, notes, tell)
     filtered = questions_of(snapshot, project, candidates, config.filters, config.seed)
-    reading = Reading(spec, project, snapshot, filtered, tuple(skipped), tuple(notes))
+    reading = CorpusQuestions(spec, project, snapshot, filtered, tuple(skipped), tuple(notes))
     return _Corpus(project, snapshot, reading, filtered.questions, past.now if past else None)
 
 
@@ -172,7 +172,7 @@ class _Past:
     """A revision of a repository, and what its commits say about its files."""
 
     snapshot: Snapshot
-    commits: list[Candidate]
+    commits: list[CandidateQuestion]
     now: int | None = None
     """When the revision was made, if `commits` has later ones too, which are the test."""
 
@@ -236,7 +236,7 @@ def _named(snapshot: Snapshot, names: Counter[str]) -> Snapshot:
     return _named(Snapshot(f"{snapshot.name}-{names[snapshot.name]}", snapshot.files, snapshot.left_out), names)
 
 
-def _candidates(snapshot: Snapshot, config: TasksConfig, skipped: list[str]) -> Iterator[Candidate]:
+def _candidates(snapshot: Snapshot, config: TasksConfig, skipped: list[str]) -> Iterator[CandidateQuestion]:
     """What the files say about themselves."""
     if docstrings.NAME in config.sources:
         yield from docstrings.candidates(snapshot, skipped)
@@ -253,7 +253,7 @@ def _git_place(spec: str) -> tuple[Path, str] | None:
     return (top, revision or "HEAD") if is_git else None
 
 
-def _of_endpoint(snapshot: Snapshot, config: TasksConfig, notes: list[str], tell: Tell) -> list[Candidate]:
+def _of_endpoint(snapshot: Snapshot, config: TasksConfig, notes: list[str], tell: Tell) -> list[CandidateQuestion]:
     """What a language model asks about the files that can be targets."""
     counts, paths = endpoint.Counts(), _asked_about(snapshot, config)
 

@@ -15,17 +15,17 @@ from rich.text import Text
 
 from reflect_locate.questions.config import SPLITS, TasksConfig
 from reflect_locate.questions.filters import REASONS, Filtered
-from reflect_locate.repositories.questions import Question
+from reflect_locate.questions.task_set import Question
 from reflect_locate.repositories.snapshot import Snapshot
 
-__all__ = ["DEPTHS", "Reading", "card_of", "card_tables"]
+__all__ = ["DEPTHS", "CorpusQuestions", "card_of", "card_tables"]
 
 DEPTHS = ("0", "1", "2", "3+")
 LEAKS = ("none", "tokens", "name")
 
 
 @dataclass(slots=True)
-class Reading:
+class CorpusQuestions:
     """A corpus that was read."""
 
     spec: str
@@ -40,7 +40,7 @@ class Reading:
 
 
 def card_of(
-    config: TasksConfig, questions: Sequence[Question], readings: Sequence[Reading], held_out: Mapping[str, int]
+    config: TasksConfig, questions: Sequence[Question], readings: Sequence[CorpusQuestions], held_out: Mapping[str, int]
 ) -> dict[str, object]:
     """The card; equal task sets have equal cards.
 
@@ -84,7 +84,7 @@ def _counts(questions: Sequence[Question]) -> dict[str, Any]:
 
 
 def _funnel(
-    readings: Iterable[Reading], questions: Sequence[Question], held_out: Mapping[str, int]
+    readings: Iterable[CorpusQuestions], questions: Sequence[Question], held_out: Mapping[str, int]
 ) -> dict[str, dict[str, int]]:
     """Source -> candidates found, left out for each reason, and questions kept."""
     found: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def _funnel(
     return rows
 
 
-def _corpus(reading: Reading, questions: Iterable[Question]) -> dict[str, object]:
+def _corpus(reading: CorpusQuestions, questions: Iterable[Question]) -> dict[str, object]:
     snapshot = reading.snapshot
     return {
         "corpus": reading.spec,

@@ -22,9 +22,9 @@ from pathlib import PurePosixPath
 
 from pydantic import Field
 
-from reflect_locate.questions._candidate import Candidate
-from reflect_locate.questions._evidence import Evidence
-from reflect_locate.repositories.questions import Question
+from reflect_locate.questions.candidate import CandidateQuestion
+from reflect_locate.questions.masked_index import MaskedIndex
+from reflect_locate.questions.task_set import Question
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.words import words
 from reflect_rl.config import Frozen
@@ -98,7 +98,7 @@ class _Draft:
 
 
 def questions_of(
-    snapshot: Snapshot, repository: str, candidates: Iterable[Candidate], config: FilterConfig, seed: int
+    snapshot: Snapshot, repository: str, candidates: Iterable[CandidateQuestion], config: FilterConfig, seed: int
 ) -> Filtered:
     """The questions that candidates make, with labels, all in the split `train`.
 
@@ -123,7 +123,7 @@ def questions_of(
     drafts = keep([draft for draft in drafts if _is_sentence(draft, config)], "words")
     drafts = keep(_unambiguous(drafts, snapshot), "ambiguous")
     drafts = keep(_distinct(drafts), "repeated")
-    evidence = Evidence(snapshot, {word for draft in drafts for word in draft.words})
+    evidence = MaskedIndex(snapshot, {word for draft in drafts for word in draft.words})
     drafts = keep([d for d in drafts if any(evidence.share(w) <= config.vague_share for w in d.words)], "vague")
     drafts = keep(_limited(drafts, config.per_file, seed), "limit")
     drafts = keep([d for d in drafts if not any(is_excluded(path, config) for path in d.spans)], "place")
@@ -169,7 +169,7 @@ def is_excluded(path: str, config: FilterConfig) -> bool:
     return name in config.excluded_files or TEST_FILE.fullmatch(name) is not None
 
 
-def _draft(candidate: Candidate) -> _Draft:
+def _draft(candidate: CandidateQuestion) -> _Draft:
     spans = {candidate.target: [candidate.span] if candidate.span else []}
     return _Draft(candidate.text, candidate.source, candidate.time, spans, tuple(dict.fromkeys(words(candidate.text))))
 
@@ -214,19 +214,19 @@ def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
 def _limited(drafts: Iterable[_Draft], most: int, seed: int) -> list[_Draft]:
     """At most so many drafts of each file and source, in their order."""
     drafts = list(drafts)
-    shelves: dict[tuple[str, str], list[_Draft]] = {}
+    by_file: dict[tuple[str, str], list[_Draft]] = {}
     for draft in drafts:
-        shelves.setdefault((draft.targets[0], draft.source), []).append(draft)
+        by_file.setdefault((draft.targets[0], draft.source), []).append(draft)
     chosen: set[int] = set()
-    for (path, source), shelf in shelves.items():
-        if len(shelf) > most:
-            shelf.sort(key=lambda draft: seed_for(seed, "limit", path, source, draft.text))
-        chosen.update(id(draft) for draft in shelf[:most])
+    for (path, source), same in by_file.items():
+        if len(same) > most:
+            same.sort(key=lambda draft: seed_for(seed, "limit", path, source, draft.text))
+        chosen.update(id(draft) for draft in same[:most])
     return [draft for draft in drafts if id(draft) in chosen]
 
 
 def _labelled(
-    drafts: Sequence[_Draft], snapshot: Snapshot, repository: str, evidence: Evidence, config: FilterConfig
+    drafts: Sequence[_Draft], snapshot: Snapshot, repository: str, evidence: MaskedIndex, config: FilterConfig
 ) -> Iterator[Question]:
     numbers: Counter[str] = Counter()
     for draft in sorted(drafts, key=lambda draft: (draft.source, draft.targets)):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from reflect_locate.questions.config import SPLITS, Split
-from reflect_locate.repositories.questions import Question
+from reflect_locate.questions.task_set import Question
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl.errors import ConfigError
 from reflect_rl.seeding import seed_for

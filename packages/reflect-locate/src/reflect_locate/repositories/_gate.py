@@ -148,7 +148,7 @@ class Gate:
         return len(self.files) >= self.config.max_files or self._bytes >= self.config.max_total_bytes
 
     def leave(self, path: str, reason: Reason) -> None:
-        """Note an entry that is left out; the path of a folder ends with a slash."""
+        """FileNote an entry that is left out; the path of a folder ends with a slash."""
         self._counts[reason] += 1
         listed = self._listed.setdefault(reason, [])
         if len(listed) < KEEP_LISTED:

@@ -50,7 +50,7 @@ class BM25:
         ]
         lengths = [len(document) for document in self._documents]
         mean = max(sum(lengths) / max(len(lengths), 1), 1e-9)
-        self._room = [SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / mean) for length in lengths]
+        self._half = [SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / mean) for length in lengths]
         self._postings: dict[str, list[tuple[int, float]]] = {}
 
     def _posting(self, word: str) -> list[tuple[int, float]]:
@@ -58,7 +58,7 @@ class BM25:
         if word not in self._postings:
             counts = ((number, document.count(word)) for number, document in enumerate(self._documents))
             self._postings[word] = [
-                (number, times * (SATURATION + 1) / (times + self._room[number])) for number, times in counts if times
+                (number, times * (SATURATION + 1) / (times + self._half[number])) for number, times in counts if times
             ]
         return self._postings[word]
 

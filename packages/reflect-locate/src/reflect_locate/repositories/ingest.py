@@ -7,7 +7,7 @@ from pathlib import Path
 from reflect_locate.repositories._archive import archive_stem, read_archive
 from reflect_locate.repositories._directory import read_directory
 from reflect_locate.repositories._gate import SUFFIXES, Gate, IngestConfig, Reason, left_out_counts
-from reflect_locate.repositories._git import read_commit
+from reflect_locate.repositories.git import read_commit
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 
 __all__ = [

@@ -16,14 +16,14 @@ from pathlib import PurePosixPath
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.words import words
 
-__all__ = ["NamedText", "Passage", "Reading", "Shelf", "plain"]
+__all__ = ["NamedText", "Passage", "PassageCache", "PassageIndex", "plain"]
 
 LONGEST_TEXT = 200_000
 """Characters of a file that are looked at."""
 LONGEST_PASSAGE, LONGEST_LINE = 2000, 20_000
 """Characters of a passage, and of each of its lines before spaces are joined; a line of a file may have any length."""
 REMEMBERED = 8
-"""Questions whose passages a reading keeps: the episodes on one question are played together."""
+"""Questions whose passages an index keeps: the episodes on one question are played together."""
 CODE = frozenset((".py", ".c", ".cpp", ".cxx", ".cc", ".h", ".hpp", ".hxx", ".cs", ".java", ".go"))
 NAMES = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?def|class|func|type|struct|interface|enum)[ \t]+(\w+)", re.MULTILINE)
 HEADINGS = re.compile(r"^#{1,6}[ \t]+(.+)$|^(\S.*)\n(?:=|-|~|\^){3,}[ \t]*$", re.MULTILINE)
@@ -70,8 +70,8 @@ class Passage:
     """Words of the question (as `words` gives them) that stand in it, in the order of the question."""
 
 
-class Reading:
-    """A file that was read once: its head, its names and an index of its lines.
+class PassageIndex:
+    """Index of a file: its head, its names, and the lines that hold each word.
 
     Args:
         name: of the file; its ending decides what counts as a name in it.
@@ -160,36 +160,36 @@ class NamedText:
 
     Args:
         path: in the tree.
-        reading: of the file.
+        index: of the file.
     """
 
-    def __init__(self, path: str, reading: Reading) -> None:
-        self._path, self._reading = Counter(words(path)), reading
+    def __init__(self, path: str, index: PassageIndex) -> None:
+        self._path, self._index = Counter(words(path)), index
 
     def __len__(self) -> int:
-        return self._path.total() + self._reading.size
+        return self._path.total() + self._index.size
 
     def count(self, word: str) -> int:
         """How often a word stands in the path, plus in how many lines."""
-        return self._path[word] + self._reading.count(word)
+        return self._path[word] + self._index.count(word)
 
 
-class Shelf:
-    """Readings that are kept, because many episodes open the same files.
+class PassageCache:
+    """Indexes of files that are kept, because many episodes open the same files.
 
     Args:
-        room: number of readings that are kept; when it is full, all are put away.
+        capacity: number of indexes that are kept; when it is reached, all are dropped.
     """
 
-    def __init__(self, room: int = 20_000) -> None:
-        self._room = room
-        self._readings: dict[tuple[str, str, tuple[tuple[int, int], ...]], Reading] = {}
+    def __init__(self, capacity: int = 20_000) -> None:
+        self._capacity = capacity
+        self._indexes: dict[tuple[str, str, tuple[tuple[int, int], ...]], PassageIndex] = {}
 
-    def reading(self, tree: Tree, path: str) -> Reading:
-        """The reading of a file of a tree, with its masked spans left out."""
+    def get(self, tree: Tree, path: str) -> PassageIndex:
+        """The index of a file of a tree, with its masked spans left out."""
         key = (tree.snapshot.identity, tree.prefix + path, tuple(tree.masks.get(path, ())))
-        if key not in self._readings:
-            if len(self._readings) >= self._room:
-                self._readings.clear()
-            self._readings[key] = Reading(path, tree.text(path))
-        return self._readings[key]
+        if key not in self._indexes:
+            if len(self._indexes) >= self._capacity:
+                self._indexes.clear()
+            self._indexes[key] = PassageIndex(path, tree.text(path))
+        return self._indexes[key]

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from reflect_locate.questions._candidate import Candidate
+from reflect_locate.questions.candidate import CandidateQuestion
 from reflect_locate.questions.sources._text import blocks, cleaned, first_sentence, title_of
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.words import words
@@ -31,7 +31,7 @@ FEWEST_TITLE_WORDS = 3
 """Content words of a heading that says something; after a shorter one the next paragraph is taken."""
 
 
-def candidates(snapshot: Snapshot, skipped: list[str] | None = None) -> Iterator[Candidate]:
+def candidates(snapshot: Snapshot, skipped: list[str] | None = None) -> Iterator[CandidateQuestion]:
     """First sentences of docstrings, in the order of the files.
 
     Args:
@@ -50,7 +50,7 @@ def candidates(snapshot: Snapshot, skipped: list[str] | None = None) -> Iterator
                 continue
             raw = text[slice(*span)]
             question = cleaned(_without_own_name(raw, path) if is_module else raw)
-            yield Candidate(question, path, "moddoc" if is_module else "symdoc", span)
+            yield CandidateQuestion(question, path, "moddoc" if is_module else "symdoc", span)
 
 
 def docstrings(text: str) -> list[tuple[bool, int, int]] | None:

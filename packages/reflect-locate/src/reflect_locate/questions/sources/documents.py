@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reflect_locate.questions._candidate import Candidate
+from reflect_locate.questions.candidate import CandidateQuestion
 from reflect_locate.questions.sources._text import blocks, cleaned, first_sentence, title_of
 from reflect_locate.repositories.snapshot import Snapshot
 
@@ -25,7 +25,7 @@ NO_PROSE = re.compile(r"[-*+•] |\d+[.)] |[>|<+=]|!\[|\[!\[|:\w|\.\. |[ \t]|\{[
 """How a block begins that is no paragraph: a list, a quote, a table, a picture, a field, a directive, a template."""
 
 
-def candidates(snapshot: Snapshot) -> Iterator[Candidate]:
+def candidates(snapshot: Snapshot) -> Iterator[CandidateQuestion]:
     """The first heading and the first sentence of the first paragraph of each document, in the order of the files."""
     for path, text in snapshot.files.items():
         if not path.lower().endswith(SUFFIXES):
@@ -33,7 +33,7 @@ def candidates(snapshot: Snapshot) -> Iterator[Candidate]:
         heading, paragraph = _parts(text)
         for source, span in (("mdhead", heading), ("mdpara", paragraph)):
             if span is not None and (question := cleaned(text[slice(*span)])):
-                yield Candidate(question, path, source, span)
+                yield CandidateQuestion(question, path, source, span)
 
 
 def _parts(text: str) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:

@@ -17,8 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from reflect_locate.questions._candidate import Candidate
-from reflect_locate.questions._server import Answer, EndpointConfig, EndpointError, Progress, RefusedError, Server
+from reflect_locate.questions.candidate import CandidateQuestion
+from reflect_locate.questions.endpoint_client import (
+    Completion,
+    EndpointConfig,
+    EndpointError,
+    Progress,
+    PromptClient,
+    RefusedError,
+)
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl.errors import RunFolderError
 from reflect_rl.llm.journal import Journal
@@ -124,7 +131,7 @@ def candidates(
     counts: Counts | None = None,
     folder: Path | None = None,
     progress: Progress | None = None,
-) -> Iterator[Candidate]:
+) -> Iterator[CandidateQuestion]:
     """Questions in the order of the files.
 
     Args:
@@ -148,12 +155,12 @@ def candidates(
     answers = _known(journal)
     missing = {entry.key: entry.prompt for entry in requests.values() if entry.key not in answers}
     if missing:
-        server = Server(config, cache.parent if folder is None else folder)
+        server = PromptClient(config, cache.parent if folder is None else folder)
         answers |= _asked(missing, server, journal, counts, progress)
     for path, request in requests.items():
         if request.key in answers:
             for question in _questions(answers[request.key], request.block, config.questions_per_file, counts):
-                yield Candidate(question, path, "llm")
+                yield CandidateQuestion(question, path, "llm")
 
 
 def prompts(
@@ -180,7 +187,7 @@ def preview(missing: Mapping[str, str], config: EndpointConfig, folder: Path) ->
     Raises:
         RunFolderError: the list cannot be read.
     """
-    return Server(config, folder).preview(missing)
+    return PromptClient(config, folder).preview(missing)
 
 
 def _chosen(snapshot: Snapshot, config: EndpointConfig, paths: Iterable[str] | None) -> dict[str, _Request]:
@@ -228,7 +235,7 @@ def _journal(cache: Path) -> Journal:
     return Journal(cache, REMEDY)
 
 
-def _known(journal: Journal) -> dict[str, Answer]:
+def _known(journal: Journal) -> dict[str, Completion]:
     """The answers on the disk."""
     rows: list[Any] = journal.fresh()
     try:
@@ -238,10 +245,10 @@ def _known(journal: Journal) -> dict[str, Answer]:
 
 
 def _asked(
-    missing: Mapping[str, str], server: Server, journal: Journal, counts: Counts, progress: Progress | None
-) -> dict[str, Answer]:
+    missing: Mapping[str, str], server: PromptClient, journal: Journal, counts: Counts, progress: Progress | None
+) -> dict[str, Completion]:
     """Answers to these prompts, each on the disk as it comes."""
-    answers: dict[str, Answer] = {}
+    answers: dict[str, Completion] = {}
     failure: EndpointError | None = None
     for key, answer in server.ask(missing, progress):
         counts.requests += 1
@@ -257,7 +264,7 @@ def _asked(
     return answers
 
 
-def _questions(answer: Answer, block: str, most: int, counts: Counts) -> Iterator[str]:
+def _questions(answer: Completion, block: str, most: int, counts: Counts) -> Iterator[str]:
     """The questions of one answer that are well-formed and founded on the text."""
     text, ending = answer
     text = THOUGHTS.sub("", text.replace("\r\n", "\n"))

@@ -11,8 +11,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from reflect_locate.questions._candidate import Candidate
-from reflect_locate.questions._commits import (
+from reflect_locate.questions.candidate import CandidateQuestion
+from reflect_locate.questions.commit_subjects import is_bot, is_cosmetic, subject
+from reflect_locate.questions.commits import (
     Change,
     Commit,
     HistoryError,
@@ -21,7 +22,6 @@ from reflect_locate.questions._commits import (
     paths_at,
     revision_before,
 )
-from reflect_locate.questions._subjects import is_bot, is_cosmetic, subject
 from reflect_locate.repositories.roles import is_test
 from reflect_locate.repositories.snapshot import Snapshot
 
@@ -41,7 +41,7 @@ CHANGE_LOG_FOLDERS = frozenset(
 
 def candidates(
     repository: Path, revision: str, snapshot: Snapshot, until: str = "", most: int = 50_000
-) -> Iterator[Candidate]:
+) -> Iterator[CandidateQuestion]:
     """Subjects of usable commits, newest first; with `until` those made after the snapshot instead.
 
     Each bears the time of its commit. A commit that joined the history after the snapshot, but is older than it, is in
@@ -97,7 +97,7 @@ def snapshot_revision(repository: Path, newest_share: float = 0.2, revision: str
     return found
 
 
-def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[Candidate]:
+def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
     """From the snapshot into its past; `names` maps a path of the time to that of the snapshot."""
     names = {path: path for path in files}
     for commit in history:
@@ -112,7 +112,7 @@ def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[Ca
         names |= {path: meant for path, meant in left.items() if meant is not None}
 
 
-def _forwards(history: Sequence[Commit], files: Collection[str]) -> Iterator[Candidate]:
+def _forwards(history: Sequence[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
     """From the snapshot into its future; what was added since has no path in the snapshot."""
     names = {path: path for path in files}
     for commit in reversed(history):
@@ -126,9 +126,9 @@ def _forwards(history: Sequence[Commit], files: Collection[str]) -> Iterator[Can
         names |= {path: meant for path, meant in left.items() if meant is not None}
 
 
-def _candidate(commit: Commit, target: str | None, source: str) -> Iterator[Candidate]:
+def _candidate(commit: Commit, target: str | None, source: str) -> Iterator[CandidateQuestion]:
     if target is not None and (text := subject(commit.subject)):
-        yield Candidate(text, target, source, None, commit.time)
+        yield CandidateQuestion(text, target, source, None, commit.time)
 
 
 def _chosen(commit: Commit) -> tuple[Change, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 
-from reflect_locate.questions._candidate import Candidate
+from reflect_locate.questions.candidate import CandidateQuestion
 from reflect_locate.repositories.snapshot import Snapshot
 
 __all__ = ["NAME", "candidates"]
@@ -16,7 +16,7 @@ DELIMITERS = {".csv": ",;", ".tsv": "\t"}
 LONGEST_HEADER = 2000
 
 
-def candidates(snapshot: Snapshot) -> Iterator[Candidate]:
+def candidates(snapshot: Snapshot) -> Iterator[CandidateQuestion]:
     """One candidate per table that begins with the names of its columns, in the order of the files."""
     for path, text in snapshot.files.items():
         delimiters = DELIMITERS.get(path[-4:].lower())
@@ -25,7 +25,7 @@ def candidates(snapshot: Snapshot) -> Iterator[Candidate]:
             continue
         columns = max((_columns(header, delimiter) for delimiter in delimiters), key=len)
         if _are_names(columns):
-            yield Candidate(f"table with the columns {', '.join(columns)}", path, "csvhead", (0, len(header)))
+            yield CandidateQuestion(f"table with the columns {', '.join(columns)}", path, "csvhead", (0, len(header)))
 
 
 def _columns(header: str, delimiter: str) -> list[str]:

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from reflect_locate.library import Library
 from reflect_locate.repositories.snapshot import SnapshotError
+from reflect_locate.served_folders import ServedFolders
 from reflect_rl.errors import UserError
 from tiny_player import write_files
 
@@ -26,12 +26,12 @@ def paths(library, path=""):
 
 
 def test_without_a_path_the_only_root_is_meant(kettle):
-    assert paths(Library([str(kettle)])) == ("README.md", "docs/guide.md", "src/clock.py", "src/limits.py")
+    assert paths(ServedFolders([str(kettle)])) == ("README.md", "docs/guide.md", "src/clock.py", "src/limits.py")
 
 
 @pytest.mark.parametrize("path", ["src", "src/", "./docs/../src", "/src"])
 def test_a_folder_is_named_below_the_root(kettle, path):
-    library = Library([str(kettle)])
+    library = ServedFolders([str(kettle)])
     if path.startswith("/"):
         path = f"{kettle}{path}"
     assert paths(library, path) == ("clock.py", "limits.py")
@@ -43,13 +43,13 @@ def test_a_folder_is_named_below_the_root(kettle, path):
 )
 def test_nothing_outside_of_the_root_can_be_named(kettle, stove, path):
     with pytest.raises(UserError, match="outside of what is served"):
-        Library([str(kettle)]).tree(path.format(kettle=kettle))
+        ServedFolders([str(kettle)]).tree(path.format(kettle=kettle))
 
 
 def test_a_link_that_leaves_the_root_leads_nowhere(kettle, stove):
     (kettle / "way_out").symlink_to(stove)
     with pytest.raises(UserError, match="no folder 'way_out'"):
-        Library([str(kettle)]).tree("way_out")
+        ServedFolders([str(kettle)]).tree("way_out")
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_a_link_that_leaves_the_root_leads_nowhere(kettle, stove):
 )
 def test_what_is_no_folder_is_named(kettle, path, message):
     with pytest.raises(UserError, match=message):
-        Library([str(kettle)]).tree(path)
+        ServedFolders([str(kettle)]).tree(path)
 
 
 def test_of_several_roots_one_is_named(kettle, stove):
-    library = Library([str(kettle), str(stove)])
+    library = ServedFolders([str(kettle), str(stove)])
     assert paths(library, "stove") == paths(library, str(stove)) == ("gas/valve.md",)
     assert paths(library, "kettle/docs") == ("guide.md",)
     with pytest.raises(UserError, match="several folders are served"):
@@ -71,23 +71,23 @@ def test_of_several_roots_one_is_named(kettle, stove):
 
 
 def test_the_innermost_root_is_meant(kettle):
-    library = Library([str(kettle), str(kettle / "src")])
+    library = ServedFolders([str(kettle), str(kettle / "src")])
     assert library.tree(str(kettle / "src"))[0] is library.roots[1]
 
 
 def test_a_relative_root_is_found_by_its_absolute_path(kettle, monkeypatch):
     monkeypatch.chdir(kettle.parent)
-    assert paths(Library(["kettle"]), str(kettle / "docs")) == ("guide.md",)
+    assert paths(ServedFolders(["kettle"]), str(kettle / "docs")) == ("guide.md",)
 
 
 def test_an_unchanged_folder_is_not_read_again(kettle):
-    library = Library([str(kettle)])
+    library = ServedFolders([str(kettle)])
     assert library.tree()[1] is library.tree()[1]
 
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove", "ignore"])
 def test_a_changed_folder_is_read_again(kettle, change):
-    library = Library([str(kettle)])
+    library = ServedFolders([str(kettle)])
     before = library.tree("src")[1]
     if change == "edit":
         (kettle / "src/clock.py").write_text("NEW = 1\n")
@@ -119,7 +119,7 @@ def test_a_revision_is_read_again_when_it_names_another_commit(kettle):
     git(kettle, "init", "-q", "-b", "main")
     git(kettle, "add", ".")
     git(kettle, "commit", "-qm", "one")
-    library = Library([f"{kettle}@main"])
+    library = ServedFolders([f"{kettle}@main"])
     before = library.tree()[1]
     (kettle / "src/clock.py").unlink()
     assert library.tree()[1] is before
@@ -128,14 +128,14 @@ def test_a_revision_is_read_again_when_it_names_another_commit(kettle):
 
 
 def test_a_touched_folder_keeps_its_tree_when_the_contents_are_the_same(kettle):
-    library = Library([str(kettle)])
+    library = ServedFolders([str(kettle)])
     before = library.tree()[1]
     os.utime(kettle / "README.md", (1, 1))
     assert library.tree()[1] is before
 
 
 def test_a_root_that_is_gone_is_an_error(kettle):
-    library = Library([str(kettle)])
+    library = ServedFolders([str(kettle)])
     for path in kettle.rglob("*.*"):
         path.unlink()
     with pytest.raises(SnapshotError, match="has no file to read"):
@@ -145,4 +145,4 @@ def test_a_root_that_is_gone_is_an_error(kettle):
 @pytest.mark.parametrize(("count", "message"), [(0, "no folder is named"), (2, "named twice")])
 def test_roots_are_named_once(kettle, count, message):
     with pytest.raises(UserError, match=message):
-        Library([str(kettle)] * count)
+        ServedFolders([str(kettle)] * count)

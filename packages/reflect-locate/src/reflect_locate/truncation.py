@@ -15,7 +15,7 @@ from dataclasses import replace
 from reflect_rl.players.policies.language_model import LanguageModelPolicy, tokenize
 from reflect_rl.types import Observation, View
 
-__all__ = ["FittedPolicy"]
+__all__ = ["TruncatingPolicy"]
 
 LINES = (("> ",), ("Last: ",), ("Files: ", "Folders: "), ("Found: ",), ("Read: ",))
 """Beginnings of the lines that are left out, in this order."""
@@ -23,14 +23,14 @@ NUMBER = re.compile(r" =(\d+)\.(?= |$)")
 """How a sentence of a reflection ends with the number of an action."""
 
 
-class FittedPolicy(LanguageModelPolicy):
+class TruncatingPolicy(LanguageModelPolicy):
     """Leaves out of a view what its model has no room for; an action that is left out has probability zero."""
 
     def _log_probs(self, views: Sequence[View]) -> list[tuple[float, ...]]:
         fitted = [self._fit(view) for view in views]
         rows = super()._log_probs([view for view, _ in fitted])
         return [
-            _spread(row, kept, len(view.observation.actions))
+            _scatter(row, kept, len(view.observation.actions))
             for row, (_, kept), view in zip(rows, fitted, views, strict=True)
         ]
 
@@ -82,7 +82,7 @@ def _renumbered(mark: re.Match[str], number: Mapping[int, int]) -> str:
     return "." if place is None else f" ={place}."
 
 
-def _spread(row: Sequence[float], kept: Sequence[int], count: int) -> tuple[float, ...]:
+def _scatter(row: Sequence[float], kept: Sequence[int], count: int) -> tuple[float, ...]:
     whole = [-math.inf] * count
     for index, value in zip(kept, row, strict=True):
         whole[index] = value

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from odd_files import odd_files
 from reflect_locate.envs.autoexplore import Config, Environment, task_at, tasks
-from reflect_locate.envs.text import Scene, explored, numbers, read_scene, reflection_text, shown
+from reflect_locate.envs.state_text import ExplorationState, explored, numbers, read_state, reflection_text, shown
 from reflect_rl.players.policies.oracle import Annotator, LabelSource
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.rollout import Request, play
@@ -93,12 +93,12 @@ def test_numbers_are_right_on_pages_among_odd_names_and_at_the_last_turn(paged: 
     for seed in range(30):
         for observation in walk(environment, tasks(config, MODE, "train")[0], seed):
             check_numbers(observation)
-            scene = read_scene(observation.text)
+            scene = read_state(observation.text)
             met |= {name for name, here in _kinds(scene).items() if here}
     assert met >= {"page", "read", "last turn"} | ({"hits", "page and hits"} if search else set())
 
 
-def _kinds(scene: Scene) -> dict[str, bool]:
+def _kinds(scene: ExplorationState) -> dict[str, bool]:
     return {
         "page": scene.pages > 1,
         "read": bool(scene.read),
@@ -109,7 +109,7 @@ def _kinds(scene: Scene) -> dict[str, bool]:
 
 
 def check_numbers(observation: Observation) -> None:
-    scene = read_scene(observation.text)
+    scene = read_state(observation.text)
     places = {action: place for place, action in enumerate(observation.actions)}
     counted = numbers(scene)
     # Of two names that look alike only the first is told by its name.
@@ -135,7 +135,7 @@ def test_a_reflection_gives_the_number_of_what_it_recommends(small: Path):
 
 
 def test_an_action_that_is_not_numbered_is_recommended_without_a_number():
-    scene = Scene("Parsing rate limits", 2, 15, "", files=("a.py",))
+    scene = ExplorationState("Parsing rate limits", 2, 15, "", files=("a.py",))
     assert reflection_text(scene, "search rate") == "Next: search rate."
 
 
@@ -151,11 +151,11 @@ def test_of_a_long_name_the_middle_is_left_out():
 
 def test_the_explorer_does_what_comparing_words_recommends_whatever_was_read():
     read = (("a.py", ("parsing", "rate", "limits")),)
-    scene = Scene("Parsing rate limits", 2, 15, "src", files=("b.py",), read=read)
+    scene = ExplorationState("Parsing rate limits", 2, 15, "src", files=("b.py",), read=read)
     assert explored(scene) == "cat b.py"
-    assert explored(Scene("Parsing rate limits", 2, 15, "src", hits=(("c/d.py", ("rate",)),), read=read)) == (
-        "cat /c/d.py"
-    )
+    assert explored(
+        ExplorationState("Parsing rate limits", 2, 15, "src", hits=(("c/d.py", ("rate",)),), read=read)
+    ) == ("cat /c/d.py")
 
 
 @given(seed=st.integers(0, 2**32), search=st.booleans())
@@ -165,7 +165,7 @@ def test_the_explorer_leaves_a_folder_only_when_nothing_in_it_is_unread(small: P
     rng = np.random.default_rng(seed)
     observation, over = environment.reset(options={"task": choices[seed % len(choices)]})[0], False
     while not over:
-        oracle, scene = environment.oracle(), read_scene(observation.text)
+        oracle, scene = environment.oracle(), read_state(observation.text)
         assert oracle.explorer is not None
         chosen, best = observation.actions[oracle.explorer], observation.actions[oracle.best]
         if chosen == "cd ..":

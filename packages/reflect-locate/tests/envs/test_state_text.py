@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odd_files import ODD_NAMES
-from reflect_locate.envs.text import (
-    Scene,
+from reflect_locate.envs.state_text import (
+    ExplorationState,
     advised,
-    asked_words,
     best_name,
-    read_scene,
+    question_words,
+    read_state,
     reflection_text,
     shown,
     surface,
-    write_scene,
+    write_state,
 )
 from reflect_locate.repositories.passages import plain
 
-SCENE = Scene(
+STATE = ExplorationState(
     question="Parsing rate limits",
     turn=4,
     horizon=15,
@@ -46,24 +46,24 @@ Last: cat app.py
 
 
 def test_every_section_has_a_line():
-    assert write_scene(SCENE) == WRITTEN
-    assert read_scene(WRITTEN) == SCENE
+    assert write_state(STATE) == WRITTEN
+    assert read_state(WRITTEN) == STATE
 
 
 def test_an_empty_place_has_two_lines():
-    scene = Scene("Parsing rate limits", 1, 15, "")
-    assert write_scene(scene) == "Task: Parsing rate limits\nTurn 1 of 15 in /"
-    assert read_scene(write_scene(scene)) == scene
+    scene = ExplorationState("Parsing rate limits", 1, 15, "")
+    assert write_state(scene) == "Task: Parsing rate limits\nTurn 1 of 15 in /"
+    assert read_state(write_state(scene)) == scene
 
 
 names = st.one_of(st.sampled_from(ODD_NAMES), st.text(min_size=1, max_size=12)).map(shown).filter(bool)
 notes = st.tuples(names, st.lists(st.from_regex(r"[a-z]+", fullmatch=True), max_size=3).map(tuple))
-scenes = st.builds(
-    Scene,
+states = st.builds(
+    ExplorationState,
     question=st.text(max_size=30).map(plain),
     turn=st.integers(1, 15),
     horizon=st.just(15),
-    folder=st.lists(names, max_size=3).map("/".join),
+    folder=st.lists(names, max_size=3).map("/".join).map(shown),
     folders=st.lists(st.tuples(names, st.integers(0, 99)), max_size=3).map(tuple),
     files=st.lists(names, max_size=3).map(tuple),
     read=st.lists(notes, max_size=2).map(tuple),
@@ -73,14 +73,14 @@ scenes = st.builds(
 )
 
 
-@given(scenes)
-def test_what_is_written_is_read_again(scene: Scene):
-    assert read_scene(write_scene(scene)) == scene
+@given(states)
+def test_what_is_written_is_read_again(scene: ExplorationState):
+    assert read_state(write_state(scene)) == scene
 
 
-@given(scenes)
-def test_no_name_and_no_text_makes_a_line_or_a_header(scene: Scene):
-    text = write_scene(scene)
+@given(states)
+def test_no_name_and_no_text_makes_a_line_or_a_header(scene: ExplorationState):
+    text = write_state(scene)
     sections = [scene.folders, scene.files, scene.read, scene.hits, scene.last, scene.result]
     assert text.count("\n") == 1 + sum(map(bool, sections))
     assert "# " not in text
@@ -92,7 +92,7 @@ def test_no_name_and_no_text_makes_a_line_or_a_header(scene: Scene):
 )
 def test_other_texts_are_refused(text: str):
     with pytest.raises(ValueError, match="no state of an exploration"):
-        read_scene(text)
+        read_state(text)
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -102,7 +102,7 @@ def test_shown_names_hold_no_separator_and_stay_as_they_are(name: str):
 
 
 def test_the_words_of_a_question_and_how_they_are_written():
-    assert asked_words("Parses the RateLimits, parsing") == ("pars", "rat", "limit")
+    assert question_words("Parses the RateLimits, parsing") == ("pars", "rat", "limit")
     assert surface("Parses the RateLimits", ("limit", "pars")) == ("ratelimits", "parses")
 
 
@@ -111,8 +111,8 @@ def test_the_best_name_is_the_first_of_those_that_share_most_words():
     assert best_name(["views.py"], ("rat",)) == ("", ())
 
 
-def place(**changes: object) -> Scene:
-    return Scene(**{"question": "Parsing rate limits", "turn": 2, "horizon": 15, "folder": "", **changes})  # type: ignore[arg-type]
+def place(**changes: object) -> ExplorationState:
+    return ExplorationState(**{"question": "Parsing rate limits", "turn": 2, "horizon": 15, "folder": "", **changes})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def place(**changes: object) -> Scene:
         (place(folder="src"), "cd .."),
     ],
 )
-def test_what_comparing_words_recommends(scene: Scene, advice: str):
+def test_what_comparing_words_recommends(scene: ExplorationState, advice: str):
     assert advised(scene) == advice
 
 

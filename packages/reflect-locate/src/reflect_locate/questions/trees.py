@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from reflect_locate.repositories.questions import Question
+from reflect_locate.questions.task_set import Question
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 

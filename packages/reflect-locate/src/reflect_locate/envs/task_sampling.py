@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from reflect_locate.repositories.questions import Question, TaskSet
-from reflect_locate.repositories.sampling import count_below, root_at, sample_tree
+from reflect_locate.questions.task_set import Question, TaskSet
+from reflect_locate.questions.trees import count_below, root_at, sample_tree
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_rl.config import EnvironmentConfig
@@ -28,12 +28,12 @@ __all__ = [
     "EVALUATION_ONLY",
     "MODES",
     "SIZES",
-    "AskingConfig",
     "Leak",
     "Mode",
-    "asked",
+    "QuestionTaskConfig",
     "games_tested",
     "join",
+    "question_tasks",
     "sampled_tree",
     "strata",
     "task_from_state",
@@ -60,7 +60,7 @@ FAMILY = "autoexplore"
 """Names the random streams of all these games."""
 
 
-class AskingConfig(EnvironmentConfig):
+class QuestionTaskConfig(EnvironmentConfig):
     """What the games that answer questions have in common: which questions are asked, and in which trees."""
 
     tasks: Path = Path("runs/tasks")
@@ -95,7 +95,7 @@ def task_set(folder: Path) -> TaskSet:
     return TaskSet.load(folder)
 
 
-def asked(config: AskingConfig, mode: str, split: str) -> tuple[Task, ...]:
+def question_tasks(config: QuestionTaskConfig, mode: str, split: str) -> tuple[Task, ...]:
     """The questions of one split whose targets lie at the mode's depth in trees of its size.
 
     Raises:
@@ -108,7 +108,7 @@ def asked(config: AskingConfig, mode: str, split: str) -> tuple[Task, ...]:
 
 
 @lru_cache(256)
-def _asked(config: AskingConfig, mode: str, split: str) -> tuple[Task, ...]:
+def _asked(config: QuestionTaskConfig, mode: str, split: str) -> tuple[Task, ...]:
     known = task_set(config.tasks)
     fitting = [question for question in known.questions if _fits(config, known, question, mode, split)]
     if split == "train":
@@ -118,7 +118,7 @@ def _asked(config: AskingConfig, mode: str, split: str) -> tuple[Task, ...]:
     return tuple(_task(fitting[index], mode, 0) for index in sorted(order))
 
 
-def _fits(config: AskingConfig, known: TaskSet, question: Question, mode: str, split: str) -> bool:
+def _fits(config: QuestionTaskConfig, known: TaskSet, question: Question, mode: str, split: str) -> bool:
     if question.split != split or question.leak not in config.leaks:
         return False
     if not (question.supported or config.unsupported) or (config.sources and question.source not in config.sources):
@@ -147,20 +147,20 @@ def task_from_state(mode: str, state: str, kept: Sequence[str]) -> Task:
     return Task(f"{mode}/{state}", mode, "train", {key: value for key, value in data.items() if key in kept})
 
 
-def strata(config: AskingConfig, task: Task) -> dict[str, str]:
+def strata(config: QuestionTaskConfig, task: Task) -> dict[str, str]:
     """What success is told apart by: depth of the target, source of the question, and whether it names the target."""
     question = task_set(config.tasks).question(task.data["question"])
     return {"depth": str(SIZES[task.mode][0]), "source": question.source, "leak": question.leak}
 
 
-def games_tested(config: AskingConfig, mode: str, split: str) -> dict[str, str]:
+def games_tested(config: QuestionTaskConfig, mode: str, split: str) -> dict[str, str]:
     """Which questions a result is about, and whether their source sentences can be found.
 
     Raises:
         TaskSetError: there is no task set in the configured folder.
         UnknownNameError: no such mode or split.
     """
-    keys = [task.key for task in asked(config, mode, split)]
+    keys = [task.key for task in question_tasks(config, mode, split)]
     digest = hashlib.sha256(json.dumps([task_set(config.tasks).identity, keys]).encode()).hexdigest()
     return {
         "leaks": "+".join(config.leaks),
@@ -169,7 +169,9 @@ def games_tested(config: AskingConfig, mode: str, split: str) -> dict[str, str]:
     }
 
 
-def trained_on(trained: AskingConfig, tested: AskingConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
+def trained_on(
+    trained: QuestionTaskConfig, tested: QuestionTaskConfig, modes: Sequence[str], split: str
+) -> tuple[str, ...]:
     """Repositories that tests of one task set share with the training of another; within a set its splits hold.
 
     Args:
@@ -185,11 +187,13 @@ def trained_on(trained: AskingConfig, tested: AskingConfig, modes: Sequence[str]
     if old.identity == new.identity:
         return ()
     known = {question.repository for question in old.questions if question.split == "train"}
-    played = {new.question(task.data["question"]).repository for mode in modes for task in asked(tested, mode, split)}
+    played = {
+        new.question(task.data["question"]).repository for mode in modes for task in question_tasks(tested, mode, split)
+    }
     return tuple(sorted(known & played))
 
 
-def unseen_names(config: AskingConfig, task: Task) -> tuple[str, ...]:
+def unseen_names(config: QuestionTaskConfig, task: Task) -> tuple[str, ...]:
     """Names that an annotator must not write before the state shows them: of the targets, and of their folders."""
     question = task_set(config.tasks).question(task.data["question"])
     names: dict[str, None] = {}
@@ -203,7 +207,7 @@ def unseen_names(config: AskingConfig, task: Task) -> tuple[str, ...]:
 
 
 @lru_cache(1024)
-def sampled_tree(config: AskingConfig, mode: str, key: str, variant: int) -> Tree:
+def sampled_tree(config: QuestionTaskConfig, mode: str, key: str, variant: int) -> Tree:
     """The tree in which a question is asked; a function of the question, the mode, the variant and `split_seed`.
 
     Raises:

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from reflect_locate.envs import autoexplore
 from reflect_locate.evidence import Weights
-from reflect_locate.fitted import FittedPolicy
+from reflect_locate.truncation import TruncatingPolicy
 from reflect_rl.config import Frozen, parse
 from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
 from reflect_rl.evaluation.methods import METHODS, find_method
@@ -85,14 +85,16 @@ class Player:
     labels: Labels
     reflector: Reflector
 
-    def policy(self, decoding: Decoding) -> FittedPolicy:
+    def policy(self, decoding: Decoding) -> TruncatingPolicy:
         """The policy, greedy or sampling; both share the model, not the memory."""
         return self._policies[decoding]
 
     @cached_property
-    def _policies(self) -> dict[Decoding, FittedPolicy]:
+    def _policies(self) -> dict[Decoding, TruncatingPolicy]:
         decodings: tuple[Decoding, ...] = ("greedy", "sampled")
-        return {d: FittedPolicy(self.model, self.labels, d, self.settings.scoring, cache_size=2000) for d in decodings}
+        return {
+            d: TruncatingPolicy(self.model, self.labels, d, self.settings.scoring, cache_size=2000) for d in decodings
+        }
 
 
 def load_player(folder: Path | None = None, unit: str = "", method: str = "", device: str = "auto") -> Player:

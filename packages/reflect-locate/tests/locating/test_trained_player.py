@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from reflect_locate import default_player
-from reflect_locate.default_player import export_player, load_player, load_settings
-from reflect_locate.locate import Effort, locate
+from reflect_locate import trained_player
+from reflect_locate.locate import SearchOptions, locate
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
+from reflect_locate.trained_player import export_player, load_player, load_settings
 from reflect_rl.errors import ModelError, UnknownNameError
 from tiny_player import FILES, save_tiny_player
 
@@ -50,13 +50,13 @@ def test_a_player_plays_as_its_settings_say(folder):
 
 
 def test_without_a_packaged_player_the_error_names_the_command(monkeypatch, tmp_path):
-    monkeypatch.setattr(default_player, "PACKAGED", tmp_path / "none")
+    monkeypatch.setattr(trained_player, "PACKAGED", tmp_path / "none")
     with pytest.raises(ModelError, match=r"reflect-rl run configs/autoexplore/default\.toml"):
         load_player()
 
 
 def test_the_packaged_player_is_loaded_by_default(monkeypatch, folder):
-    monkeypatch.setattr(default_player, "PACKAGED", folder)
+    monkeypatch.setattr(trained_player, "PACKAGED", folder)
     assert load_settings()[0].threshold == 0.4
 
 
@@ -71,16 +71,16 @@ def test_the_player_that_comes_with_the_package_finds_files():
         ("Where are rate limits parsed?", "src/limits.py"),
         ("How is the kettle descaled with vinegar?", "docs/guide.md"),
     ):
-        answer = locate(player, tree, question, Effort(2))
+        answer = locate(player, tree, question, SearchOptions(2))
         assert answer.found
         assert answer.files[0].path == path
-    assert not locate(player, tree, "quantum chromodynamics on a lattice", Effort(2)).found
+    assert not locate(player, tree, "quantum chromodynamics on a lattice", SearchOptions(2)).found
 
 
 def test_nothing_of_the_machine_that_trained_it_comes_with_the_package():
-    text = (default_player.PACKAGED / "settings.json").read_text()
+    text = (trained_player.PACKAGED / "settings.json").read_text()
     assert not re.search(r"/(home|root|tmp|work|Users)/", text)
-    assert sorted(path.suffix for path in (default_player.PACKAGED / "policy").iterdir()) == [".json"] * 4 + [
+    assert sorted(path.suffix for path in (trained_player.PACKAGED / "policy").iterdir()) == [".json"] * 4 + [
         ".safetensors"
     ]
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Candidate"]
+__all__ = ["CandidateQuestion"]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateQuestion:
     """What a source says: this text describes that file.
 
-    A source file (`sources/<name>.py`) holds `NAME` and `candidates(snapshot: Snapshot) -> Iterator[Candidate]`.
+    A source file (`sources/<name>.py`) holds `NAME` and
+    `candidates(snapshot: Snapshot) -> Iterator[CandidateQuestion]`.
     """
 
     text: str

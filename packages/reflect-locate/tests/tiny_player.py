@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from reflect_locate.default_player import PlayerSettings
 from reflect_locate.envs import autoexplore
+from reflect_locate.trained_player import PlayerSettings
 from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.store import write_json

@@ -12,9 +12,9 @@ from reflect_rl.llm import config as endpoints
 from reflect_rl.llm.client import ChatRequest, Endpoint, Progress
 from reflect_rl.llm.errors import EndpointError, RefusedError
 
-__all__ = ["Answer", "EndpointConfig", "EndpointError", "Progress", "RefusedError", "Server"]
+__all__ = ["Completion", "EndpointConfig", "EndpointError", "Progress", "PromptClient", "RefusedError"]
 
-Answer = tuple[str, str]
+Completion = tuple[str, str]
 """Text, and why it ended (`stop`, `length`, ...)."""
 
 
@@ -33,7 +33,7 @@ class EndpointConfig(endpoints.EndpointConfig):
     """Longest answer."""
 
 
-class Server:
+class PromptClient:
     """Answers prompts.
 
     Args:
@@ -52,7 +52,7 @@ class Server:
 
     def ask(
         self, prompts: Mapping[str, str], progress: Progress | None = None
-    ) -> Iterator[tuple[str, Answer | EndpointError]]:
+    ) -> Iterator[tuple[str, Completion | EndpointError]]:
         """Each prompt's key and answer, or the error in its place, as they come (see `Endpoint.ask`).
 
         Raises:

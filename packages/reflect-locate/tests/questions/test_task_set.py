@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reflect_locate.repositories.questions import Question, TaskSet, TaskSetError
+from reflect_locate.questions.task_set import Question, TaskSet, TaskSetError
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_rl.errors import UserError
 

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from reflect_locate.repositories.questions import Question
-from reflect_locate.repositories.sampling import count_below, files_below, root_at, sample_tree
+from reflect_locate.questions.task_set import Question
+from reflect_locate.questions.trees import count_below, files_below, root_at, sample_tree
 from reflect_locate.repositories.snapshot import Snapshot
 
 # Ten folders of ten files, and one folder of a hundred.

@@ -15,7 +15,7 @@ from reflect_locate.repositories.index import BM25, LENGTH_SHARE, SATURATION
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.words import PIECE, words
 
-__all__ = ["Evidence"]
+__all__ = ["MaskedIndex"]
 
 LONGEST_TEXT = 200_000
 """Characters of a file that are looked at."""
@@ -23,7 +23,7 @@ LONGEST_TEXT = 200_000
 Spans = Sequence[tuple[int, int]]
 
 
-class Evidence:
+class MaskedIndex:
     """An index of a snapshot for questions.
 
     Args:
@@ -105,5 +105,5 @@ class Evidence:
 
 
 def _weight(times: np.ndarray | int, relative_length: np.ndarray | float) -> np.ndarray | float:
-    room = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * relative_length)
-    return times * (SATURATION + 1) / (times + room)
+    half = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * relative_length)
+    return times * (SATURATION + 1) / (times + half)

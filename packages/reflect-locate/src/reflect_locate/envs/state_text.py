@@ -19,24 +19,24 @@ from reflect_locate.repositories.passages import plain
 from reflect_locate.repositories.words import words
 
 __all__ = [
-    "Note",
-    "Scene",
+    "ExplorationState",
+    "FileNote",
     "advised",
-    "asked_words",
     "numbers",
-    "read_scene",
+    "question_words",
+    "read_state",
     "reflection_text",
     "shown",
     "surface",
-    "write_scene",
+    "write_state",
 ]
 
-Note = tuple[str, tuple[str, ...]]
+FileNote = tuple[str, tuple[str, ...]]
 """A file, and the words of the question that its nearest passage holds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ExplorationState:
     """All that the state text says."""
 
     question: str
@@ -50,9 +50,9 @@ class Scene:
     """Unread files of this page."""
     page: int = 1
     pages: int = 1
-    read: tuple[Note, ...] = ()
+    read: tuple[FileNote, ...] = ()
     """Files that were read, in order."""
-    hits: tuple[Note, ...] = ()
+    hits: tuple[FileNote, ...] = ()
     """Files that a search found and that are unread, best first."""
     searches: tuple[str, ...] = ()
     """Words of the question that can be looked up, where a search is offered."""
@@ -84,59 +84,59 @@ def shown(name: str) -> str:
     return text[:-1] + ";" if text.endswith(",") else text
 
 
-def numbers(scene: Scene) -> dict[str, int]:
+def numbers(state: ExplorationState) -> dict[str, int]:
     """Action -> its place in the action list, for all that the state says (a search that a reflection adds comes last).
 
-    >>> numbers(Scene("Parsing", 2, 15, "docs", files=("a.md",), read=(("b.py", ()),)))
+    >>> numbers(ExplorationState("Parsing", 2, 15, "docs", files=("a.md",), read=(("b.py", ()),)))
     {'cd ..': 0, 'cat a.md': 1, 'id b.py': 2}
     """
     actions: dict[str, int] = {}
-    for place, action in enumerate(_actions(scene)):
+    for place, action in enumerate(_actions(state)):
         actions.setdefault(action, place)
     return actions
 
 
-def _actions(scene: Scene) -> Iterator[str]:
-    if scene.folder and not scene.answers_only:
+def _actions(state: ExplorationState) -> Iterator[str]:
+    if state.folder and not state.answers_only:
         yield "cd .."
-    yield from (f"cd {shown(name)}" for name, _ in scene.folders)
-    yield from (f"cat {shown(name)}" for name in scene.files)
-    if scene.pages > 1:
+    yield from (f"cd {shown(name)}" for name, _ in state.folders)
+    yield from (f"cat {shown(name)}" for name in state.files)
+    if state.pages > 1:
         yield "more"
-    yield from (f"cat /{shown(path)}" for path, _ in scene.hits)
-    yield from (f"id {shown(path)}" for path, _ in scene.read)
-    yield from (f"search {query}" for query in scene.searches)
+    yield from (f"cat /{shown(path)}" for path, _ in state.hits)
+    yield from (f"id {shown(path)}" for path, _ in state.read)
+    yield from (f"search {query}" for query in state.searches)
 
 
-def write_scene(scene: Scene) -> str:
+def write_state(state: ExplorationState) -> str:
     """The state text."""
-    place = f"Turn {scene.turn} of {scene.horizon} in /{shown(scene.folder)}"
-    if scene.pages > 1:
-        place += f", page {scene.page} of {scene.pages}"
-    lines = [f"Task: {scene.question}", place]
-    number = count(1 if scene.folder and not scene.answers_only else 0)
-    if scene.folders:
-        entries = [f"{shown(name)} {unread}={next(number)}" for name, unread in scene.folders]
+    place = f"Turn {state.turn} of {state.horizon} in /{shown(state.folder)}"
+    if state.pages > 1:
+        place += f", page {state.page} of {state.pages}"
+    lines = [f"Task: {state.question}", place]
+    number = count(1 if state.folder and not state.answers_only else 0)
+    if state.folders:
+        entries = [f"{shown(name)} {unread}={next(number)}" for name, unread in state.folders]
         lines.append("Folders: " + ", ".join(entries))
-    if scene.files:
-        lines.append("Files: " + ", ".join(f"{shown(name)}={next(number)}" for name in scene.files))
-    if scene.pages > 1:
+    if state.files:
+        lines.append("Files: " + ", ".join(f"{shown(name)}={next(number)}" for name in state.files))
+    if state.pages > 1:
         next(number)
-    hits = _notes(scene.hits, number)
-    if scene.read:
-        lines.append("Read: " + _notes(scene.read, number))
-    if scene.hits:
+    hits = _notes(state.hits, number)
+    if state.read:
+        lines.append("Read: " + _notes(state.read, number))
+    if state.hits:
         lines.append("Found: " + hits)
-    if scene.searches:
-        lines.append("Search: " + ", ".join(f"{query}={next(number)}" for query in scene.searches))
-    if scene.last:
-        lines.append(f"Last: {scene.last}")
-    if scene.result:
-        lines.append(f"> {scene.result}")
+    if state.searches:
+        lines.append("Search: " + ", ".join(f"{query}={next(number)}" for query in state.searches))
+    if state.last:
+        lines.append(f"Last: {state.last}")
+    if state.result:
+        lines.append(f"> {state.result}")
     return "\n".join(lines)
 
 
-def _notes(notes: Iterable[Note], number: Iterator[int]) -> str:
+def _notes(notes: Iterable[FileNote], number: Iterator[int]) -> str:
     return ", ".join(f"{shown(path)} ({' '.join(found)})={next(number)}" for path, found in notes)
 
 
@@ -144,8 +144,8 @@ PLACE = re.compile(r"Turn (\d+) of (\d+) in /(.*?)(?:, page (\d+) of (\d+))?$")
 NOTE = re.compile(r"(.*) \((.*)\)")
 
 
-def read_scene(text: str) -> Scene:
-    """The scene that `write_scene` wrote.
+def read_state(text: str) -> ExplorationState:
+    """The state that `write_state` wrote.
 
     Raises:
         ValueError: the text is no state of an exploration.
@@ -156,7 +156,7 @@ def read_scene(text: str) -> Scene:
         raise ValueError(f"no state of an exploration: {text[:80]!r}")
     parts = dict(line.split(": ", 1) for line in lines[2:] if ": " in line and not line.startswith("> "))
     turn, horizon, folder, page, pages = place.groups()
-    return Scene(
+    return ExplorationState(
         question=lines[0].removeprefix("Task: "),
         turn=int(turn),
         horizon=int(horizon),
@@ -177,7 +177,7 @@ def _entries(parts: dict[str, str], section: str) -> list[str]:
     return [entry.rpartition("=")[0] for entry in parts[section].split(", ")] if section in parts else []
 
 
-def _read_notes(parts: dict[str, str], section: str) -> tuple[Note, ...]:
+def _read_notes(parts: dict[str, str], section: str) -> tuple[FileNote, ...]:
     matches = (NOTE.fullmatch(entry) for entry in _entries(parts, section))
     return tuple((match[1], tuple(match[2].split())) for match in matches if match)
 
@@ -187,7 +187,7 @@ MOST_ASKED = 12
 
 
 @lru_cache(4096)
-def asked_words(question: str) -> tuple[str, ...]:
+def question_words(question: str) -> tuple[str, ...]:
     """The distinct content words of a question, in order, as many as are looked for."""
     return tuple(dict.fromkeys(words(question)))[:MOST_ASKED]
 
@@ -212,7 +212,7 @@ def _written(question: str) -> dict[str, str]:
     return written
 
 
-def _count(note: Note) -> int:
+def _count(note: FileNote) -> int:
     return len(note[1])
 
 
@@ -235,80 +235,80 @@ ENOUGH = 0.8
 """Share of a question's words in one passage at which a file counts as found."""
 
 
-def advised(scene: Scene) -> str:
+def advised(state: ExplorationState) -> str:
     """What comparing words alone recommends: answer, read what was found, search, go to the best name, or move on."""
-    asked = asked_words(scene.question)
-    best = max(scene.read, key=_count, default=None)
-    if best and (_count(best) >= ENOUGH * len(asked) or scene.turn >= scene.horizon):
+    asked = question_words(state.question)
+    best = max(state.read, key=_count, default=None)
+    if best and (_count(best) >= ENOUGH * len(asked) or state.turn >= state.horizon):
         return f"id {best[0]}"
-    return explored(scene)
+    return explored(state)
 
 
-def explored(scene: Scene) -> str:
+def explored(state: ExplorationState) -> str:
     """What comparing words recommends to someone who knows that no file read so far is the answer.
 
     The best file that was found, else the next search; where none is offered or left, the next place.
     """
-    if scene.hits:
-        return f"cat /{scene.hits[0][0]}"
-    if scene.searches:
-        return f"search {scene.searches[0]}"
-    return _next_place(scene, asked_words(scene.question))
+    if state.hits:
+        return f"cat /{state.hits[0][0]}"
+    if state.searches:
+        return f"search {state.searches[0]}"
+    return _next_place(state, question_words(state.question))
 
 
-def _next_place(scene: Scene, asked: Sequence[str]) -> str:
+def _next_place(state: ExplorationState, asked: Sequence[str]) -> str:
     """The file or folder of the best name; else, at the root the fullest folder first, elsewhere the files first."""
-    file, in_file = best_name(scene.files, asked)
-    unread = [name for name, left in scene.folders if left]
+    file, in_file = best_name(state.files, asked)
+    unread = [name for name, left in state.folders if left]
     folder, in_folder = best_name(unread, asked)
     if len(in_folder) > len(in_file):
         return f"cd {folder}"
-    fullest = max(scene.folders, key=lambda entry: entry[1], default=("", 0))
-    if not file and fullest[1] and (not scene.folder or not scene.files):
+    fullest = max(state.folders, key=lambda entry: entry[1], default=("", 0))
+    if not file and fullest[1] and (not state.folder or not state.files):
         return f"cd {fullest[0]}"
-    if file or scene.files:
-        return f"cat {file or scene.files[0]}"
-    return "more" if scene.page < scene.pages else "cd .."
+    if file or state.files:
+        return f"cat {file or state.files[0]}"
+    return "more" if state.page < state.pages else "cd .."
 
 
-def reflection_text(scene: Scene, advice: str, *, numbered: bool = True) -> str:
+def reflection_text(state: ExplorationState, advice: str, *, numbered: bool = True) -> str:
     """A reflection from facts that code can check, the advice last.
 
     It says how many words of the question the last file holds and which are missing, which file that was read holds
     most, and which unread file and folder have the best names.
 
     Args:
-        scene: what is seen.
+        state: what is seen.
         advice: the action that is recommended.
         numbered: say the places of actions too, as `numbers` gives them.
 
     >>> notes = (("a.py", ("limits",)),)
-    >>> scene = Scene("Parsing rate limits", 3, 15, "", files=("rates.py",), read=notes, last="cat a.py")
-    >>> text = reflection_text(scene, "cat rates.py")
+    >>> state = ExplorationState("Parsing rate limits", 3, 15, "", files=("rates.py",), read=notes, last="cat a.py")
+    >>> text = reflection_text(state, "cat rates.py")
     >>> text.split(". ")[:3]
     ['a.py has 1 of 3, not parsing rate', 'Best read: a.py 1 of 3 =1', 'Best file: rates.py (rate) =0']
     >>> text.split(". ")[3]
     'Next: cat rates.py =0.'
     """
-    asked, place = asked_words(scene.question), numbers(scene) if numbered else {}
+    asked, place = question_words(state.question), numbers(state) if numbered else {}
     total, parts = len(asked), []
 
     def behind(action: str) -> str:
         return f" ={place[action]}" if action in place else ""
 
-    if scene.last.startswith("cat ") and scene.read:
-        path, found = scene.read[-1]
+    if state.last.startswith("cat ") and state.read:
+        path, found = state.read[-1]
         here = {word for piece in found for word in words(piece)}
-        missing = surface(scene.question, [word for word in asked if word not in here])
+        missing = surface(state.question, [word for word in asked if word not in here])
         lack = f", not {' '.join(missing[:4])}" if missing else ""
         parts.append(f"{path} has {total - len(missing)} of {total}{lack}.")
-    if scene.read:
-        path, found = max(scene.read, key=_count)
+    if state.read:
+        path, found = max(state.read, key=_count)
         parts.append(f"Best read: {path} {len(found)} of {total}{behind(f'id {path}')}.")
-    unread = [name for name, left in scene.folders if left]
-    for kind, verb, names in (("file", "cat", scene.files), ("folder", "cd", unread)):
+    unread = [name for name, left in state.folders if left]
+    for kind, verb, names in (("file", "cat", state.files), ("folder", "cd", unread)):
         name, shared = best_name(names, asked)
         if name:
-            those = " ".join(surface(scene.question, shared))
+            those = " ".join(surface(state.question, shared))
             parts.append(f"Best {kind}: {name} ({those}){behind(f'{verb} {name}')}.")
     return " ".join([*parts, f"Next: {advice}{behind(advice)}."])

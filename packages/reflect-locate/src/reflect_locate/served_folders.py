@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reflect_locate.question import forget_trees
-from reflect_locate.repositories._git import GitRepository
+from reflect_locate.repositories.git import GitRepository
 from reflect_locate.repositories.ingest import IngestConfig, ingest, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.tree_index import forget_indexes
 from reflect_rl.errors import UserError
 
-__all__ = ["Library", "Shelved"]
+__all__ = ["Root", "ServedFolders"]
 
 MOST_TREES = 16
 """Parts of a root whose trees are kept."""
@@ -30,7 +30,7 @@ MARKED = (".gitignore",)
 
 
 @dataclass
-class Shelved:
+class Root:
     """A root: a folder, an archive or a git revision."""
 
     source: str
@@ -43,7 +43,7 @@ class Shelved:
     """Parts that were asked about, by their folder."""
 
 
-class Library:
+class ServedFolders:
     """The roots.
 
     Args:
@@ -59,14 +59,14 @@ class Library:
         if not sources:
             raise UserError("no folder is named. Name those that may be asked about: reflect-rl serve PATH...")
         self._config = config or IngestConfig()
-        self.roots = [Shelved(source, split_revision(source)[0].resolve()) for source in sources]
+        self.roots = [Root(source, split_revision(source)[0].resolve()) for source in sources]
         places = [root.place for root in self.roots]
         if len(set(places)) < len(places):
             raise UserError(f"a folder is named twice: {', '.join(sources)}. Name each once.")
         for root in self.roots:
             self._refresh(root)
 
-    def tree(self, path: str = "") -> tuple[Shelved, Tree]:
+    def tree(self, path: str = "") -> tuple[Root, Tree]:
         """The root and the part of it that a caller names.
 
         Args:
@@ -87,11 +87,11 @@ class Library:
                 raise UserError(f"there is no folder {path!r} with text files in {root.source!r}.")
             if len(root.trees) >= MOST_TREES:
                 root.trees.clear()
-                forget_trees()
+                forget_indexes()
             root.trees[folder] = tree
         return root, root.trees[folder]
 
-    def _split(self, path: str) -> tuple[Shelved, str]:
+    def _split(self, path: str) -> tuple[Root, str]:
         """The root, and the folder inside it; nothing on the disk is looked at."""
         names = ", ".join(repr(root.source) for root in self.roots)
         if not path:
@@ -103,13 +103,13 @@ class Library:
                 return root, "" if inside == "." else inside
         raise UserError(f"{path!r} is outside of what is served: {names}.")
 
-    def _absolute(self, path: str) -> Iterator[tuple[Shelved, str]]:
+    def _absolute(self, path: str) -> Iterator[tuple[Root, str]]:
         """Roots, the longest first, each with the way from it to the path."""
         for root in sorted(self.roots, key=lambda root: -len(str(root.place))):
             for start in (root.place, split_revision(root.source)[0].absolute()):
                 yield root, posixpath.relpath(posixpath.normpath(path), start)
 
-    def _relative(self, path: str) -> Iterator[tuple[Shelved, str]]:
+    def _relative(self, path: str) -> Iterator[tuple[Root, str]]:
         """Roots that a relative path may be meant for, each with the way from it."""
         for root in self.roots:
             if path == root.source:
@@ -122,7 +122,7 @@ class Library:
         if len(self.roots) == 1:
             yield self.roots[0], normal
 
-    def _refresh(self, root: Shelved) -> None:
+    def _refresh(self, root: Root) -> None:
         """Read the root again when its files have changed."""
         mark = _mark(root.source, self._config)
         if root.snapshot is not None and mark == root.mark:
@@ -132,7 +132,7 @@ class Library:
         root.mark = mark
         if before is not None and before.identity != root.snapshot.identity:
             root.trees.clear()
-            forget_trees()
+            forget_indexes()
 
 
 def _mark(source: str, config: IngestConfig) -> str:
