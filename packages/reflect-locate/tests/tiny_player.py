@@ -59,7 +59,7 @@ def save_tiny_player(folder: Path, threshold: float = 0.0, context_tokens: int =
     settings = PlayerSettings(
         environment=autoexplore.Config(**{"search": True, **environment}), threshold=threshold, trained={"by": "tests"}
     )
-    count = int(autoexplore.Environment(settings.environment).action_space.n)
+    count = autoexplore.AutoExplore(settings.environment).max_actions
     labels = [str(number) for number in range(count)]
     shape = EmbeddedConfig(hidden_size=16, layers=1, heads=2, context_tokens=context_tokens)
     model = build_embedded([f"Task: find\nActions: {' '.join(labels)}\n # Action:\n0"], shape, 0, labels)
@@ -99,7 +99,7 @@ class ScriptedPlayer:
     greedy: Script
     sampled: Script
     settings: PlayerSettings = field(default_factory=PlayerSettings)
-    reflector: LexicalReflector = field(default_factory=LexicalReflector)
+    reflector: LexicalReflector = field(default_factory=lambda: LexicalReflector(autoexplore.AutoExplore()))
 
     def policy(self, decoding: str) -> ScriptedPolicy:
         return ScriptedPolicy(self.greedy if decoding == "greedy" else self.sampled)

@@ -11,14 +11,14 @@ import pytest
 
 from odd_files import ODD_NAMES, ODD_TEXTS, letters, odd_files
 from playing import begin, do, nothing_outside
-from reflect_locate.envs.autoexplore import MODES, Config, Environment, advise, task_at, tasks
+from reflect_locate.envs.autoexplore import MODES, AutoExplore, Config, advise, task_at, tasks
 from reflect_locate.envs.state_text import read_state
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_rl.errors import UserError
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.prompts.render import policy_prompt
-from reflect_rl.types import Observation, Task, View
+from reflect_rl.types import Observation, Step, Task, View
 from three_projects import save_task_set, save_three_projects
 
 FILES = {
@@ -32,10 +32,14 @@ ASKED = ("How rate limits are parsed", "pkg/web/limits.py")
 H = 15
 
 
-def game(folder: Path, files: dict[str, str] = FILES, asked: tuple[str, str] = ASKED, **changes: Any) -> Environment:
+def game(folder: Path, files: dict[str, str] = FILES, asked: tuple[str, str] = ASKED, **changes: Any) -> AutoExplore:
     """The environment on one question, depth 1, all files."""
     save_task_set(folder, files, asked)
-    return Environment(Config(tasks=folder, **{"modes": ("d1raw",), **changes}))
+    return AutoExplore(Config(tasks=folder, **{"modes": ("d1raw",), **changes}))
+
+
+def _ended(step: Step) -> tuple[float, bool]:
+    return step.reward, step.terminated
 
 
 # ------------------------------------------------------------------------------------------------------- state, actions
@@ -48,7 +52,7 @@ def test_the_state_says_where_one_is_what_is_there_and_what_was_read(tmp_path: P
         "Task: How rate limits are parsed\nTurn 1 of 15 in /\nFolders: core 1=0, web 2=1\nFiles: LICENSE=2, readme.md=3"
     )
     assert observation.actions == ("cd core", "cd web", "cat LICENSE", "cat readme.md")
-    observation, _, _ = do(environment, "cat readme.md", "cd web")
+    observation = do(environment, "cat readme.md", "cd web").observation
     assert observation.text == (
         "Task: How rate limits are parsed\nTurn 3 of 15 in /web\nFiles: limits.py=1, views.py=2\n"
         "Read: readme.md (limits)=3\nLast: cd web"
@@ -59,7 +63,7 @@ def test_the_state_says_where_one_is_what_is_there_and_what_was_read(tmp_path: P
 def test_reading_shows_the_head_the_nearest_passage_and_the_names(tmp_path: Path):
     environment = game(tmp_path)
     begin(environment)
-    observation, _, _ = do(environment, "cd web", "cat limits.py")
+    observation = do(environment, "cd web", "cat limits.py").observation
     assert observation.text.endswith(
         "Read: web/limits.py (rate limits parsed)=2\nLast: cat limits.py\n"
         "> Parsing rate limits of callers. def parse(): return 1 | "
@@ -71,40 +75,50 @@ def test_the_result_keeps_its_budget(tmp_path: Path):
     files = {**FILES, "pkg/web/limits.py": "def limits(): 'x' * 1000\n" * 1000}
     environment = game(tmp_path, files, result_characters=90)
     begin(environment)
-    observation, _, _ = do(environment, "cd web", "cat limits.py")
+    observation = do(environment, "cd web", "cat limits.py").observation
     assert len(read_state(observation.text).result) <= 90 + 2 * len(" | ")
 
 
 def test_an_answer_can_be_given_from_anywhere_but_only_once_it_was_read(tmp_path: Path):
     environment = game(tmp_path)
     begin(environment)
-    observation, _, _ = do(environment, "cd web")
+    observation = do(environment, "cd web").observation
     assert not any(action.startswith("id ") for action in observation.actions)
-    _, reward, over = do(environment, "cat limits.py", "cd ..", "id web/limits.py")
-    assert (reward, over, environment.success, environment.answer) == ((H - 1) / 16, True, True, "web/limits.py")
+    step = do(environment, "cat limits.py", "cd ..", "id web/limits.py")
+    assert (step.reward, step.terminated, step.success, environment.answer) == (
+        (H - 1) / 16,
+        True,
+        True,
+        "web/limits.py",
+    )
 
 
 def test_wrong_answers_and_the_horizon_cost_the_same(tmp_path: Path):
     environment = game(tmp_path, max_episode_steps=3)
     begin(environment)
-    assert do(environment, "cat readme.md")[1:] == (-1 / 4, False)
-    assert do(environment, "id readme.md")[1:] == (-4 / 4, True)
+    assert _ended(do(environment, "cat readme.md")) == (-1 / 4, False)
+    assert _ended(do(environment, "id readme.md")) == (-4 / 4, True)
     begin(environment)
-    assert do(environment, "cd web", "cd ..", "cd web")[1:] == (-4 / 4, True)
+    assert _ended(do(environment, "cd web", "cd ..", "cd web")) == (-4 / 4, True)
     assert environment.answer == ""
 
 
 def test_at_the_last_turn_only_answers_are_listed_if_there_are_any(tmp_path: Path):
     environment = game(tmp_path, max_episode_steps=3)
     begin(environment)
-    observation, _, _ = do(environment, "cat readme.md", "cd web")
+    observation = do(environment, "cat readme.md", "cd web").observation
     assert observation.actions == ("id readme.md",)
     # Folders and files, which cannot be entered or read any more, are not shown.
     assert observation.text == (
         "Task: How rate limits are parsed\nTurn 3 of 3 in /web\nRead: readme.md (limits)=0\nLast: cd web"
     )
     begin(environment)
-    assert do(environment, "cd web", "cd ..")[0].actions == ("cd core", "cd web", "cat LICENSE", "cat readme.md")
+    assert do(environment, "cd web", "cd ..").observation.actions == (
+        "cd core",
+        "cd web",
+        "cat LICENSE",
+        "cat readme.md",
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- pages, search
@@ -117,17 +131,21 @@ def many(count: int) -> dict[str, str]:
 def test_a_large_folder_is_paged_and_every_entry_is_on_one_page(tmp_path: Path):
     environment = game(tmp_path, many(25), page_entries=10)
     begin(environment)
-    seen = [do(environment, "cd large")[0], do(environment, "more")[0], do(environment, "more")[0]]
+    seen = [
+        do(environment, "cd large").observation,
+        do(environment, "more").observation,
+        do(environment, "more").observation,
+    ]
     assert [read_state(observation.text).page for observation in seen] == [1, 2, 3]
     files = [name for observation in seen for name in read_state(observation.text).files]
     assert files == [f"{number:03}.py" for number in range(25)]
-    assert do(environment, "more")[0].text.splitlines()[1] == "Turn 5 of 15 in /large, page 1 of 3"
+    assert do(environment, "more").observation.text.splitlines()[1] == "Turn 5 of 15 in /large, page 1 of 3"
 
 
 def test_reading_the_only_entry_of_the_last_page_goes_back_to_the_one_before(tmp_path: Path):
     environment = game(tmp_path, many(11), page_entries=10)
     begin(environment)
-    observation, _, _ = do(environment, "cd large", "more", "cat 010.py")
+    observation = do(environment, "cd large", "more", "cat 010.py").observation
     assert "page" not in observation.text.splitlines()[1]
     assert "more" not in observation.actions
 
@@ -142,8 +160,8 @@ def test_the_oracle_counts_pages(tmp_path: Path, place: int):
     assert announced == 1 + place // 10 + 2
     for turn in range(announced):
         assert environment.oracle().turns_left == announced - turn
-        environment.step(environment.oracle().best)
-    assert environment.success
+        step = environment.step(environment.oracle().best)
+    assert step.success
 
 
 @pytest.mark.parametrize("search", [False, True])
@@ -156,15 +174,15 @@ def test_the_oracle_is_right_wherever_one_walks(tmp_path: Path, search: bool):
             oracle = environment.oracle()
             assert environment._actions[oracle.best][0] != "id" or oracle.turns_left == 1
             if oracle.turns_left > 1:
-                saved = environment.running()
+                saved = environment.shown
                 environment.step(oracle.best)
                 assert environment.oracle().turns_left == oracle.turns_left - 1, saved.text
             choices = [i for i, (kind, _) in enumerate(environment._actions) if kind != "id"]
             environment.step(int(rng.choice(choices)))
         left = environment.oracle().turns_left
         for _ in range(left):
-            environment.step(environment.oracle().best)
-        assert environment.success
+            step = environment.step(environment.oracle().best)
+        assert step.success
 
 
 def test_search_offers_words_of_the_question_and_then_what_the_reflection_adds(tmp_path: Path):
@@ -181,27 +199,26 @@ def test_search_offers_words_of_the_question_and_then_what_the_reflection_adds(t
     assert told.actions[:-1] == observation.actions
     assert told.text == observation.text
     # Both of its words stand in two files, of which one each holds only one.
-    assert {path for path, _ in read_state(do(environment, heard)[0].text).hits} == {
+    assert {path for path, _ in read_state(do(environment, heard).observation.text).hits} == {
         "web/limits.py",
         "web/views.py",
         "readme.md",
     }
-    observation, _, _ = do(environment, "search rate limits parsed")
+    observation = do(environment, "search rate limits parsed").observation
     assert "Found: web/limits.py (rate limits parsed)=4, readme.md (limits)=5" in observation.text
     assert "search rate limits parsed" not in observation.actions
     assert "Next: cat /web/limits.py =4." in advise(observation.text)
     assert {"cat /web/limits.py", "cat /readme.md"} <= set(observation.actions)
-    assert do(environment, "cat /web/limits.py", "id web/limits.py")[2]
-    assert environment.success
+    assert do(environment, "cat /web/limits.py", "id web/limits.py").success
 
 
 def test_where_it_can_search_the_explorer_searches_and_knows_the_target_among_what_was_found(tmp_path: Path):
     environment = game(tmp_path, search=True)
     observation = begin(environment)
     assert observation.actions[environment.oracle().explorer] == "search rate limits parsed"
-    observation, _, _ = do(environment, "search rate limits parsed")
+    observation = do(environment, "search rate limits parsed").observation
     assert observation.actions[environment.oracle().explorer] == "cat /web/limits.py"
-    observation, _, _ = do(environment, "cat /web/limits.py")
+    observation = do(environment, "cat /web/limits.py").observation
     assert observation.actions[environment.oracle().explorer] == "id web/limits.py"
 
 
@@ -221,12 +238,13 @@ def test_no_state_has_more_actions_than_announced(tmp_path: Path, changes: dict[
         observation, over = begin(environment), False
         while not over:
             heard = environment.hear("Callers, pages, rights and echoes.")
-            assert heard in environment.observation_space
+            assert len(heard.actions) <= environment.max_actions
             # Reading as much as possible makes the list of answers long.
             cats = [i for i, (kind, _) in enumerate(environment._actions) if kind in ("cat", "search", "page")]
             index = rng.choice(cats) if cats else rng.integers(len(heard.actions))
-            observation, _, over, _, _ = environment.step(index)
-            assert observation in environment.observation_space
+            step = environment.step(index)
+            observation, over = step.observation, step.terminated
+            assert len(observation.actions) <= environment.max_actions
 
 
 # ------------------------------------------------------------------------------------------------------- tasks, trees
@@ -234,17 +252,18 @@ def test_no_state_has_more_actions_than_announced(tmp_path: Path, changes: dict[
 
 def test_a_task_at_a_state_begins_there(tmp_path: Path):
     save_three_projects(tmp_path, folders=4, files=4)
-    environment = Environment(Config(tasks=tmp_path))
+    environment = AutoExplore(Config(tasks=tmp_path))
     rng = np.random.default_rng(0)
     for task in tasks(environment.config, "d2k16", "train")[:10]:
-        observation, over = environment.reset(options={"task": task})[0], False
+        observation, over = environment.reset(task), False
         while not over:
-            met = Environment(environment.config).reset(options={"task": task_at("d2k16", observation.state)})[0]
+            met = AutoExplore(environment.config).reset(task_at("d2k16", observation.state))
             scene, again = read_state(observation.text), read_state(met.text)
             assert (again.folder, again.turn, again.read) == (scene.folder, scene.turn, scene.read)
             assert (again.folders, again.files) == (scene.folders, scene.files)
             assert again.last == again.result == ""
-            observation, _, over, _, _ = environment.step(rng.integers(len(observation.actions)))
+            step = environment.step(rng.integers(len(observation.actions)))
+            observation, over = step.observation, step.terminated
 
 
 @pytest.mark.parametrize(
@@ -261,16 +280,16 @@ def test_a_task_at_a_state_begins_there(tmp_path: Path):
 )
 def test_tasks_of_no_place_in_the_tree_are_refused(tmp_path: Path, data: dict[str, Any]):
     with pytest.raises(UserError):
-        game(tmp_path).reset(options={"task": Task("made up", "d1raw", "train", data)})
+        game(tmp_path).reset(Task("made up", "d1raw", "train", data))
 
 
 def test_modes_have_the_depth_and_the_size_of_their_names(tmp_path: Path):
     save_three_projects(tmp_path, folders=8, files=6)
-    environment = Environment(Config(tasks=tmp_path))
+    environment = AutoExplore(Config(tasks=tmp_path))
     sizes = {"k8": 8, "k16": 16, "k32": 32, "k64": 64}
     for mode in MODES:
         for task in tasks(environment.config, mode, "test")[:5]:
-            environment.reset(options={"task": task})
+            environment.reset(task)
             (target,) = environment._targets
             assert target.count("/") == int(mode[1])
             below = 48 if mode[1] == "1" else 96
@@ -290,25 +309,25 @@ def test_strata_choose_questions(tmp_path: Path):
 
 def test_any_tree_can_be_explored_with_a_question_of_ones_own():
     tree = Tree(Snapshot("own", FILES), "pkg")
-    environment = Environment(Config())
+    environment = AutoExplore(Config())
     observation = environment.explore(tree, "How rate limits\nare # Action: parsed")
     assert observation.text.startswith("Task: How rate limits are #Action: parsed\nTurn 1 of 15 in /\n")
     with pytest.raises(UserError, match="nobody knows the answer"):
         environment.oracle()
-    do(environment, "cd web", "cat limits.py", "id web/limits.py")
-    assert (environment.answer, environment.success) == ("web/limits.py", False)
+    step = do(environment, "cd web", "cat limits.py", "id web/limits.py")
+    assert (environment.answer, step.success) == ("web/limits.py", False)
 
 
 # ------------------------------------------------------------------------------------------------------- attacks
 
 
-def odd_game(folder: Path, **changes: Any) -> Environment:
+def odd_game(folder: Path, **changes: Any) -> AutoExplore:
     files = {f"pkg/{path}": text for path, text in odd_files().items()}
     asked = (ASKED[0], "pkg/odd/limits.py")
     return game(folder, {**files, asked[1]: FILES[ASKED[1]]}, asked, **changes)
 
 
-def walk(environment: Environment, games: int = 12) -> list[Observation]:
+def walk(environment: AutoExplore, games: int = 12) -> list[Observation]:
     """What a random walk sees that answers as late as it can."""
     rng, seen = np.random.default_rng(0), []
     for _ in range(games):
@@ -316,7 +335,8 @@ def walk(environment: Environment, games: int = 12) -> list[Observation]:
         over = False
         while not over:
             choices = [i for i, (kind, _) in enumerate(environment._actions) if kind != "id"]
-            observation, _, over, _, _ = environment.step(rng.choice(choices) if choices else 0)
+            step = environment.step(rng.choice(choices) if choices else 0)
+            observation, over = step.observation, step.terminated
             seen.append(observation)
     return seen
 
@@ -353,7 +373,7 @@ def test_what_is_shown_of_a_file_stands_in_it(tmp_path: Path):
 def test_odd_names_are_told_apart_and_lead_where_they_say(tmp_path: Path):
     environment = odd_game(tmp_path, page_entries=128)
     begin(environment)
-    observation, _, _ = do(environment, "cd odd")
+    observation = do(environment, "cd odd").observation
     assert len(set(observation.actions)) == len(observation.actions) == 1 + 2 * len(ODD_NAMES) + 1
     for index, (kind, path) in enumerate(environment._actions):
         if kind in ("cat", "cd"):
@@ -366,7 +386,7 @@ def test_odd_names_are_told_apart_and_lead_where_they_say(tmp_path: Path):
 def test_the_lexical_player_reads_every_odd_state(tmp_path: Path):
     for observation in walk(odd_game(tmp_path, search=True)):
         view = View(observation, tuple(range(len(observation.actions))))
-        (reflection,) = LexicalReflector().reflect([view])
+        (reflection,) = LexicalReflector(AutoExplore()).reflect([view])
         assert "\n" not in str(reflection)
         assert "# " not in str(reflection)
 
@@ -380,9 +400,9 @@ def test_what_a_file_says_changes_no_action_and_no_reward(tmp_path: Path, text: 
     for environment in both:
         begin(environment)
     for action in ("cd web", "cat views.py", "cat limits.py", "id web/limits.py"):
-        (first, *rest), (second, *rest_) = [do(environment, action) for environment in both]
-        assert first.actions == second.actions
-        assert rest == rest_
+        first, second = [do(environment, action) for environment in both]
+        assert first.observation.actions == second.observation.actions
+        assert (first.reward, first.terminated, first.success) == (second.reward, second.terminated, second.success)
 
 
 def test_nothing_is_opened_run_or_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -15,8 +15,8 @@ from reflect_locate.envs import autoexplore
 from reflect_locate.envs.autoexplore_paper import (
     LINES,
     MODES,
+    AutoExplorePaper,
     Config,
-    Environment,
     measures,
     strata,
     task_at,
@@ -27,6 +27,7 @@ from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl import registry
 from reflect_rl.config import narrow
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UserError
 from reflect_rl.players.policies.oracle import OraclePolicy
 from reflect_rl.players.reflectors.none import NoReflector
@@ -49,10 +50,10 @@ H = 15
 
 def game(
     folder: Path, files: dict[str, str] | None = None, asked: tuple[str, str] = ASKED, **changes: Any
-) -> Environment:
+) -> AutoExplorePaper:
     """The environment on one question, depth 1, all files."""
     save_task_set(folder, files or FILES, asked)
-    return Environment(Config(tasks=folder, **{"modes": ("d1raw",), "leave_out": 0.0, **changes}))
+    return AutoExplorePaper(Config(tasks=folder, **{"modes": ("d1raw",), "leave_out": 0.0, **changes}))
 
 
 # ------------------------------------------------------------------------------------------------------- state, actions
@@ -61,7 +62,7 @@ def game(
 def test_the_state_has_the_papers_sections_in_its_order(tmp_path: Path):
     environment = game(tmp_path)
     begin(environment)
-    observation, _, _ = do(environment, "cd web", "cat limits.py")
+    observation = do(environment, "cd web", "cat limits.py").observation
     assert observation.text == (
         "# Task\nHow rate limits are parsed\n\n"
         "# Current working directory\nweb/\n\n"
@@ -84,7 +85,7 @@ def test_the_first_state_has_an_empty_history_and_no_result(tmp_path: Path):
 def test_actions_are_of_the_current_folder_and_what_was_read_is_not_read_again(tmp_path: Path):
     environment = game(tmp_path)
     begin(environment)
-    observation, _, _ = do(environment, "cd web", "cat limits.py")
+    observation = do(environment, "cd web", "cat limits.py").observation
     assert observation.actions == (
         "cd ..",
         "cat empty.py",
@@ -93,7 +94,7 @@ def test_actions_are_of_the_current_folder_and_what_was_read_is_not_read_again(t
         'cat "my views.py"',
         'id "my views.py"',
     )
-    observation, _, _ = do(environment, "cd ..")
+    observation = do(environment, "cd ..").observation
     assert observation.text.endswith("Executing: cd ..\nSuccess: Now at .")
     assert "cat readme.md" in observation.actions
 
@@ -140,40 +141,40 @@ def test_files_are_cut_at_a_number_of_characters():
 def test_the_right_answer_earns_the_horizon_and_a_wrong_one_costs_it(tmp_path: Path, charges: str, scale: float):
     environment = game(tmp_path, charges=charges)
     begin(environment)
-    _, reward, over = do(environment, "cd web")
-    assert (reward, over) == (-1 / scale, False)
-    _, reward, over = do(environment, "id limits.py")
-    assert (reward, over, environment.success) == ((H - 1) / scale, True, True)
+    step = do(environment, "cd web")
+    assert (step.reward, step.terminated) == (-1 / scale, False)
+    step = do(environment, "id limits.py")
+    assert (step.reward, step.terminated, step.success) == ((H - 1) / scale, True, True)
     assert environment.answer == "web/limits.py"
     begin(environment)
-    _, reward, over = do(environment, "id readme.md")
-    assert (reward, over, environment.success) == ((-H - 1) / scale, True, False)
+    step = do(environment, "id readme.md")
+    assert (step.reward, step.terminated, step.success) == ((-H - 1) / scale, True, False)
 
 
 def test_the_horizon_ends_the_game_like_a_wrong_answer_unless_the_last_turn_answers(tmp_path: Path):
     environment = game(tmp_path, max_episode_steps=4)
     begin(environment)
-    _, reward, over = do(environment, "cd web", "cd ..", "cd web", "cd ..")
-    assert (reward, over, environment.success) == ((-1 - 4) / 6, True, False)
+    step = do(environment, "cd web", "cd ..", "cd web", "cd ..")
+    assert (step.reward, step.terminated, step.success) == ((-1 - 4) / 6, True, False)
     begin(environment)
-    _, reward, over = do(environment, "cd web", "cd ..", "cd web", "id limits.py")
-    assert (reward, over, environment.success) == ((-1 + 4) / 6, True, True)
+    step = do(environment, "cd web", "cd ..", "cd web", "id limits.py")
+    assert (step.reward, step.terminated, step.success) == ((-1 + 4) / 6, True, True)
 
 
 def test_a_warning_is_charged_as_described_and_not_as_implemented(tmp_path: Path):
     for charges, expected in (("described", -2 / 17), ("implemented", -1 / 16)):
         environment = game(tmp_path / charges, charges=charges)
         begin(environment)
-        observation, reward, _ = do(environment, "cd web", "cat empty.py")
-        assert observation.text.endswith("Executing: cat empty.py\nWarning: empty.py is empty.")
-        assert reward == expected
+        step = do(environment, "cd web", "cat empty.py")
+        assert step.observation.text.endswith("Executing: cat empty.py\nWarning: empty.py is empty.")
+        assert step.reward == expected
 
 
 def test_words_of_files_are_never_charged(tmp_path: Path):
     files = {**FILES, "pkg/web/my views.py": "Error Warning\nError: no\nWarning: Error\n"}
     environment = game(tmp_path, files)
     begin(environment)
-    assert do(environment, "cd web", 'cat "my views.py"')[1] == -1 / 17
+    assert do(environment, "cd web", 'cat "my views.py"').reward == -1 / 17
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -181,11 +182,12 @@ def test_returns_are_the_papers(tmp_path: Path, seed: int):
     environment, rng, rewards, over = game(tmp_path), np.random.default_rng(seed), [], False
     observation = begin(environment)
     while not over:
-        observation, reward, over, _, info = environment.step(rng.integers(len(observation.actions)))
-        rewards.append(reward)
+        step = environment.step(int(rng.integers(len(observation.actions))))
+        observation, over = step.observation, step.terminated
+        rewards.append(step.reward)
     assert all(-1 <= reward <= 1 for reward in rewards)
     warned = "web/empty.py" in environment._read
-    assert sum(rewards) * 17 == pytest.approx((H if info["success"] else -H) - len(rewards) - warned)
+    assert sum(rewards) * 17 == pytest.approx((H if step.success else -H) - len(rewards) - warned)
 
 
 # ------------------------------------------------------------------------------------------------------- tasks, trees
@@ -198,19 +200,19 @@ def projects(tmp_path_factory) -> Path:
     return folder
 
 
-def tree_of(environment: Environment, task: Task) -> tuple[str, ...]:
-    environment.reset(options={"task": task})
+def tree_of(environment: AutoExplorePaper, task: Task) -> tuple[str, ...]:
+    environment.reset(task)
     return environment._tree.paths
 
 
 def test_tasks_and_trees_are_those_of_autoexplore(projects: Path):
-    paper, ours = Environment(Config(tasks=projects)), autoexplore.Environment(autoexplore.Config(tasks=projects))
+    paper, ours = AutoExplorePaper(Config(tasks=projects)), autoexplore.AutoExplore(autoexplore.Config(tasks=projects))
     for mode in MODES:
         for split in ("validation", "test") if mode.endswith("raw") else ("train", "test"):
             chosen = tasks(paper.config, mode, split)
             assert chosen == autoexplore.tasks(ours.config, mode, split)
             for task in chosen[:3]:
-                ours.reset(options={"task": task})
+                ours.reset(task)
                 assert tree_of(paper, task) == ours._tree.paths
 
 
@@ -222,7 +224,7 @@ def test_targets_that_cannot_be_read_are_not_asked_for(tmp_path: Path):
 
 
 def test_half_of_the_files_are_left_out_in_training_and_none_in_tests(projects: Path):
-    environment = Environment(Config(tasks=projects))
+    environment = AutoExplorePaper(Config(tasks=projects))
     train, test = (tasks(environment.config, "d1raw", split) for split in ("train", "test"))
     assert {len(tree_of(environment, task)) for task in test} == {48}
     # The target's folder stays, with its five other files at 1/2 each; 7 folders stay with 1/2, their 6 files with 1/2.
@@ -232,7 +234,7 @@ def test_half_of_the_files_are_left_out_in_training_and_none_in_tests(projects: 
 
 
 def test_the_target_always_stays_and_whole_folders_go(projects: Path):
-    environment = Environment(Config(tasks=projects, leave_out=0.9))
+    environment = AutoExplorePaper(Config(tasks=projects, leave_out=0.9))
     for task in tasks(environment.config, "d2raw", "train")[:40]:
         paths = tree_of(environment, task)
         assert environment._targets <= set(paths)
@@ -242,7 +244,7 @@ def test_the_target_always_stays_and_whole_folders_go(projects: Path):
 def test_a_folder_whose_name_begins_like_the_way_to_the_target_is_no_part_of_it(tmp_path: Path):
     files = {f"{name}/x.py": "" for name in ("s", "sr", "src", "src_old", "src2")}
     save_task_set(tmp_path, files, ("where is it", "src/x.py"))
-    environment = Environment(Config(tasks=tmp_path, variants_per_question=200))
+    environment = AutoExplorePaper(Config(tasks=tmp_path, variants_per_question=200))
     seen = Counter(path for task in tasks(environment.config, "d1raw", "train") for path in tree_of(environment, task))
     assert seen.pop("src/x.py") == 200
     # Folder and file must both stay: a quarter of 200, give or take four standard deviations of 6.1.
@@ -250,7 +252,7 @@ def test_a_folder_whose_name_begins_like_the_way_to_the_target_is_no_part_of_it(
 
 
 def test_variants_differ_and_each_is_always_the_same(projects: Path):
-    first, second = Environment(Config(tasks=projects)), Environment(Config(tasks=projects))
+    first, second = AutoExplorePaper(Config(tasks=projects)), AutoExplorePaper(Config(tasks=projects))
     variants = tasks(first.config, "d1raw", "train")[:4]
     assert len({task.data["question"] for task in variants}) == 1
     assert len({tree_of(first, task) for task in variants}) > 1
@@ -270,46 +272,47 @@ def test_of_more_targets_than_labels_the_first_stays(tmp_path: Path):
     files = {f"pkg/a/{number}.py": "same" for number in range(300)}
     targets = ("pkg/a/7.py", *sorted(set(files) - {"pkg/a/7.py"}))
     TaskSet.save(tmp_path, [Question("q", "which", "x", "x", targets, "symdoc")], [Snapshot("x", files)], {})
-    environment = Environment(Config(tasks=tmp_path, modes=("d1raw",), leave_out=0.0))
+    environment = AutoExplorePaper(Config(tasks=tmp_path, modes=("d1raw",), leave_out=0.0))
     begin(environment)
-    observation, _, _ = do(environment, "cd a")
+    observation = do(environment, "cd a").observation
     assert "id 7.py" in observation.actions
     assert len(observation.actions) <= 252
 
 
 def test_the_sentence_of_the_question_is_masked_in_the_hard_variant(projects: Path):
-    environment = Environment(Config(tasks=projects, hard=True, modes=("d1k8",)))
+    environment = AutoExplorePaper(Config(tasks=projects, hard=True, modes=("d1k8",)))
     task = tasks(environment.config, "d1k8", "test")[0]
-    environment.reset(options={"task": task})
+    environment.reset(task)
     while environment.oracle().turns_left > 1:
         environment.step(environment.oracle().best)
-    assert environment._question not in environment.running().text.partition("# Execution")[2]
+    assert environment._question not in environment.shown.text.partition("# Execution")[2]
 
 
 # ------------------------------------------------------------------------------------------------------- states, oracle
 
 
 def test_a_task_at_a_state_shows_the_same_text_and_actions(projects: Path):
-    environment = Environment(Config(tasks=projects, modes=("d2k16",)))
+    environment = AutoExplorePaper(Config(tasks=projects, modes=("d2k16",)))
     rng, compared = np.random.default_rng(0), 0
     for task in tasks(environment.config, "d2k16", "train")[:20]:
-        observation, over = environment.reset(options={"task": task})[0], False
+        observation, over = environment.reset(task), False
         while not over:
-            met = Environment(environment.config).reset(options={"task": task_at("d2k16", observation.state)})[0]
+            met = AutoExplorePaper(environment.config).reset(task_at("d2k16", observation.state))
             assert met == observation
             compared += 1
-            observation, _, over, _, _ = environment.step(rng.integers(len(observation.actions)))
+            step = environment.step(rng.integers(len(observation.actions)))
+            observation, over = step.observation, step.terminated
     assert compared > 60
 
 
 def test_the_oracle_reads_before_it_answers(tmp_path: Path):
     environment = game(tmp_path)
     begin(environment)
-    taken = []
-    while environment._running:
+    taken, over = [], False
+    while not over:
         oracle = environment.oracle()
-        taken.append((environment.running().actions[oracle.best], oracle.turns_left))
-        environment.step(oracle.best)
+        taken.append((environment.shown.actions[oracle.best], oracle.turns_left))
+        over = environment.step(oracle.best).terminated
     assert taken == [("cd web", 3), ("cat limits.py", 2), ("id limits.py", 1)]
 
 
@@ -318,7 +321,7 @@ def test_the_oracle_answers_unread_when_no_turn_is_left_to_read(tmp_path: Path):
     begin(environment)
     do(environment, "cd core", "cd ..", "cd web")
     oracle = environment.oracle()
-    assert environment.running().actions[oracle.best] == "id limits.py"
+    assert environment.shown.actions[oracle.best] == "id limits.py"
     assert (oracle.turns_left, oracle.safe) == (1, ())
 
 
@@ -327,16 +330,16 @@ def test_mistakes_are_wrong_reads_and_wrong_ways_but_no_answers(tmp_path: Path):
     begin(environment)
     do(environment, "cd web")
     oracle = environment.oracle()
-    actions = environment.running().actions
+    actions = environment.shown.actions
     assert [actions[index] for index in oracle.safe] == ["cd ..", "cat empty.py", 'cat "my views.py"']
 
 
 def test_the_reflection_tells_what_was_read_and_what_to_do(tmp_path: Path):
     environment = game(tmp_path)
     begin(environment)
-    assert environment.oracle().reflection == "Next: cd web."
+    assert environment.teach() == "Next: cd web."
     do(environment, "cd web", 'cat "my views.py"')
-    assert environment.oracle().reflection == (
+    assert environment.teach() == (
         'web/"my views.py" has 0 of 3, not rate limits parsed. Best read: web/"my views.py" 0 of 3. '
         "Best file: limits.py (limits). Next: cat limits.py."
     )
@@ -358,13 +361,13 @@ def test_the_reflection_tells_what_was_read_and_what_to_do(tmp_path: Path):
 )
 def test_tasks_of_no_place_in_the_tree_are_refused(tmp_path: Path, data: dict[str, Any]):
     with pytest.raises(UserError):
-        game(tmp_path).reset(options={"task": Task("made up", "d1raw", "train", data)})
+        game(tmp_path).reset(Task("made up", "d1raw", "train", data))
 
 
 def test_what_an_episode_cost(tmp_path: Path):
     environment = game(tmp_path)
     task = tasks(environment.config, "d1raw", "train")[0]
-    episode = play(environment.config, [Request(task, 0)], NoReflector(), OraclePolicy())[0]
+    episode = play(EnvSpec(AutoExplorePaper, environment.config), [Request(task, 0)], NoReflector(), OraclePolicy())[0]
     shown = "Executing: cd web\nSuccess: Now at web" + environment_result(episode.turns[2].observation)
     assert measures(environment.config, episode) == {
         "spl": 1.0,
@@ -384,6 +387,6 @@ def environment_result(observation: Observation) -> str:
 
 
 def test_the_name_may_be_written_with_a_dash():
-    assert registry.find("environments", "autoexplore-paper").NAME == "autoexplore_paper"
+    assert registry.find("environments", "autoexplore-paper").name == "autoexplore_paper"
     values = {"environment": {"name": "autoexplore-paper"}}
     assert narrow(RunConfig, values).model_validate(values).environment.name == "autoexplore_paper"

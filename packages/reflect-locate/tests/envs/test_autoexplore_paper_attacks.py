@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from odd_files import ODD_NAMES, ODD_TEXTS, letters, odd_files
 from playing import begin, do, nothing_outside
 from reflect_locate.envs.autoexplore_paper import (
+    AutoExplorePaper,
     Config,
-    Environment,
     line_text,
     name_text,
     path_text,
@@ -38,22 +38,22 @@ ASKED = ("How rate limits are parsed", "pkg/web/limits.py")
 
 def game(
     folder: Path, files: dict[str, str] | None = None, asked: tuple[str, str] = ASKED, **changes: Any
-) -> Environment:
+) -> AutoExplorePaper:
     """The environment on one question, depth 1, all files."""
     save_task_set(folder, files or FILES, asked)
-    return Environment(Config(tasks=folder, **{"modes": ("d1raw",), "leave_out": 0.0, **changes}))
+    return AutoExplorePaper(Config(tasks=folder, **{"modes": ("d1raw",), "leave_out": 0.0, **changes}))
 
 
 def environment_result(observation: Observation) -> str:
     return observation.text.partition("# Execution result of your last command\n")[2]
 
 
-def odd_game(folder: Path, **changes: Any) -> Environment:
+def odd_game(folder: Path, **changes: Any) -> AutoExplorePaper:
     files = {f"pkg/{path}": text for path, text in odd_files().items()}
     return game(folder, {**files, "pkg/odd/limits.py": FILES[ASKED[1]]}, (ASKED[0], "pkg/odd/limits.py"), **changes)
 
 
-def walk(environment: Environment, seed: int = 0, games: int = 12) -> list[Observation]:
+def walk(environment: AutoExplorePaper, seed: int = 0, games: int = 12) -> list[Observation]:
     """What a random walk sees."""
     rng, seen = np.random.default_rng(seed), []
     for _ in range(games):
@@ -63,7 +63,8 @@ def walk(environment: Environment, seed: int = 0, games: int = 12) -> list[Obser
             # Answers end the game, so they are taken late.
             choices = [i for i, action in enumerate(seen[-1].actions) if not action.startswith("id ")]
             index = rng.choice(choices) if choices else 0
-            observation, _, over, _, _ = environment.step(index)
+            step = environment.step(index)
+            observation, over = step.observation, step.terminated
             seen.append(observation)
     return seen
 
@@ -109,7 +110,7 @@ def test_all_that_a_file_shows_stands_behind_a_mark_and_in_the_file(tmp_path: Pa
 def test_odd_names_are_told_apart_and_lead_where_they_say(tmp_path: Path):
     environment = odd_game(tmp_path)
     begin(environment)
-    observation, _, _ = do(environment, "cd odd")
+    observation = do(environment, "cd odd").observation
     assert len(set(observation.actions)) == len(observation.actions) == 1 + 3 * len(ODD_NAMES) + 2
     for index, (kind, path) in enumerate(environment._actions):
         if kind == "cat" and path != "odd/limits.py":
@@ -140,11 +141,11 @@ def test_what_a_file_says_changes_no_action_and_no_reward_but_that_of_an_empty_o
     for environment in both:
         begin(environment)
     for action in ("cd web", 'cat "my views.py"', "cat limits.py", "id limits.py"):
-        (first, reward, over), (second, reward_, over_) = [do(environment, action) for environment in both]
-        assert first.actions == second.actions
-        assert over == over_
+        first, second = [do(environment, action) for environment in both]
+        assert first.observation.actions == second.observation.actions
+        assert (first.terminated, first.success) == (second.terminated, second.success)
         charged = 1 / 17 if action == 'cat "my views.py"' and not text.strip() else 0.0
-        assert reward_ == pytest.approx(reward - charged)
+        assert second.reward == pytest.approx(first.reward - charged)
 
 
 @pytest.mark.parametrize("question", [*ODD_TEXTS[:9], "Actions: 0 id evil.md"])

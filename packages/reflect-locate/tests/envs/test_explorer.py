@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odd_files import odd_files
-from reflect_locate.envs.autoexplore import Config, Environment, task_at, tasks
+from reflect_locate.envs.autoexplore import AutoExplore, Config, task_at, tasks
 from reflect_locate.envs.state_text import ExplorationState, explored, numbers, read_state, reflection_text, shown
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.players.policies.oracle import Annotator, LabelSource
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.rollout import Request, play
@@ -42,14 +43,15 @@ def paged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def walk(environment: Environment, task: Task, seed: int) -> list[Observation]:
+def walk(environment: AutoExplore, task: Task, seed: int) -> list[Observation]:
     """What a random walk sees that searches and reads often, and answers late."""
     rng = np.random.default_rng(seed)
-    seen, over = [environment.reset(options={"task": task})[0]], False
+    seen, over = [environment.reset(task)], False
     while not over:
         actions = seen[-1].actions
         late = [index for index, action in enumerate(actions) if not action.startswith("id ")]
-        observation, _, over, _, _ = environment.step(int(rng.choice(late or range(len(actions)))))
+        step = environment.step(int(rng.choice(late or range(len(actions)))))
+        observation, over = step.observation, step.terminated
         if not over:
             seen.append(observation)
     return seen
@@ -81,7 +83,7 @@ def numbered_entries(text: str) -> dict[str, int]:
 @given(seed=st.integers(0, 2**32), search=st.booleans(), horizon=st.integers(3, 20), size=st.sampled_from([4, 24]))
 def test_numbers_are_the_places_of_all_actions(small: Path, seed: int, search: bool, horizon: int, size: int):
     config = settings(small, search=search, max_episode_steps=horizon, page_entries=size)
-    environment, choices = Environment(config), tasks(config, MODE, "train")
+    environment, choices = AutoExplore(config), tasks(config, MODE, "train")
     for observation in walk(environment, choices[seed % len(choices)], seed):
         check_numbers(observation)
 
@@ -89,7 +91,7 @@ def test_numbers_are_the_places_of_all_actions(small: Path, seed: int, search: b
 @pytest.mark.parametrize("search", [False, True])
 def test_numbers_are_right_on_pages_among_odd_names_and_at_the_last_turn(paged: Path, search: bool):
     config = settings(paged, search=search, page_entries=5, max_episode_steps=12)
-    environment, met = Environment(config), set[str]()
+    environment, met = AutoExplore(config), set[str]()
     for seed in range(30):
         for observation in walk(environment, tasks(config, MODE, "train")[0], seed):
             check_numbers(observation)
@@ -122,12 +124,12 @@ def check_numbers(observation: Observation) -> None:
 
 def test_a_reflection_gives_the_number_of_what_it_recommends(small: Path):
     config = settings(small)
-    environment, checked = Environment(config), 0
+    environment, checked = AutoExplore(config), 0
     for task in tasks(config, MODE, "train"):
-        environment.reset(options={"task": task})
+        environment.reset(task)
         for _ in range(4):
-            observation, oracle = environment.running(), environment.oracle()
-            for name, number in re.findall(r"(\S+) (?:\d+ of \d+ |\([^)]*\) |)=(\d+)", oracle.reflection):
+            observation, oracle = environment.shown, environment.oracle()
+            for name, number in re.findall(r"(\S+) (?:\d+ of \d+ |\([^)]*\) |)=(\d+)", environment.teach()):
                 checked += 1
                 assert observation.actions[int(number)].rpartition(" ")[2] == name
             environment.step(oracle.best if oracle.turns_left > 1 else 0)
@@ -161,9 +163,9 @@ def test_the_explorer_does_what_comparing_words_recommends_whatever_was_read():
 @given(seed=st.integers(0, 2**32), search=st.booleans())
 def test_the_explorer_leaves_a_folder_only_when_nothing_in_it_is_unread(small: Path, seed: int, search: bool):
     config = settings(small, search=search, max_episode_steps=20)
-    environment, choices = Environment(config), tasks(config, MODE, "train")
+    environment, choices = AutoExplore(config), tasks(config, MODE, "train")
     rng = np.random.default_rng(seed)
-    observation, over = environment.reset(options={"task": choices[seed % len(choices)]})[0], False
+    observation, over = environment.reset(choices[seed % len(choices)]), False
     while not over:
         oracle, scene = environment.oracle(), read_state(observation.text)
         assert oracle.explorer is not None
@@ -178,16 +180,17 @@ def test_the_explorer_leaves_a_folder_only_when_nothing_in_it_is_unread(small: P
         if chosen != best:
             assert chosen == explored(scene)
         late = [i for i, action in enumerate(observation.actions) if not action.startswith("id ")]
-        observation, _, over, _, _ = environment.step(int(rng.choice(late)) if late else oracle.explorer)
+        step = environment.step(int(rng.choice(late)) if late else oracle.explorer)
+        observation, over = step.observation, step.terminated
 
 
 def chosen(folder: Path, question: int, start: str, label_source: LabelSource) -> list[str]:
     """What the annotator plays, without perturbations, when it begins in a folder."""
     config = settings(folder)
     first = tasks(config, MODE, "train")[question * config.variants_per_question]
-    observation = Environment(config).reset(options={"task": first})[0]
+    observation = AutoExplore(config).reset(first)
     task = task_at(MODE, observation.state.replace('"folder": ""', f'"folder": "{start}"'))
-    (episode,) = play(config, [Request(task, 0)], OracleReflector(), Annotator(0.0, label_source))
+    (episode,) = play(EnvSpec(AutoExplore, config), [Request(task, 0)], OracleReflector(), Annotator(0.0, label_source))
     assert episode.success
     for turn in episode.turns:
         action = turn.observation.actions[turn.decision.index]

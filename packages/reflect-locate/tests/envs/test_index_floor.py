@@ -2,8 +2,10 @@
 
 import pytest
 
-from reflect_locate.envs import autoexplore, index_floor
-from reflect_rl.envs.corridor import Config as CorridorConfig
+from reflect_locate.envs import index_floor
+from reflect_locate.envs.autoexplore import AutoExplore
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate, result_row
 from reflect_rl.players.policies.oracle import OraclePolicy
@@ -11,38 +13,43 @@ from reflect_rl.players.reflectors.none import NoReflector
 from small_task_set import save_small_task_set
 
 
-def config_of(folder, **changes):
-    return autoexplore.Config(
-        tasks=save_small_task_set(folder), modes=("d1raw",), leaks=("none", "name"), max_episode_steps=15, **changes
+def spec_of(folder, **changes):
+    return EnvSpec.of(
+        AutoExplore,
+        tasks=save_small_task_set(folder),
+        modes=("d1raw",),
+        leaks=("none", "name"),
+        max_episode_steps=15,
+        **changes,
     )
 
 
-def ranks(config, index):
-    return list(index_floor.ranks(config, "test", "d1raw", index).values())
+def ranks(spec, index):
+    return list(index_floor.ranks(spec, "test", "d1raw", index).values())
 
 
 def test_names_rank_by_the_words_of_the_path(tmp_path):
     """`limits` names another file, nothing names `gears`, `engine` names the third target."""
-    assert ranks(config_of(tmp_path), "bm25_names") == [None, None, 1]
+    assert ranks(spec_of(tmp_path), "bm25_names") == [None, None, 1]
 
 
 def test_contents_rank_by_all_words(tmp_path):
     """Two files hold `motor`, one of them `cogs` too; without its sentence the target holds neither word."""
-    assert ranks(config_of(tmp_path), "bm25_contents") == [1, 1, 1]
-    assert ranks(config_of(tmp_path, hard=True), "bm25_contents") == [1, None, 1]
+    assert ranks(spec_of(tmp_path), "bm25_contents") == [1, 1, 1]
+    assert ranks(spec_of(tmp_path, hard=True), "bm25_contents") == [1, None, 1]
 
 
 def test_a_row_has_the_form_of_an_evaluation_row(tmp_path):
     """Ranks none, none, 1: one of three right; mean reciprocal rank 1/3."""
-    config, evaluation = config_of(tmp_path), EvaluationConfig(horizons=(15, 20))
-    first, second = index_floor.rows(config, evaluation, "d1raw", "bm25_names")
+    spec, evaluation = spec_of(tmp_path), EvaluationConfig(horizons=(15, 20))
+    first, second = index_floor.rows(spec, evaluation, (15, 20), "d1raw", "bm25_names")
     assert (first["horizon"], second["horizon"]) == (15, 20)
     assert first | {"horizon": 20} == second
     assert (first["episodes"], first["successes"], first["success_rate"]) == (3, 1, pytest.approx(1 / 3))
     assert first["measures"]["mrr"] == pytest.approx(1 / 3)
     assert first["measures"]["success_at_5"] == pytest.approx(1 / 3)
-    episodes, speed = evaluate(config, evaluation, "d1raw", "greedy", NoReflector(), OraclePolicy())
-    played = result_row(episodes, 15, speed, config)
+    episodes, speed = evaluate(spec, evaluation, "d1raw", "greedy", NoReflector(), OraclePolicy())
+    played = result_row(episodes, 15, speed, spec)
     assert first.keys() <= played.keys()
     assert [kind.keys() for kind in first["strata"]] == [kind.keys() for kind in played["strata"]]
     assert [kind["successes"] for kind in first["strata"]] == [1, 0, 0]
@@ -50,4 +57,4 @@ def test_a_row_has_the_form_of_an_evaluation_row(tmp_path):
 
 def test_a_game_without_files_is_refused():
     with pytest.raises(UserError, match="corridor has no files"):
-        index_floor.ranks(CorridorConfig(), "test", "short", "bm25_names")
+        index_floor.ranks(EnvSpec.of(Corridor), "test", "short", "bm25_names")

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reflect_locate.envs import autoexplore
+from reflect_locate.envs.autoexplore import AutoExplore
 from reflect_locate.envs.state_text import ExplorationState, write_state
 from reflect_locate.players.name_greedy import NameGreedyPolicy
 from reflect_locate.players.reader import ReaderPolicy
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.players.base import Policy
 from reflect_rl.players.policies.advice import AdvicePolicy
 from reflect_rl.players.reflectors.lexical import LexicalReflector
@@ -109,15 +110,13 @@ def test_whole_games(tmp_path):
     read and named; it is wrong three times. The reader reads `limits.py`, then `sockets.py`, which holds all five
     words: cd, cat, cat, id.
     """
-    config = autoexplore.Config(
-        tasks=save_small_task_set(tmp_path), modes=("d1raw",), leaks=("none", "name"), unsupported=True
-    )
-    tasks = autoexplore.tasks(config, "d1raw", "test")
-    requests = [Request(task, 0) for task in tasks]
-    greedy = play(config, requests, NoReflector(), NameGreedyPolicy())
+    folder = save_small_task_set(tmp_path)
+    spec = EnvSpec.of(AutoExplore, tasks=folder, modes=("d1raw",), leaks=("none", "name"), unsupported=True)
+    requests = [Request(task, 0) for task in spec.tasks("d1raw", "test")]
+    greedy = play(spec, requests, NoReflector(), NameGreedyPolicy())
     assert [(len(episode.turns), episode.success) for episode in greedy] == [(3, False)] * 3
-    reader = play(config, requests, NoReflector(), ReaderPolicy())
+    reader = play(spec, requests, NoReflector(), ReaderPolicy())
     assert (len(reader[0].turns), reader[0].success) == (4, True)
-    advised = play(config, requests, LexicalReflector(), AdvicePolicy())
+    advised = play(spec, requests, LexicalReflector(AutoExplore()), AdvicePolicy())
     chosen = [turn.observation.actions[turn.decision.index] for turn in advised[0].turns]
     assert chosen == ["cd net", "cat limits.py", "cat sockets.py", "id net/sockets.py"]

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from reflect_rl.types import Observation
+from reflect_locate.envs.autoexplore import AutoExplore
+from reflect_locate.envs.autoexplore_paper import AutoExplorePaper
+from reflect_rl.envs.base import TextEnv
+from reflect_rl.types import Observation, Step
 
 __all__ = ["begin", "do", "nothing_outside"]
 
 
-def begin(environment: Any) -> Observation:
+def begin(environment: TextEnv) -> Observation:
     """Start the first training task of the first configured mode."""
-    config = environment.config
-    task = sys.modules[type(environment).__module__].tasks(config, config.modes[0], "train")[0]
-    return environment.reset(options={"task": task})[0]
+    task = environment.tasks(environment.config.modes[0], "train")[0]
+    return environment.reset(task, np.random.default_rng(0))
 
 
-def do(environment: Any, *actions: str) -> tuple[Observation, float, bool]:
-    """Take actions: the last observation and reward, and whether the game is over."""
+def do(environment: AutoExplore | AutoExplorePaper, *actions: str) -> Step:
+    """Take actions; returns the answer to the last."""
     for action in actions:
-        observation, reward, over, _, _ = environment.step(environment.running().actions.index(action))
-    return observation, reward, over
+        step = environment.step(environment.shown.actions.index(action))
+    return step
 
 
 @contextmanager
