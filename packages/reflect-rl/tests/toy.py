@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from reflect_rl.config import parse
-from reflect_rl.envs.corridor import MODES, Config, Environment, tasks
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import MODES, Config, Corridor, tasks
 from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel
@@ -21,6 +22,7 @@ from reflect_rl.types import Task, View
 
 SMALL = Config(length=5, lengths=2, max_episode_steps=6)
 """Corridors of 5 and 6 cells: 18 tasks, few enough to be learned by heart."""
+SPEC = EnvSpec(Corridor, SMALL)
 
 
 def training_tasks(config: Config = SMALL) -> list[Task]:
@@ -30,8 +32,8 @@ def training_tasks(config: Config = SMALL) -> list[Task]:
 
 @cache
 def _texts() -> tuple[str, ...]:
-    game = Environment(SMALL)
-    observations = [game.start(task) for mode in MODES for task in tasks(SMALL, mode, "train")]
+    game = Corridor(SMALL)
+    observations = [game.reset(task) for mode in MODES for task in tasks(SMALL, mode, "train")]
     hints = (None, "I begin. The goal is to the left. Next: left.", "The last action wait was a mistake. Next: right.")
     return tuple(
         policy_prompt(View(seen, tuple(range(len(seen.actions))), hint), ("0", "1", "2"))
@@ -63,4 +65,4 @@ def rlft(**changes: Any) -> RLFTConfig:
 def trainer(folder: Path, config: RLFTConfig, reflector: Reflector | None = None, **options: Any) -> OnlineTrainer:
     """An online trainer of a fresh tiny player on the small corridors."""
     model, labels = tiny_player()
-    return OnlineTrainer(model, labels, reflector or NoReflector(), SMALL, config, folder, seed=0, **options)
+    return OnlineTrainer(model, labels, reflector or NoReflector(), SPEC, config, folder, seed=0, **options)

@@ -5,62 +5,64 @@ import os
 import re
 import signal
 import time
-from typing import Literal
+from dataclasses import replace
 
 from reflect_rl.envs import corridor
-from reflect_rl.envs.corridor import MODES, NAME, VERSION, task_at, tasks
-from reflect_rl.types import Observation
+from reflect_rl.envs.corridor import tasks
+from reflect_rl.types import Observation, Step
 
-__all__ = ["MODES", "NAME", "VERSION", "Config", "Environment", "task_at", "tasks"]
+__all__ = ["Config", "Troubled", "tasks"]
 
 
 class Config(corridor.Config):
-    name: Literal["troubled.game"] = "troubled.game"
+    name: str = "troubled.game:Troubled"
     trouble: str = ""
     """Name of a function below."""
     at: tuple[str, ...] = ()
     """Keys of the tasks."""
 
 
-class Environment(corridor.Environment):
+class Troubled(corridor.Corridor):
     """Counts the environments that were made, and remembers which of them were ever in trouble."""
 
+    Config = Config
+    name = "corridor"
     made = 0
 
-    def __init__(self, config, render_mode=None):
-        super().__init__(config, render_mode)
+    def __init__(self, config):
+        super().__init__(config)
         type(self).made += 1
         self.broken = False
         if config.trouble == "making":
             raise ConnectionError("no server")
 
-    def start(self, task):
+    def reset(self, task, rng=None):
         assert not self.broken, "an environment that failed is used again"
         self._key, self._turn = task.key, 0
         if self.config.trouble == "reset" and task.key in self.config.at:
             self.broken = True
             raise KeyError("no such level")
-        return super().start(task)
+        return super().reset(task, rng)
 
-    def advance(self, index):
+    def step(self, action):
         self._turn += 1
-        answer = super().advance(index)
+        answer = super().step(action)
         if self._turn == 2 and self._key in self.config.at and self.config.trouble in globals():
             self.broken = True
-            return globals()[self.config.trouble](*answer)
+            return globals()[self.config.trouble](answer)
         return answer
 
 
-def sleeps(*answer):
+def sleeps(answer):
     time.sleep(600)
 
 
-def loops(*answer):
+def loops(answer):
     while True:
         pass
 
 
-def swallows(*answer):
+def swallows(answer):
     """Python code that does not want to be interrupted."""
     while True:
         try:
@@ -69,33 +71,33 @@ def swallows(*answer):
             continue
 
 
-def reads(*answer):
+def reads(answer):
     """C code that waits for a pipe, and goes on doing so after a signal."""
     signal.siginterrupt(signal.SIGURG, False)
     end, _ = os.pipe()
     ctypes.CDLL(None).read(end, ctypes.create_string_buffer(1), 1)
 
 
-def matches(*answer):
+def matches(answer):
     """C code that holds Python's lock: a pattern that needs exponential time."""
     re.match(r"(a+)+$", "a" * 60 + "b")
 
 
-def raises(*answer):
+def raises(answer):
     raise ZeroDivisionError("a wall where none should be")
 
 
-def nan(observation, reward, terminated):
-    return observation, float("nan"), terminated
+def nan(answer):
+    return replace(answer, reward=float("nan"))
 
 
-def endless(observation, reward, terminated):
-    return observation, float("-inf"), terminated
+def endless(answer):
+    return replace(answer, reward=float("-inf"))
 
 
-def wordless(observation, reward, terminated):
-    return observation, None, terminated
+def wordless(answer):
+    return replace(answer, reward=None)
 
 
-def stuck(observation, reward, terminated):
-    return Observation("Nothing can be done.", ()), 0.0, False
+def stuck(answer):
+    return Step(Observation("Nothing can be done.", ()), 0.0)

@@ -19,7 +19,7 @@ from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn, View
-from toy import SMALL, tiny_player, training_tasks
+from toy import SMALL, SPEC, tiny_player, training_tasks
 
 PLAIN = reinforce.Algorithm(reinforce.Config(baseline="none", normalise_advantages=False))
 HALF, QUARTER = math.log(0.5), math.log(0.25)
@@ -146,7 +146,7 @@ def test_an_algorithm_sees_tasks_states_and_success():
 
 
 def test_episodes_of_a_player_without_probabilities_are_refused():
-    episodes = play(SMALL, [Request(training_tasks()[0], 0)], NoReflector(), OraclePolicy())
+    episodes = play(SPEC, [Request(training_tasks()[0], 0)], NoReflector(), OraclePolicy())
     with pytest.raises(ValueError, match="'oracle' reports no probabilities"):
         collate(PLAIN, episodes, [], frozenset(), None, None)
 
@@ -161,7 +161,7 @@ def test_before_the_first_update_every_ratio_is_one(rule: Rule, shuffle, reflect
             weight.mul_(3 if weight.dim() > 1 else 1)
     requests = [Request(task, k) for k, task in enumerate(training_tasks() * 2)]
     policy = LanguageModelPolicy(model, labels, rule=rule)
-    episodes = play(SMALL, requests, reflector(), policy, num_envs=5, shuffle_labels=shuffle)
+    episodes = play(SPEC, requests, reflector(), policy, num_envs=5, shuffle_labels=shuffle)
     views, batch = collate(PLAIN, episodes, [], frozenset(), None, None)
     with torch.no_grad():
         scores = score_views(model, labels, views, rule)
@@ -174,7 +174,7 @@ def test_before_the_first_update_every_ratio_is_one(rule: Rule, shuffle, reflect
 def test_a_listing_order_changes_the_label_of_an_action_and_not_its_column():
     model, labels = tiny_player()
     task = next(t for t in tasks(SMALL, "near", "train"))
-    (played,) = play(SMALL, [Request(task, 0)], NoReflector(), OraclePolicy())
+    (played,) = play(SPEC, [Request(task, 0)], NoReflector(), OraclePolicy())
     seen = played.turns[0].observation
     count = len(seen.actions)
     from reflect_rl.players.policies.language_model import tokenize
@@ -190,7 +190,7 @@ def test_the_first_ppo_loss_on_fresh_turns_is_minus_the_mean_advantage():
     model, labels = tiny_player()
     algorithm = ppo.Algorithm(ppo.Config(entropy_coef=0.0, baseline="batch"))
     requests = [Request(task, k) for k, task in enumerate(training_tasks())]
-    episodes = play(SMALL, requests, NoReflector(), LanguageModelPolicy(model, labels))
+    episodes = play(SPEC, requests, NoReflector(), LanguageModelPolicy(model, labels))
     views, batch = collate(algorithm, episodes, [], frozenset(), None, None)
     loss = algorithm.loss(batch, Outputs(score_views(model, labels, views).log_probs))
     assert loss.value.item() == pytest.approx(-float(batch.advantages.mean()), abs=1e-5)

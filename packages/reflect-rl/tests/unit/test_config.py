@@ -66,21 +66,24 @@ def test_dumped_values_parse_to_the_same_configuration():
     assert again.model_dump() == config.model_dump()
 
 
-def test_a_module_of_ones_own_is_named_by_its_path(monkeypatch):
+def test_a_class_of_ones_own_is_named_by_its_module(monkeypatch):
     module = ModuleType("own.game")
 
     class Config(EnvironmentConfig):
         """Own."""
 
-        name: str = "own.game"
-        """Name."""
         size: int = 3
         """Size."""
 
-    module.Config = Config  # type: ignore[attr-defined]
+    class Game:
+        """Carries its settings."""
+
+    Game.Config = Config  # type: ignore[attr-defined]
+    module.Game = Game  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "own", ModuleType("own"))
     monkeypatch.setitem(sys.modules, "own.game", module)
-    assert parse(Whole, {"environment": {"name": "own.game", "size": 5}}).environment == Config(size=5)
+    values = {"name": "own.game:Game", "size": 5}
+    assert parse(Whole, {"environment": values}).environment == Config(**values)
 
 
 def test_configurations_are_immutable():
@@ -141,9 +144,9 @@ def test_an_unknown_name_gets_the_nearest_one():
         parse(Whole, {"training": {"algorithm": {"name": "pp0"}}})
 
 
-def test_a_module_that_is_no_variation_is_refused():
-    with pytest.raises(ConfigError, match=r"environment\.name: .*'json\.decoder' has no class Config"):
-        parse(Whole, {"environment": {"name": "json.decoder"}})
+def test_a_class_without_settings_is_refused():
+    with pytest.raises(ConfigError, match=r"environment\.name: 'json\.decoder:JSONDecoder' is no class with"):
+        parse(Whole, {"environment": {"name": "json.decoder:JSONDecoder"}})
 
 
 def test_toml_files(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import tasks
 from reflect_rl.errors import (
     EnvironmentTimeoutError,
@@ -26,7 +27,7 @@ from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.rollout import Request, failure_row, play
 from reflect_rl.types import Decision, Task
 from reflect_rl.watchdog import Limits
-from troubled.game import Config, Environment
+from troubled.game import Config, Troubled
 
 SHAPE = {"length": 7, "lengths": 2}
 TASKS = tasks(Config(**SHAPE), "far", "train")
@@ -38,7 +39,7 @@ ONE = Limits(environment_seconds=0.2, failed_episodes=1)
 
 
 def game(trouble="", *at):
-    return Config(**SHAPE, trouble=trouble, at=at or (BAD,))
+    return EnvSpec(Troubled, Config(**SHAPE, trouble=trouble, at=at or (BAD,)))
 
 
 def games(trouble, *at, limits=QUICK, policy=None, **options):
@@ -133,14 +134,14 @@ def test_the_slot_of_a_failed_episode_is_filled_with_a_new_environment():
             widths.append(len(views))
             return super().decide(views, rngs)
 
-    Environment.made = 0
+    Troubled.made = 0
     failing = [task.key for task in TASKS[::2]]
     rest = games("raises", *failing, limits=Limits(failed_episodes=1000), policy=Wide(), num_envs=4)
     # A random player may fall or win in the first turn; the other half of the tasks is always there.
     assert len(rest) >= len(TASKS) // 2
     assert (widths[0], widths) == (4, sorted(widths, reverse=True))
     # The game itself fails when an environment that failed is used again.
-    assert Environment.made > 4
+    assert Troubled.made > 4
 
 
 def test_one_failure_too_many_names_all():
@@ -159,7 +160,7 @@ def test_when_all_fail_nothing_is_left_to_learn_from():
 
 
 def test_evaluation_leaves_no_episode_out():
-    bad = tasks(game(), "far", "test")[0].key
+    bad = game().tasks("far", "test")[0].key
     config = EvaluationConfig(horizons=(5,), repetitions=1)
     with pytest.raises(FaultyEnvironmentError, match=bad):
         evaluate(
@@ -195,7 +196,7 @@ def test_a_player_that_hangs_is_stopped_and_named_and_never_left_out():
         play(game(), REQUESTS[:3], Slow(), OraclePolicy(), limits=limits)
     assert str(caught.value) == (
         "the reflection player 'slow' (3 views) did not come back within 0.2 s. Is its server at work? Raise "
-        "limits.player_seconds (0 = no limit), or lower the number of num_envs."
+        "limits.player_seconds (0 = no limit), or lower num_envs."
     )
     with pytest.raises(PlayerTimeoutError, match=r"^the policy 'dreamer' \(2 views\) did not come back within 0.2 s\."):
         play(game(), REQUESTS[:2], NoReflector(), SlowPolicy(), limits=limits)
@@ -255,7 +256,7 @@ def test_the_solver_of_an_environment_is_guarded_as_well(monkeypatch):
     def oracle(self):
         raise RecursionError("too deep")
 
-    monkeypatch.setattr(Environment, "oracle", oracle)
+    monkeypatch.setattr(Troubled, "oracle", oracle)
     with pytest.raises(FaultyEnvironmentError, match=r"turn 1, reset: RecursionError: too deep\.$"):
         play(game(), REQUESTS[:1], OracleReflector(), RandomPolicy())
     assert len(play(game(), REQUESTS[:2], NoReflector(), RandomPolicy())) == 2
@@ -269,13 +270,15 @@ from reflect_rl.watchdog import Limits, report_in
 from reflect_rl.players.policies.oracle import OraclePolicy
 from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.rollout import Request, play
-from troubled.game import Config, tasks
+from reflect_rl.envs.base import EnvSpec
+from troubled.game import Config, Troubled, tasks
 watchdog.GRACE = 0.3
 trouble, key, folder = sys.argv[1:]
 config = Config(length=7, lengths=2, trouble=trouble, at=(key,))
 requests = [Request(task, 100 + k) for k, task in enumerate(tasks(config, "far", "train"))]
 with report_in(Path(folder)):
-    play(config, requests, NoReflector(), OraclePolicy(), limits=Limits(environment_seconds=0.3, failed_episodes=9))
+    limits = Limits(environment_seconds=0.3, failed_episodes=9)
+    play(EnvSpec(Troubled, config), requests, NoReflector(), OraclePolicy(), limits=limits)
 """
 
 

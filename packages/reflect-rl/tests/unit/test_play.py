@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reflect_locate.envs import autoexplore
-from reflect_rl.envs.corridor import Config, tasks
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import Config, Corridor, tasks
 from reflect_rl.players.policies.oracle import OraclePolicy
 from reflect_rl.players.policies.random import RandomPolicy
 from reflect_rl.players.reflectors.none import NoReflector
@@ -13,8 +14,9 @@ from reflect_rl.rollout import Request, play
 from reflect_rl.seeding import stream
 from reflect_rl.types import Decision, Episode, Turn, View
 from small_task_set import save_small_task_set
-from toy import SMALL, tiny_player, training_tasks
+from toy import SPEC, tiny_player, training_tasks
 
+CORRIDOR = EnvSpec.of(Corridor)
 REQUESTS = [Request(task, 100 + k) for k, task in enumerate(training_tasks())]
 
 
@@ -34,7 +36,7 @@ class Scripted:
 
 
 def random_games(num_envs: int, **options) -> list[Episode]:
-    return play(SMALL, REQUESTS, NoReflector(), RandomPolicy(), num_envs=num_envs, **options)
+    return play(SPEC, REQUESTS, NoReflector(), RandomPolicy(), num_envs=num_envs, **options)
 
 
 @pytest.mark.parametrize("num_envs", [1, 3, 7, 64])
@@ -49,7 +51,7 @@ def test_the_number_of_slots_changes_no_choice_of_a_language_model():
     model, labels = tiny_player()
 
     def choices(num_envs: int) -> list[list[int]]:
-        episodes = play(SMALL, REQUESTS, NoReflector(), LanguageModelPolicy(model, labels), num_envs=num_envs)
+        episodes = play(SPEC, REQUESTS, NoReflector(), LanguageModelPolicy(model, labels), num_envs=num_envs)
         return [[turn.decision.index for turn in episode.turns] for episode in episodes]
 
     assert choices(2) == choices(64)
@@ -67,7 +69,7 @@ def test_a_finished_game_is_replaced_at_once():
     widths = []
     decide = policy.decide
     policy.decide = lambda views, rngs: widths.append(len(views)) or decide(views, rngs)  # type: ignore[method-assign]
-    turns = sum(len(e.turns) for e in play(SMALL, REQUESTS, NoReflector(), policy, num_envs=4))
+    turns = sum(len(e.turns) for e in play(SPEC, REQUESTS, NoReflector(), policy, num_envs=4))
     assert sum(widths) == turns
     # Full until the line is empty, then only fewer.
     assert widths[0] == 4 == max(widths)
@@ -76,41 +78,41 @@ def test_a_finished_game_is_replaced_at_once():
 
 def test_fewer_requests_than_slots_and_none():
     policy = Scripted()
-    assert len(play(SMALL, REQUESTS[:2], NoReflector(), policy, num_envs=10)) == 2
+    assert len(play(SPEC, REQUESTS[:2], NoReflector(), policy, num_envs=10)) == 2
     assert policy.widths[0] == 2
-    assert play(SMALL, [], NoReflector(), policy) == []
+    assert play(SPEC, [], NoReflector(), policy) == []
 
 
 def test_requests_may_be_an_iterator():
-    assert play(SMALL, iter(REQUESTS), NoReflector(), RandomPolicy(), num_envs=2) == random_games(5)
+    assert play(SPEC, iter(REQUESTS), NoReflector(), RandomPolicy(), num_envs=2) == random_games(5)
 
 
 def test_an_episode_by_hand():
     task = next(t for t in tasks(Config(), "near", "train") if t.data["goal"] and t.data["start"] == t.data["goal"] - 2)
-    (won,) = play(Config(), [Request(task, 1)], NoReflector(), Scripted(1))
+    (won,) = play(CORRIDOR, [Request(task, 1)], NoReflector(), Scripted(1))
     assert [turn.reward for turn in won.turns] == [-0.05, 1.0]
     assert (won.success, won.terminated, won.truncated) == (True, True, False)
     assert (won.task, won.seed, won.environment) == (task, 1, "corridor-v1")
     assert won.total_reward == pytest.approx(0.95)
     assert [won.success_within(h) for h in (1, 2, 3)] == [False, True, True]
-    (lost,) = play(Config(), [Request(task, 1)], NoReflector(), Scripted(0))
+    (lost,) = play(CORRIDOR, [Request(task, 1)], NoReflector(), Scripted(0))
     assert (lost.success, lost.terminated, lost.truncated) == (False, True, False)
     assert lost.turns[-1].reward == -0.5
 
 
 def test_the_horizon_truncates_without_success():
     task = tasks(Config(), "far", "train")[0]
-    (episode,) = play(Config(), [Request(task, 1)], NoReflector(), OraclePolicy(), max_episode_steps=2)
+    (episode,) = play(CORRIDOR, [Request(task, 1)], NoReflector(), OraclePolicy(), max_episode_steps=2)
     assert len(episode.turns) == 2
     assert (episode.success, episode.terminated, episode.truncated) == (False, False, True)
-    (won,) = play(Config(), [Request(task, 1)], NoReflector(), OraclePolicy())
+    (won,) = play(CORRIDOR, [Request(task, 1)], NoReflector(), OraclePolicy())
     assert won.success
     assert won.turns[:2] == episode.turns
 
 
 def test_a_win_at_the_horizon_is_a_win():
     task = next(t for t in tasks(Config(), "near", "train") if abs(t.data["goal"] - t.data["start"]) == 2)
-    (episode,) = play(Config(), [Request(task, 1)], NoReflector(), OraclePolicy(), max_episode_steps=2)
+    (episode,) = play(CORRIDOR, [Request(task, 1)], NoReflector(), OraclePolicy(), max_episode_steps=2)
     assert (episode.success, episode.terminated) == (True, True)
 
 
@@ -133,7 +135,7 @@ class FirstListed:
 
 
 def test_the_chosen_number_is_the_action_that_carries_it():
-    episodes = play(SMALL, REQUESTS, NoReflector(), FirstListed(), shuffle_labels=True)
+    episodes = play(SPEC, REQUESTS, NoReflector(), FirstListed(), shuffle_labels=True)
     for episode in episodes:
         for turn, upcoming in zip(episode.turns, episode.turns[1:], strict=False):
             action = turn.observation.actions[turn.order[0]]
@@ -155,7 +157,7 @@ def test_each_decision_draws_from_the_stream_of_its_own_episode():
                 drawn.setdefault(id(rng), []).append(rng.random())
             return super().decide(views, rngs)
 
-    (episode,) = play(SMALL, REQUESTS[:1], NoReflector(), Recorder())
+    (episode,) = play(SPEC, REQUESTS[:1], NoReflector(), Recorder())
     expected = stream(REQUESTS[0].seed, "policy")
     assert [x for values in drawn.values() for x in values] == [expected.random() for _ in episode.turns]
 
@@ -175,7 +177,7 @@ def test_the_reflection_player_sees_no_actions_and_its_words_reach_the_policy():
             assert [v.reflection for v in views] == [f"about {v.observation.state}" for v in views]
             return super().decide(views, rngs)
 
-    episodes = play(SMALL, REQUESTS, Namer(), Reader())
+    episodes = play(SPEC, REQUESTS, Namer(), Reader())
     assert {(view.observation.actions, view.order, view.oracle) for view in seen} == {((), (), None)}
     assert all(turn.reflection == f"about {turn.observation.state}" for e in episodes for turn in e.turns)
 
@@ -192,10 +194,15 @@ def test_observers_hear_every_turn_and_every_episode_as_it_ends():
 
 def test_a_reflection_can_add_actions_that_the_policy_then_takes(tmp_path):
     """No word of the question stands in `engine.py`'s text but `motor`; `warm` is the reflection's own word."""
-    config = autoexplore.Config(
-        tasks=save_small_task_set(tmp_path), modes=("d1raw",), search=True, leaks=("none", "name"), max_episode_steps=4
+    spec = EnvSpec.of(
+        autoexplore.AutoExplore,
+        tasks=save_small_task_set(tmp_path),
+        modes=("d1raw",),
+        search=True,
+        leaks=("none", "name"),
+        max_episode_steps=4,
     )
-    task = next(t for t in autoexplore.tasks(config, "d1raw", "test") if t.data["question"] == "small/1")
+    task = next(t for t in spec.tasks("d1raw", "test") if t.data["question"] == "small/1")
     shown: list[tuple[str, ...]] = []
 
     class Associating:
@@ -213,7 +220,7 @@ def test_a_reflection_can_add_actions_that_the_policy_then_takes(tmp_path):
             wanted = ("search warm", "cat /core/engine.py", "id core/engine.py")[(len(shown) - 1) % 3]
             return [Decision(view.observation.actions.index(wanted), self.name) for view in views]
 
-    (episode,) = play(config, [Request(task, 0)], Associating(), Searching(), shuffle_labels=True)
+    (episode,) = play(spec, [Request(task, 0)], Associating(), Searching(), shuffle_labels=True)
     # `motors` is a word of the question, and no file holds `cozy`.
     assert [action for action in shown[0] if action.startswith("search ")] == ["search cogs motor", "search warm"]
     assert not any("warm" in action for action in shown[1])
@@ -224,5 +231,5 @@ def test_a_reflection_can_add_actions_that_the_policy_then_takes(tmp_path):
     assert "Found: core/engine.py (motor)" in episode.turns[1].observation.text
     assert episode.terminated
     # Without such a reflection there is nothing to be found by that word.
-    silent = play(config, [Request(task, 0)], NoReflector(), Scripted())
+    silent = play(spec, [Request(task, 0)], NoReflector(), Scripted())
     assert not any("warm" in action for turn in silent[0].turns for action in turn.observation.actions)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reflect_rl.envs import corridor
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.players.policies.oracle import OraclePolicy
 from reflect_rl.players.policies.random import RandomPolicy
 from reflect_rl.players.reflectors.none import NoReflector
@@ -44,11 +45,9 @@ def test_nothing_is_added_for_nothing():
 
 
 def played(policy, *, note: bool) -> list[Episode]:
-    config = corridor.Config()
-    requests = [
-        Request(task, seed) for task in corridor.tasks(config, corridor.MODES[-1], "train")[:4] for seed in (1, 2)
-    ]
-    return play(config, requests, NoReflector(), policy, note_turns_left=note)
+    spec = EnvSpec.of(corridor.Corridor)
+    requests = [Request(task, seed) for task in spec.tasks(spec.modes[-1], "train")[:4] for seed in (1, 2)]
+    return play(spec, requests, NoReflector(), policy, note_turns_left=note)
 
 
 def test_won_episodes_of_a_task_get_the_same_however_they_went():

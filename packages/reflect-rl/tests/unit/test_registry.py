@@ -1,45 +1,56 @@
-"""The folder is the registry."""
+"""Parts are found by entry points, ours like a stranger's."""
 
 from __future__ import annotations
 
 import pytest
 
 from reflect_rl import registry
+from reflect_rl.config import Configurable
 from reflect_rl.errors import UnknownNameError, suggestion
 
 
-def test_names_are_the_files_without_the_private_ones():
+def test_names_are_sorted_and_hold_our_own():
     assert {"ppo", "reinforce"} <= set(registry.names("algorithms"))
     assert {"corridor", "dangerous_taxi"} <= set(registry.names("environments"))
-    assert not any(name.startswith("_") for folder in ("algorithms", "environments") for name in registry.names(folder))
     assert registry.names("algorithms") == sorted(registry.names("algorithms"))
 
 
-@pytest.mark.parametrize("folder", ["algorithms", "curricula", "environments"])
-def test_every_file_holds_a_config_with_its_name_and_its_class(folder):
-    part = {"algorithms": "Algorithm", "curricula": "Curriculum", "environments": "Environment"}[folder]
-    for name in registry.names(folder):
-        module = registry.find(folder, name)
-        assert module.Config().name == name
-        assert isinstance(getattr(module, part), type)
-        assert module.__doc__
+@pytest.mark.parametrize("kind", ["algorithms", "curricula", "environments"])
+def test_every_part_that_is_configured_carries_settings_with_its_name(kind):
+    for name in registry.names(kind):
+        part = registry.find(kind, name)
+        assert isinstance(part, Configurable)
+        assert part.Config().name == name
+        assert part.__doc__
 
 
 def test_names_that_are_close_and_names_that_are_not():
     with pytest.raises(UnknownNameError, match=r"no algorithm named 'reinforc'\. Did you mean 'reinforce'\?"):
         registry.find("algorithms", "reinforc")
-    with pytest.raises(
-        UnknownNameError, match=r"no reflector named 'xyz'\. Known: chat, frozen, lexical, none, oracle, served\."
-    ):
-        registry.find("reflectors", "xyz")
+    with pytest.raises(UnknownNameError, match=r"no curriculum named 'xyz'\. Known: stages, uniform\."):
+        registry.find("curricula", "xyz")
     with pytest.raises(UnknownNameError):
         registry.find("algorithms", "_common")
 
 
-def test_dotted_names_are_imported_as_they_are():
-    assert registry.find("environments", "json.decoder").__name__ == "json.decoder"
-    with pytest.raises(UnknownNameError, match=r"cannot import 'no_such_package\.game' for environments"):
-        registry.find("environments", "no_such_package.game")
+def test_dashes_may_stand_for_underscores():
+    assert registry.find("environments", "dangerous-taxi") is registry.find("environments", "dangerous_taxi")
+
+
+def test_a_module_and_a_name_in_it_are_imported_as_they_are():
+    assert registry.find("environments", "json.decoder:JSONDecoder").__name__ == "JSONDecoder"
+    with pytest.raises(UnknownNameError, match=r"cannot import 'no_such_package\.game:Game' for environments"):
+        registry.find("environments", "no_such_package.game:Game")
+    with pytest.raises(UnknownNameError, match=r"the module json\.decoder has no 'Nothing'"):
+        registry.find("environments", "json.decoder:Nothing")
+    with pytest.raises(UnknownNameError, match=r"A part outside this installation is named package\.module:Name\."):
+        registry.find("environments", "json.decoder")
+
+
+def test_a_companion_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setattr(registry, "_installed", lambda kind: {})
+    with pytest.raises(UnknownNameError, match=r"pip install alfworld-native\."):
+        registry.find("environments", "alfworld")
 
 
 def test_suggestions():

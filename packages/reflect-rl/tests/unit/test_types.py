@@ -13,7 +13,7 @@ from reflect_rl.players.policies.oracle import Annotator
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn, View, episode_from_json, to_json
-from toy import SMALL, training_tasks
+from toy import SPEC, training_tasks
 
 texts = st.text(max_size=8)
 tasks = st.builds(Task, texts, texts, texts, st.dictionaries(texts, st.integers() | texts | st.none(), max_size=3))
@@ -50,7 +50,7 @@ def test_an_episode_is_the_same_after_json(episode):
 
 def test_played_episodes_are_the_same_after_json():
     requests = [Request(task, k) for k, task in enumerate(training_tasks()[:3])]
-    for episode in play(SMALL, requests, OracleReflector(), Annotator(0.5, "clean")):
+    for episode in play(SPEC, requests, OracleReflector(), Annotator(0.5, "clean")):
         assert episode_from_json(json.loads(json.dumps(to_json(episode)))) == episode
 
 

@@ -383,9 +383,7 @@ def spec_of(config: EnvironmentConfig) -> EnvSpec:
     """
     found: object = registry.find("environments", config.name)
     if not (isinstance(found, type) and issubclass(found, TextEnv)):
-        raise UserError(
-            f"environment.name: {config.name!r} is {found!r}, and a class over reflect_rl.TextEnv is needed."
-        )
+        raise UserError(f"environment.name: {config.name!r} is {found!r}, no class over reflect_rl.TextEnv.")
     return EnvSpec(found, config)
 
 

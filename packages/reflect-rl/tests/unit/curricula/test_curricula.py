@@ -73,9 +73,9 @@ def test_shares_that_do_not_fit_are_refused():
 
 @pytest.mark.parametrize("name", registry.names("curricula"))
 def test_every_curriculum_names_itself_like_its_file_and_stays_within_the_modes(name):
-    module = registry.find("curricula", name)
-    curriculum = module.Curriculum(module.Config(), MODES)
-    assert module.Config().name == name
+    found = registry.find("curricula", name)
+    curriculum = found(found.Config(), MODES)
+    assert found.Config().name == name
     for progress in (0.0, 0.5, 1.0):
         assert set(curriculum.stage(progress)) <= set(MODES)
         assert curriculum.stage(progress)

@@ -26,12 +26,13 @@ from reflect_rl.data.annotate import (
 )
 from reflect_rl.data.generate import DataConfig, demonstrations, rows
 from reflect_rl.envs import corridor, dangerous_taxi
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.llm.client import ChatAnswer, ChatRequest, Endpoint, EndpointError, RefusedError
 from reflect_rl.llm.config import EndpointConfig
 from reflect_rl.types import Episode
 from small_task_set import save_small_task_set
 
-CORRIDOR = corridor.Config()
+CORRIDOR = EnvSpec.of(corridor.Corridor)
 LABELS = tuple("ABCDEF")
 EXCLUDED: frozenset[str] = frozenset()
 TOLD = re.compile(r"The best next action is: (.*)")
@@ -249,10 +250,18 @@ def test_without_an_annotator_the_notes_are_those_of_play(episodes):
 
 def test_all_games_can_be_annotated(tmp_path):
     tasks = save_small_task_set(tmp_path, "train")
-    exploring = autoexplore.Config(tasks=tasks, modes=("d1raw",), leaks=("none", "name"))
-    paper = autoexplore_paper.Config(tasks=tasks, modes=("d1raw",), leaks=("none", "name"))
-    household, raw = alfworld.Config(), ("d1raw",)
-    games = ((dangerous_taxi.Config(), ()), (CORRIDOR, ()), (household, ("pick",)), (exploring, raw), (paper, raw))
+    settings = {"tasks": tasks, "modes": ("d1raw",), "leaks": ("none", "name")}
+    exploring = EnvSpec.of(autoexplore.AutoExplore, **settings)
+    paper = EnvSpec.of(autoexplore_paper.AutoExplorePaper, **settings)
+    household, raw = EnvSpec.of(alfworld.Alfworld), ("d1raw",)
+    taxi = EnvSpec.of(dangerous_taxi.DangerousTaxi)
+    games = (
+        (taxi, ()),
+        (CORRIDOR, ()),
+        (household, ("pick",)),
+        (exploring, raw),
+        (paper, raw),
+    )
     for environment, modes in games:
         data = DataConfig(label_source="exploring", modes=modes, perturbation=0.5)
         pools = demonstrations(data, environment, 2, 0, excluded=EXCLUDED)
@@ -268,7 +277,7 @@ def test_all_games_can_be_annotated(tmp_path):
 
 def test_names_that_only_the_solver_knows_are_noticed(tmp_path):
     tasks = save_small_task_set(tmp_path, "train")
-    config = autoexplore.Config(tasks=tasks, modes=("d1raw",))
+    config = EnvSpec.of(autoexplore.AutoExplore, tasks=tasks, modes=("d1raw",))
     episode = demonstrations(DataConfig(modes=("d1raw",)), config, 1, 0, excluded=EXCLUDED)["positive"][0]
     target = {"small/0": "sockets.py", "small/1": "gears.py"}[episode.task.data["question"]]
 
@@ -283,7 +292,7 @@ def test_names_that_only_the_solver_knows_are_noticed(tmp_path):
 
 def test_what_would_have_been_better_is_not_told_once_its_name_is_out_of_sight(tmp_path):
     tasks = save_small_task_set(tmp_path, "train")
-    config = autoexplore.Config(tasks=tasks, modes=("d1raw",))
+    config = EnvSpec.of(autoexplore.AutoExplore, tasks=tasks, modes=("d1raw",))
     data = DataConfig(modes=("d1raw",), perturbation=0.6, perturbed_episodes_per_start=12)
     pool = demonstrations(data, config, 2, 0, excluded=EXCLUDED)["negative"]
     annotator = Annotator(AnnotationConfig(), config)

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from reflect_locate.envs import autoexplore
-from reflect_rl import registry
-from reflect_rl.config import EnvironmentConfig
 from reflect_rl.data.generate import (
     DATASETS,
     DataConfig,
@@ -21,31 +19,32 @@ from reflect_rl.data.generate import (
     shuffled,
 )
 from reflect_rl.envs import corridor, dangerous_taxi
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import ConfigError
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.types import Episode
 from small_task_set import save_small_task_set
 from three_projects import save_three_projects
 
-CORRIDOR = corridor.Config()
+CORRIDOR = EnvSpec.of(corridor.Corridor)
 LABELS = tuple("ABCDEF")
-GAMES: list[tuple[EnvironmentConfig, int]] = [(CORRIDOR, 20), (dangerous_taxi.Config(), 12)]
+GAMES: list[tuple[EnvSpec, int]] = [(CORRIDOR, 20), (EnvSpec.of(dangerous_taxi.DangerousTaxi), 12)]
 
 
 @pytest.fixture(scope="module", params=GAMES, ids=lambda game: game[0].name)
-def game(request) -> tuple[EnvironmentConfig, dict[str, list[Episode]]]:
+def game(request) -> tuple[EnvSpec, dict[str, list[Episode]]]:
     config, budget = request.param
     return config, demonstrations(DataConfig(perturbation=0.4), config, budget, seed=0)
 
 
-def replayed_oracles(config: EnvironmentConfig, episode: Episode) -> list:
+def replayed_oracles(spec: EnvSpec, episode: Episode) -> list:
     """What the solver says at each turn of an episode that is played again."""
-    environment = registry.find("environments", config.name).Environment(config)
-    environment.reset(options={"task": episode.task})
+    game = spec.make()
+    game.reset(episode.task, None)
     oracles = []
     for turn in episode.turns:
-        oracles.append(environment.oracle())
-        environment.step(turn.decision.index)
+        oracles.append((game.oracle(), game.teach()))
+        game.step(turn.decision.index)
     return oracles
 
 
@@ -53,10 +52,10 @@ def test_the_clean_label_source_teaches_an_optimal_action_in_every_state(game):
     config, episodes = game
     for kind in ("positive", "negative"):
         for episode in episodes[kind][:60]:
-            for turn, oracle in zip(episode.turns, replayed_oracles(config, episode), strict=True):
+            for turn, (oracle, lesson) in zip(episode.turns, replayed_oracles(config, episode), strict=True):
                 assert turn.decision.target == oracle.best
                 assert turn.decision.index == oracle.best or turn.decision.index in oracle.safe
-                assert turn.reflection == oracle.reflection
+                assert turn.reflection == lesson
 
 
 def test_positive_episodes_are_never_perturbed_and_always_won(game):
@@ -134,14 +133,14 @@ def test_the_paper_label_source_teaches_what_was_played():
     wrong = [
         turn.decision.index != oracle.best
         for e in episodes
-        for turn, oracle in zip(e.turns, replayed_oracles(CORRIDOR, e), strict=True)
+        for turn, (oracle, _) in zip(e.turns, replayed_oracles(CORRIDOR, e), strict=True)
     ]
     assert sum(wrong) > len(wrong) / 3
 
 
 def test_rows_leave_out_the_excluded_states(game):
     config, episodes = game
-    modes = registry.find("environments", config.name).MODES[-1:]
+    modes = config.modes[-1:]
     held_out = held_out_states(config, modes)
     everything = [e for pool in episodes.values() for e in pool]
     for dataset in DATASETS:
@@ -157,7 +156,7 @@ def test_held_out_states_are_the_starts_of_validation_and_test_tasks():
     expected = {
         f"{task.data['cells']}-{task.data['goal']}-{task.data['start']}"
         for split in ("validation", "test")
-        for task in corridor.tasks(CORRIDOR, "far", split)
+        for task in CORRIDOR.tasks("far", split)
     }
     assert held_out_states(CORRIDOR, ("far",)) == expected
     assert held_out_states(CORRIDOR, ("near", "far")) > expected
@@ -165,11 +164,8 @@ def test_held_out_states_are_the_starts_of_validation_and_test_tasks():
 
 def test_no_demonstration_starts_like_a_held_out_task(game):
     config, episodes = game
-    module = registry.find("environments", config.name)
-    held_out = {
-        t.key for mode in module.MODES for split in ("validation", "test") for t in module.tasks(config, mode, split)
-    }
-    states = held_out_states(config, module.MODES[-1:])
+    held_out = {t.key for mode in config.modes for split in ("validation", "test") for t in config.tasks(mode, split)}
+    states = held_out_states(config, config.modes[-1:])
     for pool in episodes.values():
         for episode in pool:
             assert episode.task.split == "train"
@@ -192,7 +188,7 @@ def test_each_demonstrated_mode_gets_the_budget():
 
 
 def test_more_starts_than_there_are_name_the_number_there_is():
-    count = len(corridor.tasks(CORRIDOR, "far", "train"))
+    count = len(CORRIDOR.tasks("far", "train"))
     with pytest.raises(ConfigError, match=rf"1000 starts are asked for, .* corridor has {count}\."):
         demonstration_tasks(DataConfig(), CORRIDOR, 1000, 0)
 
@@ -250,7 +246,7 @@ def test_exercises_ask_for_the_number_of_a_named_action():
 
 def test_exercises_are_about_no_excluded_state(game):
     config, episodes = game
-    held_out = held_out_states(config, registry.find("environments", config.name).MODES[-1:])
+    held_out = held_out_states(config, config.modes[-1:])
     pool = episodes["positive"] + episodes["negative"]
     kept = exercises(pool, LABELS, held_out, np.random.default_rng(0))
     states = [turn.observation.state for episode in pool for turn in episode.turns]
@@ -275,7 +271,7 @@ def test_a_game_without_an_explorer_is_demonstrated_by_its_solver():
 def test_the_exploring_label_source_teaches_to_look_for_the_target(tmp_path):
     """In wrong folders the explorer reads what is there, where the solver turns back."""
     save_three_projects(tmp_path, folders=4, files=4)
-    config = autoexplore.Config(tasks=tmp_path, modes=("d2k16",))
+    config = EnvSpec.of(autoexplore.AutoExplore, tasks=tmp_path, modes=("d2k16",))
     settings = {"modes": ("d2k16",), "perturbation": 0.4}
     both = {
         label_source: demonstrations(
@@ -286,7 +282,7 @@ def test_the_exploring_label_source_teaches_to_look_for_the_target(tmp_path):
     differing = 0
     for label_source, pools in both.items():
         for episode in pools["negative"]:
-            for turn, oracle in zip(episode.turns, replayed_oracles(config, episode), strict=True):
+            for turn, (oracle, _) in zip(episode.turns, replayed_oracles(config, episode), strict=True):
                 assert turn.decision.target == (oracle.best if label_source == "clean" else oracle.explorer)
                 differing += label_source == "exploring" and oracle.best != oracle.explorer
     assert differing > 5
@@ -294,9 +290,11 @@ def test_the_exploring_label_source_teaches_to_look_for_the_target(tmp_path):
 
 def test_lexical_rows_teach_what_their_reflection_recommends(tmp_path):
     """Rows whose reflection contradicts the label are left out; there are some, and some are kept."""
-    config = autoexplore.Config(tasks=save_small_task_set(tmp_path, "train"), modes=("d1raw",), leaks=("none", "name"))
+    config = EnvSpec.of(
+        autoexplore.AutoExplore, tasks=save_small_task_set(tmp_path, "train"), modes=("d1raw",), leaks=("none", "name")
+    )
     data = DataConfig(label_source="exploring", modes=("d1raw",), perturbation=0.5, perturbed_episodes_per_start=6)
-    shown = demonstrations(data, config, 3, 0, reflector=LexicalReflector(), excluded=frozenset())
+    shown = demonstrations(data, config, 3, 0, reflector=LexicalReflector(config.prototype), excluded=frozenset())
     episodes = shown["positive"] + shown["negative"]
     labels = [str(number) for number in range(40)]
     every = rows("policy_reflect", episodes, labels, frozenset())

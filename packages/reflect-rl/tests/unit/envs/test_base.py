@@ -4,17 +4,92 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
-from gymnasium.wrappers import TimeLimit
 
-from reflect_locate.envs import autoexplore
+from reflect_locate.envs.autoexplore import AutoExplore
 from reflect_rl.config import EnvironmentConfig
-from reflect_rl.envs import corridor
-from reflect_rl.envs.base import AdmissibleActions, ObservationSpace, make
-from reflect_rl.errors import UnknownNameError
-from reflect_rl.types import Observation
+from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, TextEnv, spec_of
+from reflect_rl.envs.corridor import Corridor
+from reflect_rl.envs.gym import ActionIndices, ObservationSpace, limited, register_all
+from reflect_rl.errors import UnknownNameError, UserError
+from reflect_rl.players.policies.random import RandomPolicy
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.rollout import Request, play
+from reflect_rl.types import Observation, Step, Task
 from small_task_set import save_small_task_set
+
+
+class CountToThree(TextEnv):
+    """The smallest game: three methods, nothing else."""
+
+    max_episode_steps = 5
+
+    def tasks(self, mode, split):
+        return [Task(f"{split}/{start}", mode, split, {"start": start}) for start in (0, 1)]
+
+    def reset(self, task, rng):
+        self.count = task.data["start"]
+        return self._look()
+
+    def step(self, action):
+        self.count += action
+        return Step(self._look(), float(self.count == 3), terminated=self.count >= 3, success=self.count == 3)
+
+    def _look(self):
+        return Observation(f"The count is {self.count}.", ("add nothing", "add one"))
+
+
+def test_three_methods_make_an_environment():
+    spec = EnvSpec.of(CountToThree)
+    assert (spec.name, spec.identity, spec.modes, spec.max_episode_steps) == (
+        "count_to_three",
+        "count_to_three-v1",
+        ("default",),
+        5,
+    )
+    assert spec.capabilities == ()
+    assert spec.capability(HasSolver) is None
+    requests = [Request(task, seed) for seed in range(20) for task in spec.tasks("default", "train")]
+    episodes = play(spec, requests, NoReflector(), RandomPolicy())
+    for episode in episodes:
+        added = sum(turn.decision.index for turn in episode.turns)
+        assert episode.success == episode.terminated == (added + episode.task.data["start"] == 3)
+        assert episode.truncated == (not episode.terminated)
+        assert len(episode.turns) <= 5
+
+
+def test_an_evaluation_of_it_ends_where_its_episodes_end():
+    assert EnvSpec.of(CountToThree).horizons == (5,)
+    assert EnvSpec.of(CountToThree, max_episode_steps=3).horizons == (3,)
+
+
+def test_what_a_purpose_needs_and_a_game_lacks_is_named():
+    with pytest.raises(UserError, match=r"demonstrating needs HasTeacher, .* 'count_to_three' does not offer"):
+        EnvSpec.of(CountToThree).needed(HasTeacher, "demonstrating")
+
+
+def test_a_setting_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="lenght"):
+        EnvSpec.of(CountToThree, lenght=3)
+
+
+def test_a_game_is_found_by_module_and_class():
+    found = spec_of(EnvironmentConfig(name=f"{Corridor.__module__}:Corridor"))
+    assert found.env_class is Corridor
+    with pytest.raises(UserError, match=r"no class over reflect_rl\.TextEnv"):
+        spec_of(EnvironmentConfig(name="json:dumps"))
+
+
+def test_the_nearest_environment_is_named():
+    with pytest.raises(UnknownNameError, match="Did you mean 'dangerous_taxi'"):
+        spec_of(EnvironmentConfig(name="dangerous_taxis"))
+
+
+def test_configured_modes_come_easiest_first():
+    assert EnvSpec.of(Corridor, modes=("far", "near")).modes == ("near", "far")
+    assert EnvSpec.of(Corridor, modes=("far",)).modes == ("far",)
 
 
 def test_an_observation_needs_text_and_distinct_actions():
@@ -29,42 +104,43 @@ def test_an_observation_needs_text_and_distinct_actions():
 
 
 def test_only_listed_actions_are_members_and_samples():
-    space = AdmissibleActions(5)
+    space = ActionIndices(5)
     space.admissible = 2
     assert [index in space for index in range(5)] == [True, True, False, False, False]
     assert {int(space.sample()) for _ in range(50)} == {0, 1}
 
 
 def test_gymnasiums_mask_still_restricts_samples():
-    space = AdmissibleActions(3)
+    space = ActionIndices(3)
     assert space.sample(mask=np.array([0, 1, 0], dtype=np.int8)) == 1
 
 
-def test_make_names_the_nearest_environment():
-    with pytest.raises(UnknownNameError, match="Did you mean 'dangerous_taxi'"):
-        make(EnvironmentConfig(name="dangerous_taxis"))
+def test_a_gymnasium_loop_is_truncated_after_the_longest_episode():
+    environment = limited(EnvSpec.of(CountToThree))
+    environment.reset(seed=0)
+    assert [environment.step(0)[2:4] for _ in range(5)] == [(False, False)] * 4 + [(False, True)]
 
 
-@pytest.mark.parametrize(("horizon", "limited"), [(None, False), (15, False), (40, False), (14, True), (1, True)])
-def test_a_game_that_counts_its_turns_is_truncated_only_below_its_own_horizon(horizon: int | None, limited: bool):
-    environment = make(autoexplore.Config(max_episode_steps=15), horizon)
-    assert isinstance(environment, TimeLimit) is limited
-
-
-@pytest.mark.parametrize("horizon", [None, 20, 40, 1])
-def test_a_game_that_does_not_count_its_turns_is_always_truncated(horizon: int | None):
-    environment = make(corridor.Config(max_episode_steps=20), horizon)
-    assert isinstance(environment, TimeLimit)
-    assert environment._max_episode_steps == (horizon or 20)
+def test_registering_twice_changes_nothing():
+    register_all()
+    before = dict(gymnasium.registry)
+    register_all()
+    assert dict(gymnasium.registry) == before
 
 
 def test_the_last_turn_of_a_game_that_counts_its_turns_ends_it_without_truncation(tmp_path: Path):
     save_small_task_set(tmp_path, "train")
-    config = autoexplore.Config(tasks=tmp_path, modes=("d1raw",), max_episode_steps=3)
-    environment = make(config)
-    environment.reset(options={"task": autoexplore.tasks(config, "d1raw", "train")[0]})
-    ends = [environment.step(0)[2:4] for _ in range(3)]
-    assert ends == [(False, False), (False, False), (True, False)]
+    spec = EnvSpec.of(AutoExplore, tasks=tmp_path, modes=("d1raw",), max_episode_steps=3)
+    (episode,) = play(spec, [Request(spec.tasks("d1raw", "train")[0], 0)], NoReflector(), FirstListed())
+    assert (episode.terminated, episode.truncated, len(episode.turns)) == (True, False, 3)
+
+
+class FirstListed(RandomPolicy):
+    def decide(self, views, rngs):
+        return [self._first(decision) for decision in super().decide(views, rngs)]
+
+    def _first(self, decision):
+        return type(decision)(0, self.name)
 
 
 def test_importing_the_package_imports_no_game_and_no_torch():

@@ -2,22 +2,24 @@ from __future__ import annotations
 
 import pytest
 
-from reflect_rl.envs.corridor import Config, Environment, tasks
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import Config, Corridor, tasks
+from reflect_rl.envs.gym import GymnasiumEnv
 from reflect_rl.errors import UserError
 from reflect_rl.types import Oracle, Task
 
 LEFT, RIGHT, WAIT = range(3)
 
 
-def begin(cells: int, goal: int, start: int) -> Environment:
-    environment = Environment()
+def begin(cells: int, goal: int, start: int) -> GymnasiumEnv:
+    environment = GymnasiumEnv(EnvSpec.of(Corridor))
     environment.reset(options={"task": Task("far/x", "far", "train", {"cells": cells, "goal": goal, "start": start})})
     return environment
 
 
 def test_the_text_is_all_there_is_to_know():
     environment = begin(5, 4, 2)
-    assert environment.running().text == (
+    assert environment.current().text == (
         "The corridor has cells 0 to 4. You are at 2. The goal is at 4. Last action: none."
     )
     assert environment.step(RIGHT)[0].text == (
@@ -26,7 +28,7 @@ def test_the_text_is_all_there_is_to_know():
 
 
 def test_waiting_is_admissible_in_even_cells_only():
-    assert [begin(5, 4, cell).running().actions for cell in (1, 2)] == [("left", "right"), ("left", "right", "wait")]
+    assert [begin(5, 4, cell).current().actions for cell in (1, 2)] == [("left", "right"), ("left", "right", "wait")]
 
 
 def test_sampled_actions_are_admissible():
@@ -54,17 +56,14 @@ def test_walking_off_the_far_end_loses():
 
 def test_the_oracle_knows_the_way_and_the_detours_that_stay_inside():
     environment = begin(5, 4, 2)
-    assert environment.oracle() == Oracle(
-        RIGHT, (RIGHT,), (LEFT, WAIT), "I begin. The goal is to the right. Next: right.", 2
-    )
+    assert environment.game.oracle() == Oracle(RIGHT, (RIGHT,), (LEFT, WAIT), 2)
+    assert environment.game.teach() == "I begin. The goal is to the right. Next: right."
     environment.step(LEFT)
-    assert environment.oracle().reflection == (
-        "The last action left was a mistake. The goal is to the right. Next: right."
-    )
+    assert environment.game.teach() == ("The last action left was a mistake. The goal is to the right. Next: right.")
     environment.step(LEFT)
-    assert environment.oracle().safe == (WAIT,)
+    assert environment.game.oracle().safe == (WAIT,)
     environment.step(RIGHT)
-    assert environment.oracle().reflection.startswith("The last action right was good.")
+    assert environment.game.teach().startswith("The last action right was good.")
 
 
 def test_near_and_far_are_told_apart_by_the_distance_to_the_goal():
@@ -94,4 +93,4 @@ def test_all_corridors_goals_and_starts_are_used_once():
 @pytest.mark.parametrize("data", [{"cells": 5, "goal": 2, "start": 1}, {"cells": 5, "goal": 4, "start": 9}, {}])
 def test_a_task_that_is_no_corridor_is_refused(data: dict[str, int]):
     with pytest.raises(UserError, match="odd"):
-        Environment().reset(options={"task": Task("odd", "near", "train", data)})
+        GymnasiumEnv(EnvSpec.of(Corridor)).reset(options={"task": Task("odd", "near", "train", data)})

@@ -7,12 +7,13 @@ import pytest
 from gymnasium.envs.toy_text.taxi import TaxiEnv
 
 from reflect_rl.config import EnvironmentConfig, Frozen, parse
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.dangerous_taxi import (
     ACTIONS,
     MODES,
     START_STATES,
     Config,
-    Environment,
+    DangerousTaxi,
     decode,
     encode,
     map_text,
@@ -21,14 +22,15 @@ from reflect_rl.envs.dangerous_taxi import (
     transition_table,
     turns_to_goal,
 )
+from reflect_rl.envs.gym import GymnasiumEnv
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.types import Task
 
 SOUTH, NORTH, EAST, WEST, PICKUP, DROPOFF = range(6)
 
 
-def begin(mode: str, state: int, **settings: bool) -> Environment:
-    environment = Environment(Config(**settings))
+def begin(mode: str, state: int, **settings: bool) -> GymnasiumEnv:
+    environment = GymnasiumEnv(EnvSpec.of(DangerousTaxi, **settings))
     environment.reset(options={"task": Task(f"{mode}/{state}", mode, "train", {"state": state})})
     return environment
 
@@ -64,7 +66,7 @@ def test_random_games_equal_gymnasiums_but_for_the_milestone_the_scale_and_the_f
         environment, taxi.s = begin(mode, state), state
         milestone_open, terminated = True, False
         while not terminated:
-            oracle = environment.oracle()
+            oracle = environment.game.oracle()
             # Three oracle actions in four, so that games get as far as a pickup and a delivery.
             action = oracle.best if rng.random() < 0.75 else int(rng.integers(6))
             before = int(taxi.s)
@@ -112,7 +114,7 @@ def test_mode_pickup_ends_at_the_pickup():
 
 def test_mode_dropoff_begins_at_the_passengers_stand_on_board_and_pays_no_milestone():
     environment = begin("dropoff", encode(2, 2, 0, 2))
-    assert environment.running().state == str(encode(0, 0, 4, 2))
+    assert environment.current().state == str(encode(0, 0, 4, 2))
     # Put the passenger down and fetch them again: no milestone. Then R (0, 0) to Y (4, 0) is four steps south.
     moves = [DROPOFF, PICKUP, SOUTH, SOUTH, SOUTH, SOUTH, DROPOFF]
     assert [environment.step(move)[1] for move in moves] == [-0.05] * 6 + [1.0]
@@ -127,10 +129,10 @@ def test_an_action_that_changes_nothing_ends_the_game(action: int):
 
 def test_a_first_bump_is_survived_on_request_a_second_is_not():
     environment = begin("full", encode(0, 0, 0, 1), first_bump_fatal=False)
-    assert NORTH in environment.oracle().safe
+    assert NORTH in environment.game.oracle().safe
     assert environment.step(NORTH)[1:3] == (-0.05, False)
-    assert environment.oracle().reflection.endswith("The last action north was a mistake.")
-    assert NORTH not in environment.oracle().safe
+    assert environment.game.teach().endswith("The last action north was a mistake.")
+    assert NORTH not in environment.game.oracle().safe
     assert environment.step(NORTH)[1:3] == (-0.5, True)
 
 
@@ -171,9 +173,9 @@ def test_488_maps_show_500_states_and_all_states_of_games_that_go_on_differ():
 
 def test_the_text_is_the_map_and_the_last_action():
     environment = begin("full", encode(3, 1, 2, 0))
-    assert environment.running().text == map_text(encode(3, 1, 2, 0)) + "\nLast action: none."
+    assert environment.current().text == map_text(encode(3, 1, 2, 0)) + "\nLast action: none."
     assert environment.step(EAST)[0].text == map_text(encode(3, 2, 2, 0)) + "\nLast action: east."
-    assert environment.running().actions == ACTIONS
+    assert environment.current().actions == ACTIONS
 
 
 def test_solutions_have_the_known_lengths():
@@ -185,30 +187,30 @@ def test_solutions_have_the_known_lengths():
 
 def test_a_longer_way_round_is_safe_and_bumps_and_illegal_actions_are_not():
     # Taxi at (3, 1), the wall to the west; passenger at Y (4, 0): the way is north, west, south, south, pickup.
-    oracle = begin("full", encode(3, 1, 2, 0)).oracle()
+    oracle = begin("full", encode(3, 1, 2, 0)).game.oracle()
     assert (oracle.best, oracle.optimal, oracle.safe) == (NORTH, (NORTH,), (SOUTH, EAST))
-    assert begin("pickup", encode(3, 1, 2, 0)).oracle().turns_left == 5
+    assert begin("pickup", encode(3, 1, 2, 0)).game.oracle().turns_left == 5
 
 
 def test_putting_the_passenger_down_at_a_wrong_stand_is_a_safe_mistake():
     environment = begin("dropoff", encode(2, 2, 0, 2))
-    assert DROPOFF in environment.oracle().safe
+    assert DROPOFF in environment.game.oracle().safe
     environment.step(DROPOFF)
-    oracle = environment.oracle()
+    oracle = environment.game.oracle()
     assert (oracle.best, oracle.turns_left) == (PICKUP, 6)
-    assert oracle.reflection.endswith("The last action dropoff was a mistake.")
+    assert environment.game.teach().endswith("The last action dropoff was a mistake.")
 
 
 def test_the_reflection_says_what_the_last_action_did():
     environment = begin("full", encode(3, 1, 2, 0))
     environment.step(NORTH)
-    assert environment.oracle().reflection == (
+    assert environment.game.teach() == (
         "The taxi is at row 2 column 1. The passenger waits at row 4 column 0. Blocked: none. Next: west. "
         "The last action north was good."
     )
     environment.step(EAST)
-    assert environment.oracle().reflection.startswith("The taxi is at row 2 column 2.")
-    assert environment.oracle().reflection.endswith("The last action east was a mistake.")
+    assert environment.game.teach().startswith("The taxi is at row 2 column 2.")
+    assert environment.game.teach().endswith("The last action east was a mistake.")
 
 
 PATTERN = re.compile(
@@ -236,10 +238,10 @@ def test_every_reflection_has_one_form_and_states_facts():
 def test_the_advice_is_repeated_on_request_only():
     task = tasks(Config(), "full", "train")[0]
     for repeat in (False, True):
-        environment = Environment(Config(repeat_advice=repeat))
+        environment = GymnasiumEnv(EnvSpec.of(DangerousTaxi, repeat_advice=repeat))
         environment.reset(options={"task": task})
-        oracle = environment.oracle()
-        assert oracle.reflection.endswith(f" I choose {ACTIONS[oracle.best]}.") == repeat
+        oracle = environment.game.oracle()
+        assert environment.game.teach().endswith(f" I choose {ACTIONS[oracle.best]}.") == repeat
 
 
 def test_reflections_are_short():
@@ -262,7 +264,7 @@ def test_another_split_seed_makes_another_split():
 
 
 def test_mode_dropoff_has_twelve_different_beginnings():
-    environment = Environment()
+    environment = GymnasiumEnv(EnvSpec.of(DangerousTaxi))
     states = set()
     for state in START_STATES:
         observation, _ = environment.reset(

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from reflect_locate.envs import autoexplore
-from reflect_rl.envs.corridor import Config as CorridorConfig
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate, result_row
 from reflect_rl.evaluation.measures import by_strata, cut, strata, summary
 from reflect_rl.players.policies.oracle import OraclePolicy
@@ -31,15 +32,19 @@ class Script:
 
 
 @pytest.fixture
-def config(tmp_path):
-    return autoexplore.Config(
-        tasks=save_small_task_set(tmp_path), max_episode_steps=6, modes=("d1raw",), leaks=("none", "name")
+def spec(tmp_path):
+    return EnvSpec.of(
+        autoexplore.AutoExplore,
+        tasks=save_small_task_set(tmp_path),
+        max_episode_steps=6,
+        modes=("d1raw",),
+        leaks=("none", "name"),
     )
 
 
-def episode(config, number, *actions):
-    task = autoexplore.tasks(config, "d1raw", "test")[number]
-    (played,) = play(config, [Request(task, 0)], NoReflector(), Script(*actions))
+def episode(spec, number, *actions):
+    task = spec.tasks("d1raw", "test")[number]
+    (played,) = play(spec, [Request(task, 0)], NoReflector(), Script(*actions))
     return played
 
 
@@ -49,12 +54,12 @@ def results(played):
     return sum(len(line) - 2 for line in lines if line.startswith("> "))
 
 
-def test_a_detour_halves_the_weight_of_a_success(config):
+def test_a_detour_halves_the_weight_of_a_success(spec):
     """The shortest way to a file one folder deep is cd, cat, id: 3 turns; 6 were taken."""
     ways = ("cd core", "cat engine.py", "cd ..", "cd net", "cat sockets.py", "id net/sockets.py")
-    played = episode(config, 0, *ways)
+    played = episode(spec, 0, *ways)
     assert played.success
-    measured = autoexplore.measures(config, played)
+    measured = spec.prototype.measures(played)
     assert measured == {
         "spl": 0.5,
         "characters_read": results(played),
@@ -66,19 +71,19 @@ def test_a_detour_halves_the_weight_of_a_success(config):
     assert measured["characters_read"] > 50
 
 
-def test_a_wrong_answer_and_a_missing_one(config):
-    wrong = episode(config, 0, "cat setup.py", "id setup.py")
-    late = episode(config, 0, *("cd net", "cd ..") * 3)
+def test_a_wrong_answer_and_a_missing_one(spec):
+    wrong = episode(spec, 0, "cat setup.py", "id setup.py")
+    late = episode(spec, 0, *("cd net", "cd ..") * 3)
     assert not wrong.success
     assert not late.success
-    assert autoexplore.measures(config, wrong) | {"characters_read": 0} == {
+    assert spec.prototype.measures(wrong) | {"characters_read": 0} == {
         "spl": 0,
         "characters_read": 0,
         "files_read": 1,
         "wrong_answers": 1,
         "timeouts": 0,
     }
-    assert autoexplore.measures(config, late) == {
+    assert spec.prototype.measures(late) == {
         "spl": 0,
         "characters_read": 0,
         "files_read": 0,
@@ -87,12 +92,12 @@ def test_a_wrong_answer_and_a_missing_one(config):
     }
 
 
-def test_means_and_strata_of_rows(config):
+def test_means_and_strata_of_rows(spec):
     """Won in 3 turns of 3, in 6 of 3, and lost: SPL (1 + 1/2 + 0) / 3."""
-    quick = episode(config, 0, "cd net", "cat sockets.py", "id net/sockets.py")
-    slow = episode(config, 1, "cd core", "cat engine.py", "cd ..", "cd core", "cat gears.py", "id core/gears.py")
-    lost = episode(config, 2, "cat setup.py", "id setup.py")
-    row = result_row([quick, slow, lost], 6, 100.0, config)
+    quick = episode(spec, 0, "cd net", "cat sockets.py", "id net/sockets.py")
+    slow = episode(spec, 1, "cd core", "cat engine.py", "cd ..", "cd core", "cat gears.py", "id core/gears.py")
+    lost = episode(spec, 2, "cat setup.py", "id setup.py")
+    row = result_row([quick, slow, lost], 6, 100.0, spec)
     measured = row["measures"]
     assert measured["spl"] == pytest.approx(0.5)
     assert measured["wrong_answers"] == pytest.approx(1 / 3)
@@ -107,9 +112,9 @@ def test_means_and_strata_of_rows(config):
     assert json.loads(json.dumps(row)) == row
 
 
-def test_at_a_shorter_horizon_a_slow_success_is_none(config):
-    slow = episode(config, 1, "cd core", "cat engine.py", "cd ..", "cd core", "cat gears.py", "id core/gears.py")
-    row = result_row([slow], 5, 100.0, config)
+def test_at_a_shorter_horizon_a_slow_success_is_none(spec):
+    slow = episode(spec, 1, "cd core", "cat engine.py", "cd ..", "cd core", "cat gears.py", "id core/gears.py")
+    row = result_row([slow], 5, 100.0, spec)
     assert (row["successes"], row["measures"]["spl"], row["measures"]["timeouts"]) == (0, 0, 1)
     assert row["strata"][0]["successes"] == 0
     short = cut(slow, 5)
@@ -118,7 +123,7 @@ def test_at_a_shorter_horizon_a_slow_success_is_none(config):
 
 
 def test_a_game_that_measures_nothing_has_the_rows_it_always_had():
-    corridor = CorridorConfig()
+    corridor = EnvSpec.of(Corridor)
     episodes, speed = evaluate(
         corridor, EvaluationConfig(repetitions=1), corridor.modes[0], "sampled", NoReflector(), RandomPolicy()
     )
@@ -128,14 +133,14 @@ def test_a_game_that_measures_nothing_has_the_rows_it_always_had():
     assert result_row(episodes, 15, speed, corridor) == result_row(episodes, 15, speed)
 
 
-def test_the_solver_walks_the_shortest_way(config):
+def test_the_solver_walks_the_shortest_way(spec):
     evaluation = EvaluationConfig(horizons=(6,))
-    episodes, speed = evaluate(config, evaluation, "d1raw", "greedy", NoReflector(), OraclePolicy())
-    row = result_row(episodes, 6, speed, config)
+    episodes, speed = evaluate(spec, evaluation, "d1raw", "greedy", NoReflector(), OraclePolicy())
+    row = result_row(episodes, 6, speed, spec)
     assert (row["success_rate"], row["measures"]["spl"], row["mean_turns"]) == (1, 1, 3)
 
 
-def test_an_episode_of_another_game_is_refused(config):
-    turn = Turn(episode(config, 0, "cat setup.py", "id setup.py").turns[0].observation, (0,), None, Decision(0, "x"), 0)
+def test_an_episode_of_another_game_is_refused(spec):
+    turn = Turn(episode(spec, 0, "cat setup.py", "id setup.py").turns[0].observation, (0,), None, Decision(0, "x"), 0)
     with pytest.raises(Exception, match="none of autoexplore"):
-        autoexplore.measures(config, Episode(Task("a", "d1raw", "test"), (turn,), True, False, True, 0, "x-v1"))
+        spec.prototype.measures(Episode(Task("a", "d1raw", "test"), (turn,), True, False, True, 0, "x-v1"))

@@ -15,7 +15,7 @@ ACTIONS = ("cd ..", "cat a.py", "cat b.py", "cat c.py")
 
 def view(explorer: int | None) -> View:
     """The solver goes back; the explorer reads `c.py`, which is one of the mistakes that do no harm."""
-    oracle = Oracle(best=0, optimal=(0,), safe=(1, 3), reflection="", turns_left=3, explorer=explorer)
+    oracle = Oracle(best=0, optimal=(0,), safe=(1, 3), turns_left=3, explorer=explorer)
     return View(Observation("state", ACTIONS), (0, 1, 2, 3), None, oracle)
 
 

@@ -12,8 +12,8 @@ import pytest
 from alfworld_native.plugin import env as alfworld
 from chat_server import ChatServer, listed, walker
 from reflect_locate.envs import autoexplore, autoexplore_paper
-from reflect_rl import registry
 from reflect_rl.envs import dangerous_taxi
+from reflect_rl.envs.base import spec_of
 from reflect_rl.envs.corridor import RULES
 from reflect_rl.llm.client import ChatAnswer, ChatRequest, Endpoint, EndpointError
 from reflect_rl.llm.config import EndpointConfig
@@ -22,7 +22,7 @@ from reflect_rl.players.reflectors.chat import ChatReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.types import NO_ACTION, Observation, View
 from small_task_set import save_small_task_set
-from toy import SMALL, training_tasks
+from toy import SPEC, training_tasks
 
 REQUESTS = [Request(task, k) for k, task in enumerate(training_tasks())]
 CONFIG = EndpointConfig(base_url="http://127.0.0.1:1/v1", model="scripted", price_input=1, price_output=2)
@@ -154,14 +154,14 @@ def test_all_games_can_be_played_and_an_invalid_answer_costs_a_turn_in_each(tmp_
         (autoexplore_paper.Config(**exploring), "d1raw"),
     )
     for config, mode in games:
-        module = registry.find("environments", config.name)
-        asked = Request(module.tasks(config, mode, "train")[0], 0)
+        spec = spec_of(config)
+        asked = Request(spec.tasks(mode, "train")[0], 0)
         for said, invalid in (("I wonder.", True), ("So.\nAction: 0", False)):
             endpoint = Scripted(lambda request, said=said: said if "# Actions" in request.messages[1][1] else "Go on.")
-            players = ChatReflector(endpoint, module.RULES), ChatPolicy(endpoint, module.RULES)
-            (episode,) = play(config, [asked], *players)
+            players = ChatReflector(endpoint, spec.env_class.rules), ChatPolicy(endpoint, spec.env_class.rules)
+            (episode,) = play(spec, [asked], *players)
             assert len(endpoint.asked) == 2 * len(episode.turns)
-            assert all(module.RULES in request.messages[0][1] for request in endpoint.asked)
+            assert all(spec.env_class.rules in request.messages[0][1] for request in endpoint.asked)
             assert {turn.decision.index == NO_ACTION for turn in episode.turns} == {invalid}
             assert {turn.reflection for turn in episode.turns} == {"Go on."}
             if invalid:
@@ -172,7 +172,7 @@ def test_both_players_win_whole_games_through_a_server_and_the_second_time_nothi
     def played(folder):
         endpoint = Endpoint(EndpointConfig(base_url=server.url, model="scripted"), folder)
         players = ChatReflector(endpoint, RULES), ChatPolicy(endpoint, RULES)
-        return play(SMALL, REQUESTS, *players, shuffle_labels=True), players
+        return play(SPEC, REQUESTS, *players, shuffle_labels=True), players
 
     with ChatServer(walker) as server:
         episodes, _ = played(tmp_path)
@@ -208,4 +208,4 @@ def test_an_endpoint_that_fails_stops_the_play_with_its_own_words():
             raise EndpointError("the server is gone")
 
     with pytest.raises(EndpointError, match="is gone"):
-        play(SMALL, REQUESTS, ChatReflector(Failing(str), RULES), ChatPolicy(Scripted(str), RULES))
+        play(SPEC, REQUESTS, ChatReflector(Failing(str), RULES), ChatPolicy(Scripted(str), RULES))

@@ -14,7 +14,7 @@ import torch
 from pydantic import ValidationError
 
 from reflect_rl.config import parse
-from reflect_rl.envs.corridor import Environment
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import ConfigError, FaultyPlayerError, ModelError, PlayerTimeoutError, RunFolderError
 from reflect_rl.llm.address import ADDRESS
 from reflect_rl.players.policies.random import RandomPolicy
@@ -27,7 +27,7 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.types import View
 from reflect_rl.watchdog import Limits
 from reflection_server import ReflectionServer, hang
-from toy import SMALL, tiny_player, training_tasks
+from toy import SMALL, SPEC, tiny_player, training_tasks
 
 SECRET = "sk-very-secret-0123456789"
 
@@ -56,9 +56,8 @@ def _no_key_and_no_pauses(monkeypatch):
 def views(count=8):
     out = []
     for task in training_tasks()[:count]:
-        game = Environment(SMALL)
-        game.reset(options={"task": task})
-        out.append(View(replace(game.running(), actions=()), ()))
+        game = Corridor(SMALL)
+        out.append(View(replace(game.reset(task), actions=()), ()))
     return out
 
 
@@ -98,9 +97,9 @@ def test_the_served_reflections_are_those_of_the_frozen_player(model):
 
 def test_whole_games_are_the_same_with_a_served_reflection_player(model):
     requests = [Request(task, k) for k, task in enumerate(training_tasks())]
-    expected = play(SMALL, requests, FrozenReflector(model, 8), RandomPolicy())
+    expected = play(SPEC, requests, FrozenReflector(model, 8), RandomPolicy())
     with ReflectionServer(model) as server:
-        assert play(SMALL, requests, ServedReflector(server.config(), 8), RandomPolicy()) == expected
+        assert play(SPEC, requests, ServedReflector(server.config(), 8), RandomPolicy()) == expected
 
 
 def test_one_request_at_a_time_where_only_one_is_allowed(model):
@@ -182,7 +181,7 @@ def test_the_watchdog_does_not_wait_for_the_server(model):
         began = time.monotonic()
         with pytest.raises(PlayerTimeoutError, match=r"'served'.*limits\.player_seconds"):
             play(
-                SMALL,
+                SPEC,
                 [Request(training_tasks()[0], 0)],
                 ServedReflector(server.config(), 8),
                 RandomPolicy(),

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from transformers.utils.import_utils import is_serve_available
 
-from reflect_rl.envs.corridor import RULES, Environment
+from reflect_rl.envs.corridor import RULES, Corridor
 from reflect_rl.llm.client import Endpoint, EndpointError
 from reflect_rl.llm.config import EndpointConfig
 from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
@@ -27,7 +27,7 @@ from reflect_rl.prompts.chat import Messages, policy_messages, reflector_message
 from reflect_rl.rollout import Request, play
 from reflect_rl.training.sft import SFTConfig, train_sft
 from reflect_rl.types import Observation, View
-from toy import SMALL, training_tasks
+from toy import SMALL, SPEC, training_tasks
 
 pytestmark = pytest.mark.skipif(
     not is_serve_available(),
@@ -47,9 +47,8 @@ def rendered(messages: Messages) -> str:
 def views() -> list[View]:
     seen = []
     for task in training_tasks()[:6]:
-        game = Environment(SMALL)
-        game.reset(options={"task": task})
-        observation = game.running()
+        game = Corridor(SMALL)
+        observation = game.reset(task)
         seen.append(View(observation, tuple(range(len(observation.actions)))[::-1]))
     return seen
 
@@ -132,7 +131,7 @@ def test_whole_games_are_played_and_the_second_time_nothing_is_sent(served, tmp_
     def played():
         endpoint = Endpoint(served, tmp_path)
         policy = ChatPolicy(endpoint, RULES, max_new_tokens=16)
-        return play(SMALL, requests, ChatReflector(endpoint, RULES, 16), policy), endpoint.spent
+        return play(SPEC, requests, ChatReflector(endpoint, RULES, 16), policy), endpoint.spent
 
     (first, spent), (second, nothing) = played(), played()
     assert second == first

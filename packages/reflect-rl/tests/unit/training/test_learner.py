@@ -10,7 +10,7 @@ from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.training.engine import Engine
 from reflect_rl.training.learner import Learner
-from toy import SMALL, rlft, tiny_player, training_tasks
+from toy import SPEC, rlft, tiny_player, training_tasks
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def episodes():
     """Two of each task: some tasks lost twice, some won once."""
     model, labels = tiny_player(seed=5)
     requests = [Request(task, seed) for seed, task in enumerate(training_tasks()[:8] * 2)]
-    played = play(SMALL, requests, NoReflector(), LanguageModelPolicy(model, labels))
+    played = play(SPEC, requests, NoReflector(), LanguageModelPolicy(model, labels))
     assert 0 < sum(episode.success for episode in played) < len(played)
     return played
 

@@ -22,7 +22,7 @@ from reflect_rl.training.learner import no_dropout
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Episode
 from tiny_models import KINDS, save_tiny
-from toy import SMALL, rlft, tiny_player, trainer
+from toy import SPEC, rlft, tiny_player, trainer
 
 QUIET = lambda *_: None  # noqa: E731
 EVERYTHING = {
@@ -319,7 +319,7 @@ def test_a_kl_penalty_keeps_the_policy_near_its_reference(tmp_path):
 
 
 def test_turns_in_excluded_states_change_no_weight(tmp_path):
-    every_state = held_out_states(SMALL, ("near", "far")) | {
+    every_state = held_out_states(SPEC, ("near", "far")) | {
         f"{cells}-{goal}-{cell}" for cells in (5, 6) for goal in (0, cells - 1) for cell in range(cells)
     }
     training = run(tmp_path, rlft(), excluded=every_state)
