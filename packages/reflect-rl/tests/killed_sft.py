@@ -100,8 +100,6 @@ def interruptions(variant: str) -> Iterator[tuple[str, list[tuple[int, float]]]]
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     silence()
-    import reflect_rl.training.completion_trainer  # noqa: F401 (imported once, for all processes)
-
     base = save_tiny("gpt2", folder / "base")
     for variant, changes in VARIANTS.items():
         for name, kills in interruptions(variant):

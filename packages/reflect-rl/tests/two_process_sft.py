@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from process_group import leave
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
-from reflect_rl.training import completion_trainer
+from reflect_rl.training import sft
 from reflect_rl.training.engine import process_rank
 from reflect_rl.training.sft import SFTConfig, train_sft
 from tiny_models import save_tiny
@@ -26,8 +26,8 @@ EXAMPLES = [
     ("0 1 2 # Analyze:\n", "Blocked: east."),
     ("Passenger waits at 0 4. # Analyze:\n", "I must correct it."),
 ]
-SETTINGS = SFTConfig(steps=6, save_steps=2, batch_size=4, warmup_steps=0, learning_rate=1e-2)
-"""Batches of 4 out of 5 rows of different lengths: the two halves have unequal numbers of tokens."""
+SETTINGS = SFTConfig(steps=6, save_steps=2, batch_size=5, warmup_steps=0, learning_rate=1e-2)
+"""Batches of 5 rows of different lengths: two processes get unequal numbers of rows and of tokens."""
 
 
 def player(folder: Path) -> LanguageModel:
@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
     for name in ("fresh", "resumed", "parts"):
         model = player(folder)
         if name == "parts":
-            completion_trainer.room = lambda _: 1
+            sft.room = lambda _: 1
         train_sft(model, EXAMPLES, SETTINGS, folder / name, 0, ends=True, progress=lambda *_: None)
         save_file(model.model.state_dict(), folder / name / f"model-{process_rank()}.safetensors")
 

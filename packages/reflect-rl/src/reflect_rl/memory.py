@@ -11,7 +11,7 @@ import ctypes
 import os
 import sys
 
-__all__ = ["keep_few_kernels", "release"]
+__all__ = ["keep_few_kernels", "peak_bytes", "release"]
 
 KERNELS = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """Environment variable of oneDNN, PyTorch's kernels on CPUs; whoever sets it is obeyed."""
@@ -31,3 +31,24 @@ def release() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def peak_bytes(device_type: str) -> int:
+    """Most memory that this process has held at once: of its GPU where it trains on one, else its resident set.
+
+    Args:
+        device_type: `cuda`, `cpu` or another of PyTorch.
+
+    Returns:
+        Bytes; 0 on Windows, which has no such count.
+    """
+    if device_type == "cuda":
+        import torch
+
+        return int(torch.cuda.max_memory_allocated())
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak  # Linux counts in KiB, macOS in bytes

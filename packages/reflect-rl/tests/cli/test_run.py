@@ -128,7 +128,7 @@ def deterministic(folder):
             out[name] = path.read_bytes()
         elif path.name == "metrics.jsonl":
             table = [json.loads(line) for line in path.read_text().splitlines()]
-            out[name] = [{k: v for k, v in r.items() if k != "seconds" and not k.startswith("time/")} for r in table]
+            out[name] = [{k: v for k, v in r.items() if not k.startswith(("time/", "memory/"))} for r in table]
     table = [{key: value for key, value in row.items() if key != "turns_per_second"} for row in rows(folder)]
     return out | {"results.json": table}
 

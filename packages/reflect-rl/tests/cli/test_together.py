@@ -68,7 +68,7 @@ def rows(run: Path) -> list[dict]:
 
 def metrics(folder: Path) -> list[dict]:
     table = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    hidden = ("seconds", "time/", "reflector/")  # each process counts for itself what it memoised
+    hidden = ("time/", "memory/", "reflector/")  # each process counts for itself what it memoised
     return [{name: value for name, value in row.items() if not name.startswith(hidden)} for row in table]
 
 

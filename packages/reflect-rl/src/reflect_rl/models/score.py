@@ -31,7 +31,6 @@ __all__ = [
     "check_context",
     "check_scoring",
     "completion_losses",
-    "equal_groups",
     "micro_batches",
     "read",
     "room",
@@ -70,16 +69,6 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
         group.append(index)
     if group:
         yield group
-
-
-def equal_groups(lengths: Sequence[int], count: int) -> list[list[int]]:
-    """Indices in `count` groups of similar length, whose numbers of rows differ by one at most.
-
-    >>> equal_groups([5, 2, 9, 2, 5], 2)
-    [[1, 3], [0, 4, 2]]
-    """
-    order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
-    return [order[k * len(order) // count : (k + 1) * len(order) // count] for k in range(count)]
 
 
 def room(model: LanguageModel) -> int:
@@ -249,7 +238,13 @@ def _score_texts(
     return raw, torch.stack([states[row][0] for row in range(len(keys))]), torch.stack(values) if values else None
 
 
-def completion_losses(model: LanguageModel, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> Tensor:
+def completion_losses(
+    model: LanguageModel,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    labels: Tensor,
+    network: torch.nn.Module | None = None,
+) -> Tensor:
     """-log p of every labelled token, (M,): the supervised loss, projecting only the positions that are trained on.
 
     Args:
@@ -257,9 +252,10 @@ def completion_losses(model: LanguageModel, input_ids: Tensor, attention_mask: T
         input_ids: (N, T) right-padded.
         attention_mask: (N, T) 1 = a token, 0 = padding.
         labels: (N, T) the token at each position that is a target, else -100; M of them are targets.
+        network: see `read`.
     """
     rows, columns = (labels[:, 1:] != -100).nonzero(as_tuple=True)
-    answer: Read = Network(model)(input_ids, attention_mask, rows, columns)
+    answer: Read = (network or Network(model))(input_ids, attention_mask, rows, columns)
     return torch.nn.functional.cross_entropy(answer.logits, labels[rows, columns + 1], reduction="none")
 
 

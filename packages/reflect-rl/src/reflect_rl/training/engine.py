@@ -45,25 +45,25 @@ def join(on_cpu: bool, patience: timedelta = PATIENCE) -> PartialState:
 
 
 def refuse_launch(on_cpu: bool) -> None:
-    """Check that online training can be done as it was launched, before the work begins.
+    """Check that training can be done as it was launched, before the work begins.
 
     Raises:
         ConfigError: it cannot; the message names the remedy.
     """
     if _asked("DEEPSPEED"):
         raise ConfigError(
-            "online training does not run under DeepSpeed, whose engine steps inside the backward pass, before a "
+            "training does not run under DeepSpeed, whose engine steps inside the backward pass, before a "
             "gradient that is not finite can be refused. Launch with --multi_gpu (DDP) or --use_fsdp --fsdp_version 2 "
             "(docs/distributed.md)."
         )
     if _asked("MEGATRON_LM"):
-        raise ConfigError("online training does not run under Megatron-LM. Launch with --multi_gpu (DDP) or FSDP.")
+        raise ConfigError("training does not run under Megatron-LM. Launch with --multi_gpu (DDP) or FSDP.")
     if not _asked("FSDP"):
         return
     if on_cpu:
         raise ConfigError("Accelerate shards weights on GPUs only. On CPUs launch with --multi_gpu, without FSDP.")
     if os.environ.get("FSDP_VERSION", "1") != "2":
-        raise ConfigError("online training shards by FSDP 2 only. Add --fsdp_version 2 to the launch.")
+        raise ConfigError("training shards by FSDP 2 only. Add --fsdp_version 2 to the launch.")
 
 
 def _asked(way: str) -> bool:
@@ -93,7 +93,7 @@ class Engine:
         """Whether no process trains all weights."""
         refuse_launch(on_cpu and not self.sharded)
         if not self.sharded and self.accelerator.distributed_type not in REPLICATED:
-            raise ConfigError(f"online training does not run under {self.accelerator.distributed_type}.")
+            raise ConfigError(f"training does not run under {self.accelerator.distributed_type}.")
         self.rank: int = self.accelerator.process_index
         self.count: int = self.accelerator.num_processes
 
@@ -102,13 +102,19 @@ class Engine:
         """Whether this process writes files."""
         return self.rank == 0
 
-    def trainable(self, network: nn.Module) -> nn.Module:
-        """The module to be trained: the one that plays, or a copy if it will be sharded."""
+    def trainable(self, network: nn.Module, *, plays: bool) -> nn.Module:
+        """The module to be trained: this one, or a copy of it if it will be sharded.
+
+        Args:
+            network: the module.
+            plays: it is needed whole while it is trained.
+        """
         if not self.sharded:
             return network
-        twin: Any = copy.deepcopy(network)
-        twin._no_split_modules = getattr(twin.language_model, "_no_split_modules", None)  # what Accelerate wraps
-        return cast(nn.Module, twin)
+        trained: Any = copy.deepcopy(network) if plays else network
+        # Accelerate shards the modules of these classes one by one; it looks for their names at the outermost module.
+        trained._no_split_modules = getattr(trained.language_model, "_no_split_modules", None)
+        return cast(nn.Module, trained)
 
     def prepare(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
         """The module and optimiser as all processes use them together; sharded, the parameters are other ones."""
@@ -127,12 +133,16 @@ class Engine:
                     own[name].copy_(_whole(weight))
 
     @torch.no_grad()
-    def spread(self, playing: nn.Module, trained: nn.Module) -> None:
+    def broadcast(self, playing: nn.Module, trained: nn.Module) -> None:
         """Give the weights of the module that plays to the one that is trained."""
         if self.sharded:
             own = dict(playing.named_parameters())
             for name, weight in trained.named_parameters():
                 weight.copy_(_like(own[name].detach(), weight))
+
+    def whole_weights(self, module: nn.Module) -> dict[str, Tensor]:
+        """Trained weights by name, the same for any number of processes; all of them must ask."""
+        return {name: _whole(weight.detach()) for name, weight in module.named_parameters() if weight.requires_grad}
 
     def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
         """The whole state, the same for any number of processes; all of them must ask."""
@@ -152,7 +162,7 @@ class Engine:
         """Every n-th item, for n processes: this one's part of the work."""
         return items[self.rank :: self.count]
 
-    def together(self, items: Sequence[T]) -> list[T]:
+    def all_gather(self, items: Sequence[T]) -> list[T]:
         """The items of all processes, those of the first process first."""
         return list(gather_object(list(items))) if self.count > 1 else list(items)
 

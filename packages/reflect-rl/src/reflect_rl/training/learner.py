@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
@@ -28,16 +27,17 @@ from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel, forked_rng
 from reflect_rl.models.network import Network
-from reflect_rl.models.score import Rule, Scores, micro_batches, room, score
+from reflect_rl.models.score import Rule, Scores, room, score
 from reflect_rl.models.value import ValueHead
 from reflect_rl.players.policies.language_model import tokenize
 from reflect_rl.seeding import seed_for, stream
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.engine import Engine
+from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, weighted_means
 from reflect_rl.types import Episode, View
 
-__all__ = ["Learner", "no_dropout"]
+__all__ = ["Learner", "OffendingTurnsError", "no_dropout"]
 
 Tokens = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 """Ids of a prompt and of its actions."""
@@ -72,12 +72,14 @@ class Learner:
         if engine.sharded and rule != "choice_token":
             # The processes would need different numbers of passes, and each pass of sharded weights needs them all.
             raise ConfigError(f"prompt.scoring {rule!r} does not run with sharded weights. Use 'choice_token', or DDP.")
-        self.trained: Any = engine.trainable(self.own)
+        # Every process plays at its own pace, so what plays stays whole.
+        self.trained: Any = engine.trainable(self.own, plays=True)
         groups: list[dict[str, Any]] = [{"params": self.parameters, "lr": config.learning_rate}]
         if self.value_head is not None:
             groups.append({"params": self._critic_parameters(), "lr": config.value_learning_rate})
         self.optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
-        self.network, self._stepper = engine.prepare(self.trained, self.optimizer)
+        limits = {"max_grad_norm": config.max_grad_norm, "stop_grad_norm": config.stop_grad_norm}
+        self.step = OptimiserStep(engine, self.trained, self.optimizer, **limits)
 
     @property
     def parameters(self) -> list[nn.Parameter]:
@@ -125,7 +127,7 @@ class Learner:
             rows.append((1, metrics))
             if metrics.get("policy/kl_to_behaviour", 0.0) > limit:
                 break
-            self._stepper.step()
+            self.step.apply()
             steps += 1
         self.engine.refresh(self.own, self.trained)
         own = {"policy/unique_prompts": len(prompts) / len(views), "policy/moving_share": sum(moving) / len(moving)}
@@ -152,43 +154,29 @@ class Learner:
         update: int,
     ) -> dict[str, float]:
         """The gradient of the turns, which are this share of their minibatch, ready for an optimiser step."""
-        self.optimizer.zero_grad(set_to_none=True)
-        groups = self.engine.share(self._micro_batches(views, prompts, turns))
-        rows: list[tuple[int, dict[str, float]]] = []
-        for number, (group, weight) in enumerate(groups, 1):
-            last = number == len(groups)
-            with nullcontext() if last else self.engine.local_only(self.network):
-                rows.append((weight, self._backward(views, prompts, batch, group, share * weight / len(turns))))
-        self._hold_back(update)
-        norm = self.engine.clip(self.parameters, self.config.max_grad_norm)
-        metrics = weighted_means(self.engine.together(rows)) | {"policy/gradient_norm": norm}
-        self._refuse(metrics, views, batch, turns, update)
-        return metrics
-
-    def _micro_batches(
-        self, views: Sequence[View], prompts: dict[View, Tokens], turns: Sequence[int]
-    ) -> list[tuple[list[int], int]]:
-        """Groups of turns with their weights, as many for each process, filled up with groups of weight zero."""
         by_view: dict[View, list[int]] = defaultdict(list)
         for turn in turns:
             by_view[views[turn]].append(turn)
         unique = list(by_view)
-        lengths = [_tokens(prompts[view], self.rule) for view in unique]
-        most = min(self.room, math.ceil(max(lengths) * len(unique) / self.engine.count))
-        groups = [[t for i in group for t in by_view[unique[i]]] for group in micro_batches(lengths, most)]
-        missing = -len(groups) % self.engine.count
-        return [(group, len(group)) for group in groups] + [(groups[0], 0)] * missing
 
-    def _backward(
-        self, views: Sequence[View], prompts: dict[View, Tokens], batch: Batch, turns: list[int], weight: float
-    ) -> dict[str, float]:
-        outputs = self._outputs([views[turn] for turn in turns], prompts)
-        loss = self.algorithm.loss(batch.select(torch.tensor(turns, device=self.model.device)), outputs)
-        self.engine.backward(loss.value * weight)
-        return loss.metrics | {"policy/total_loss": float(loss.value.detach())}
+        def loss(part: list[int]) -> PartialLoss:
+            own = [turn for place in part for turn in by_view[unique[place]]]
+            outputs = self._outputs([views[turn] for turn in own], prompts)
+            result = self.algorithm.loss(batch.select(torch.tensor(own, device=self.model.device)), outputs)
+            metrics = result.metrics | {"policy/total_loss": float(result.value.detach())}
+            return PartialLoss(result.value * (share * len(own) / len(turns)), len(own), metrics)
+
+        lengths = [_tokens(prompts[view], self.rule) for view in unique]
+        metrics = self.step.accumulate(lengths, self.room, loss)
+        self._hold_back(update)
+        try:
+            norm = self.step.clip(self.parameters, metrics["policy/total_loss"])
+        except ExplosionError as error:
+            raise OffendingTurnsError(error, update, [_record(views[turn], batch, turn) for turn in turns]) from None
+        return metrics | {"policy/gradient_norm": norm}
 
     def _outputs(self, views: Sequence[View], prompts: dict[View, Tokens]) -> Outputs:
-        scores = self._scores(self.model, views, prompts, self.network)
+        scores = self._scores(self.model, views, prompts, self.step.network)
         if scores.values is None:
             return Outputs(scores.log_probs)
         if self.algorithm.critic == "state":
@@ -209,20 +197,10 @@ class Learner:
         if self.value_head is not None and update < self.config.critic_warmup_updates:
             _forget_gradients(self.parameters)
 
-    def _refuse(
-        self, metrics: dict[str, float], views: Sequence[View], batch: Batch, turns: Sequence[int], update: int
-    ) -> None:
-        """Stop at numbers that would spoil the weights."""
-        loss, norm = metrics["policy/total_loss"], metrics["policy/gradient_norm"]
-        limit = self.config.stop_grad_norm or math.inf
-        if math.isfinite(loss) and math.isfinite(norm) and norm <= limit:
-            return
-        raise ExplosionError(loss, norm, update, [_record(views[turn], batch, turn) for turn in turns])
-
     @torch.no_grad()
     def _values(self, views: Sequence[View]) -> Tensor:
         """(N,) V(s) before the update."""
-        rows = self._spread(views, self.model, self.own, lambda scores: scores.values)
+        rows = self._scores_of_all(views, self.model, self.own, lambda scores: scores.values)
         return torch.tensor([row[0] for row in rows])
 
     @torch.no_grad()
@@ -230,11 +208,11 @@ class Learner:
         """(N, A) log π_ref, -inf where there is no action."""
         if self.reference is None:
             raise ValueError("no reference policy was given")
-        rows = self._spread(views, self.reference, None, lambda scores: scores.log_probs)
+        rows = self._scores_of_all(views, self.reference, None, lambda scores: scores.log_probs)
         width = max(len(view.observation.actions) for view in views)
         return torch.tensor([[*row[:width], *[-math.inf] * (width - len(row))] for row in rows])
 
-    def _spread(
+    def _scores_of_all(
         self,
         views: Sequence[View],
         model: LanguageModel,
@@ -251,17 +229,17 @@ class Learner:
             if table is None:
                 raise ValueError("this algorithm has no critic")
             rows = table.tolist()
-        gathered = self.engine.together([rows])
+        gathered = self.engine.all_gather([rows])
         merged = [row for group in zip_longest(*gathered) for row in group if row is not None]
         return [dict(zip(unique, merged, strict=True))[view] for view in views]
 
 
-class ExplosionError(TrainingError):
-    """A loss or gradient that is not finite or too large, with the turns that made it."""
+class OffendingTurnsError(TrainingError):
+    """A refused step of online training, with the turns of its batch."""
 
-    def __init__(self, loss: float, norm: float, update: int, turns: list[dict[str, Any]]) -> None:
-        self.loss, self.norm, self.update, self.turns = loss, norm, update, turns
-        super().__init__(f"update {update}: the loss is {loss}, the gradient norm {norm}")
+    def __init__(self, error: ExplosionError, update: int, turns: list[dict[str, Any]]) -> None:
+        self.turns = turns
+        super().__init__(f"update {update}: {error}")
 
     def saved(self, folder: Path, main: bool) -> TrainingError:
         """Write the turns to a file of the folder, in the main process; the error that says so."""
@@ -291,16 +269,6 @@ def minibatches(views: Sequence[View], size: int, rng: np.random.Generator) -> I
         if done * count >= (ended + 1) * len(views):
             yield part
             part, ended = [], done * count // len(views)
-
-
-def weighted_means(rows: Sequence[tuple[int, dict[str, float]]]) -> dict[str, float]:
-    """Mean of each metric over the rows that report it, by weight."""
-    names = dict.fromkeys(name for weight, row in rows if weight for name in row)
-    means = {}
-    for name in names:
-        own = [(weight, row[name]) for weight, row in rows if weight and name in row]
-        means[name] = sum(weight * value for weight, value in own) / sum(weight for weight, _ in own)
-    return means
 
 
 def no_dropout(model: nn.Module) -> None:

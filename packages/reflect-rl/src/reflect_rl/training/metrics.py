@@ -10,18 +10,23 @@ import importlib.util
 import io
 import json
 import os
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from reflect_rl.errors import ReflectRLWarning, RunFolderError
+from reflect_rl.memory import peak_bytes
 from reflect_rl.store import append_jsonl, read_json, read_jsonl, write_json, write_jsonl
 
-__all__ = ["MetricsLog", "TrackerName", "TrackerWarning", "missing_trackers"]
+if TYPE_CHECKING:
+    from reflect_rl.models.load import LanguageModel
+
+__all__ = ["Meter", "MetricsLog", "TrackerName", "TrackerWarning", "missing_trackers"]
 
 TrackerName = Literal["tensorboard", "wandb", "trackio"]
 """Also the name of the package that the tracker needs, and of the extra that installs it."""
@@ -168,6 +173,84 @@ class MetricsLog:
         if not path.exists():
             write_json(path, {"id": uuid.uuid4().hex[:12]})
         return str(read_json(path, "Delete it.")["id"])
+
+
+class Meter:
+    """Sizes, speed, memory and time left of one training; its clock goes on after an interruption.
+
+    Args:
+        model: what is trained.
+        total: what there is to do, in steps or turns.
+    """
+
+    def __init__(self, model: LanguageModel, total: int) -> None:
+        self.device, self.total = model.device, total
+        outer: Any = model.model
+        # Asked for here, while weights are whole; a 4-bit weight counts as the parameters that it stands for.
+        self.trainable: int = outer.num_parameters(only_trainable=True)
+        self.parameters: int = outer.num_parameters()
+        self.seconds = 0.0
+        """Time of all laps, without what was lost in interruptions."""
+        self.tokens = 0
+        self.row: dict[str, float] = {}
+        self.begin(0)
+
+    def begin(self, done: int) -> None:
+        """Start the clock of this process, after `done` of `total`."""
+        self.began, self.done = time.perf_counter(), done
+        self.start_lap()
+
+    def start_lap(self) -> None:
+        """Leave out of the next measurement what was done since the last one, for example a validation."""
+        self.lap = time.perf_counter()
+
+    def elapsed(self) -> float:
+        """Seconds until now, the lap under way included."""
+        return self.seconds + time.perf_counter() - self.lap
+
+    def measure(self, done: int, tokens: int) -> dict[str, float]:
+        """End a lap; its entries in a row of metrics.
+
+        Args:
+            done: how much of `total` is done.
+            tokens: on how many tokens this process and its peers have trained since they began.
+        """
+        now = time.perf_counter()
+        lap, self.lap = max(now - self.lap, 1e-9), now
+        self.seconds += lap
+        # Validations and checkpoints are outside the laps and take their time too, so the time left is that of a clock.
+        pace = (now - self.began) / max(1, done - self.done)
+        self.row = {
+            "time/seconds": round(self.seconds, 3),
+            "time/tokens_per_second": (tokens - self.tokens) / lap,
+            "time/seconds_left": round(pace * max(0, self.total - done), 1),
+            "memory/peak_gib": round(peak_bytes(self.device.type) / 2**30, 3),
+        }
+        self.tokens = tokens
+        return self.row
+
+    def sizes(self) -> dict[str, float]:
+        """Entries of the first row of a training: parameters that are trained, and all."""
+        return {"model/trainable_parameters": self.trainable, "model/parameters": self.parameters}
+
+    def note(self) -> str:
+        """Speed, memory, time left and sizes at the last measurement, for the terminal."""
+        speed, left = _short(self.row["time/tokens_per_second"]), self.row["time/seconds_left"]
+        minutes = f"{left / 60:.0f} min" if left >= 60 else f"{left:.0f} s"
+        trained = f"trains {_short(self.trainable)} of {_short(self.parameters)} parameters"
+        return f"{speed} tokens/s, {self.row['memory/peak_gib']:.1f} GiB, {minutes} left, {trained}"
+
+
+def _short(number: float) -> str:
+    """A number with three or four digits.
+
+    >>> _short(12), _short(3_210), _short(7_600_000_000)
+    ('12', '3.2k', '7.6B')
+    """
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if number >= unit:
+            return f"{number / unit:.1f}{name}"
+    return f"{number:.0f}"
 
 
 def _is_number(value: Any) -> bool:

@@ -34,8 +34,9 @@ from reflect_rl.store import append_jsonl
 from reflect_rl.training.checkpoint import Checkpoints, Saved
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.engine import Engine
-from reflect_rl.training.learner import ExplosionError, Learner, no_dropout
-from reflect_rl.training.metrics import MetricsLog
+from reflect_rl.training.learner import Learner, OffendingTurnsError, no_dropout
+from reflect_rl.training.loop import linear_factor
+from reflect_rl.training.metrics import Meter, MetricsLog
 from reflect_rl.types import Episode, episode_from_json, to_json
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 
@@ -72,7 +73,7 @@ class OnlineTrainer:
         self.validation = {mode: spec.tasks(mode, "validation") for mode in self.modes}
         self.curriculum = registry.find("curricula", config.curriculum.name)(config.curriculum, spec.modes)
         self.policy = LanguageModelPolicy(model, labels, rule=rule, temperature=config.temperature)
-        self.judged = LanguageModelPolicy(model, labels, rule=rule)
+        self.eval_policy = LanguageModelPolicy(model, labels, rule=rule)
         self.replay = Replay(config.replay_capacity)
         self.engine = Engine(model.device)
         self.learner = Learner(
@@ -81,7 +82,7 @@ class OnlineTrainer:
         self.checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
         self.metrics = metrics or MetricsLog(folder, main=self.engine.main)
         self.update = self.turns = self.episodes = self.failures = 0
-        self.seconds = 0.0
+        self.meter = Meter(model, config.total_turns)
         self.best = -1.0
         self.best_weights: dict[str, Tensor] = {}
 
@@ -97,9 +98,10 @@ class OnlineTrainer:
             saved = self.checkpoints.load()
         self._resume(saved)
         no_dropout(self.model.model)
+        self.meter.begin(self.turns)
         if self.config.validate_every and not self.update:
             # The policy before the first update counts too, so that `keep = "best"` never returns a worse one.
-            self._log({"update": 0, "turns": 0, "episodes": 0, "seconds": 0.0} | self._validate())
+            self._log({"update": 0, "turns": 0, "episodes": 0, "time/seconds": 0.0} | self._validate())
         while self.turns < self.config.total_turns:
             row = self._one_update()
             last = self.turns >= self.config.total_turns
@@ -108,7 +110,7 @@ class OnlineTrainer:
             self._log(row)
             if not last and self.update % self.config.checkpoint_every == 0:
                 self._save()
-            note = f"success {row['rollout/success_rate']:.2f} ({row['stage']})"
+            note = f"success {row['rollout/success_rate']:.2f} ({row['stage']}), {self.meter.note()}"
             progress(min(self.turns, self.config.total_turns), self.config.total_turns, note)
         if self.config.keep == "best" and self.best_weights:
             self._load_weights(self.best_weights)
@@ -120,6 +122,7 @@ class OnlineTrainer:
 
     def _one_update(self) -> dict[str, Any]:
         started = time.perf_counter()
+        self.meter.start_lap()
         share = self.turns / self.config.total_turns
         stage = self.curriculum.stage(share)
         self.replay.enter(stage)
@@ -130,11 +133,11 @@ class OnlineTrainer:
         rollout_seconds = time.perf_counter() - started
         replayed = self.replay.draw(self.config.replay_per_update, stream(self.seed, "replay", self.update))
         self.replay.add(episodes)
-        rate = self.config.learning_rate * (1 - share * (1 - self.config.final_learning_rate_share))
+        rate = self.config.learning_rate * linear_factor(share, self.config.final_learning_rate_share)
         try:
             own, again = ([with_progress(e, self.config.progress) for e in part] for part in (episodes, replayed))
             metrics = self.learner.learn(own, again, self.update, rate)
-        except ExplosionError as explosion:
+        except OffendingTurnsError as explosion:
             raise explosion.saved(self.folder, self.engine.main) from None
         self.policy.forget()
         release()
@@ -142,12 +145,13 @@ class OnlineTrainer:
         self.turns += sum(len(episode.turns) for episode in episodes)
         self.episodes += len(episodes)
         elapsed = time.perf_counter() - started
-        self.seconds += elapsed
+        measured = self.meter.measure(self.turns, self.learner.step.tokens)
+        if self.update == 1:  # sizes never change, so the first update says them for all
+            measured = measured | self.meter.sizes()
         return {
             "update": self.update,
             "turns": self.turns,
             "episodes": self.episodes,
-            "seconds": round(self.seconds, 3),
             "stage": "+".join(stage),
             **_rollout_metrics(episodes),
             "rollout/failed_episodes": self.failures,
@@ -157,6 +161,7 @@ class OnlineTrainer:
             "reflector/cache_hit_rate": getattr(self.reflector, "hit_rate", 0.0),
             "time/rollout_share": rollout_seconds / elapsed,
             "time/turns_per_second": sum(len(e.turns) for e in episodes) / elapsed,
+            **measured,
         }
 
     def _roll_out(self, stage: Sequence[str]) -> list[Episode]:
@@ -195,22 +200,23 @@ class OnlineTrainer:
             limits=limits,
             on_failure=lambda request, error: failed.append(failure_row(request, error)),
         )
-        failed = self.engine.together(failed)
+        failed = self.engine.all_gather(failed)
         self.failures += len(failed)
         if failed and self.engine.main:
             append_jsonl(self.folder / FAILED, ({"update": self.update} | row for row in failed))
         place = {request.seed: k for k, request in enumerate(requests)}
-        return sorted(self.engine.together(episodes), key=lambda episode: place[episode.seed])
+        return sorted(self.engine.all_gather(episodes), key=lambda episode: place[episode.seed])
 
     def _validate(self) -> dict[str, float]:
         rates = {}
+        strict = self.limits.model_copy(update={"failed_episodes": 0})
         for mode, tasks in self.validation.items():
             requests = [Request(task, seed_for(self.seed, "validation", task.key)) for task in tasks]
-            episodes = self._play(self.judged, requests, None, self.limits.model_copy(update={"failed_episodes": 0}))
+            episodes = self._play(self.eval_policy, requests, None, strict)
             rates[mode] = sum(episode.success for episode in episodes) / max(1, len(episodes))
         # What was memoised here would change the batches, and so the rounding, of the next update, which a resumed
         # run, having no memo, would do without.
-        self.judged.forget()
+        self.eval_policy.forget()
         mean = sum(rates.values()) / max(1, len(rates))
         if mean >= self.best:
             self.best, self.best_weights = mean, {n: t.clone() for n, t in self._weights().items()}
@@ -235,7 +241,7 @@ class OnlineTrainer:
             tensors["value_head"] = self.learner.value_head.state_dict()
         if self.best_weights:
             tensors["best"] = self.best_weights
-        counts = {"update": self.update, "turns": self.turns, "episodes": self.episodes, "seconds": self.seconds}
+        counts = {"update": self.update, "turns": self.turns, "episodes": self.episodes, "seconds": self.meter.seconds}
         replay = {"stage": self.replay.stage, "episodes": [to_json(episode) for episode in self.replay.episodes]}
         self.checkpoints.save(self.update, tensors, counts | {"best": self.best, "replay": replay})
 
@@ -247,11 +253,11 @@ class OnlineTrainer:
         self._load_weights(tensors["weights"])
         if self.learner.value_head is not None:
             self.learner.value_head.load_state_dict(tensors["value_head"])
-        self.engine.spread(self.learner.own, self.learner.trained)
+        self.engine.broadcast(self.learner.own, self.learner.trained)
         self.engine.restore_optimizer(self.learner.optimizer, tensors.get("optimizer", {}))
         self.best, self.best_weights = state["best"], tensors.get("best", {})
         self.update, self.turns, self.episodes = state["update"], state["turns"], state["episodes"]
-        self.seconds = state["seconds"]
+        self.meter.seconds = state["seconds"]
         self.replay.enter(tuple(state["replay"]["stage"]))
         self.replay.add(episode_from_json(row) for row in state["replay"]["episodes"])
         self.metrics.keep_until("update", self.update)

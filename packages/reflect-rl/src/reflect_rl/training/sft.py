@@ -1,44 +1,46 @@
-"""Supervised fine-tuning through TRL's SFTTrainer, loss on the completion tokens only.
+"""Supervised fine-tuning, loss on the completion tokens only.
 
 L(φ) = -1/N Σ_i Σ_j log R_φ(R_ij | s_i, R_i,<j) for the reflection player (Reflect-RL, eq. 1); the policy's loss is the
 same on its one choice token. Rows are tokenised here, prompt and completion apart, exactly as rollouts do it.
 
 The same seed gives the same weights, bit for bit on one kind of machine, with or without interruptions. The global
-random number generators, which the library seeds, are afterwards as they were before.
+random number generators are afterwards as they were before.
 """
 
 from __future__ import annotations
 
 import math
-import random
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from reflect_rl.config import Frozen
-from reflect_rl.errors import ConfigError, TrainingError
+from reflect_rl.errors import TrainingError
+from reflect_rl.memory import release
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import check_context
+from reflect_rl.models.network import Network
+from reflect_rl.models.score import check_context, completion_losses, room
 from reflect_rl.seeding import stream
 from reflect_rl.store import write_jsonl
-from reflect_rl.training.checkpoint import Checkpoints
-from reflect_rl.training.engine import make_whole, process_count, process_rank
-from reflect_rl.training.metrics import MetricsLog
-
-if TYPE_CHECKING:
-    from reflect_rl.training.completion_trainer import Step
+from reflect_rl.training.checkpoint import Checkpoints, Saved
+from reflect_rl.training.engine import Engine, make_whole
+from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, cosine_factor, dropout_stream
+from reflect_rl.training.metrics import Meter, MetricsLog
 
 __all__ = ["SFTConfig", "sft_checkpoints", "train_sft"]
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, note)."""
+
+STEPS_BETWEEN_RELEASES = 10
+"""Optimiser steps after which freed memory goes back to the system."""
 
 
 class SFTConfig(Frozen):
@@ -65,6 +67,17 @@ class SFTConfig(Frozen):
     """Steps between two checkpoints; an interrupted training goes on from the last one."""
     keep_checkpoints: int = Field(2, ge=1)
     """Newest checkpoints that stay while training is under way."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Tokens of one example."""
+
+    prompt: str
+    completion: str
+    input_ids: list[int]
+    completion_mask: list[int]
+    """1 where a token is a target, one entry per token."""
 
 
 def sft_checkpoints(folder: Path, config: SFTConfig) -> Checkpoints:
@@ -98,50 +111,162 @@ def train_sft(
         metrics: where the rows go (unset: to `folder/metrics.jsonl` alone).
 
     Raises:
-        ConfigError: the batch cannot be shared equally by the processes.
+        ConfigError: training cannot be distributed as it was launched.
         ModelError: a row is longer than the model's context.
         TrainingError: the loss or the gradient is not finite or too large; the batch is in `offending_batch.jsonl`.
         RunFolderError: there are checkpoints, and all are corrupt.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    chosen = _order(seed, [completion for _, completion in examples], config.steps * config.batch_size, config.balance)
-    number = {row: place for place, row in enumerate(dict.fromkeys(chosen))}  # of the rows that are trained on
-    rows = _rows(model, [examples[row] for row in number], ends=ends)
-    order = [number[row] for row in chosen]
-    meter = _Meter(metrics or MetricsLog(folder, main=process_rank() == 0), config.steps, progress)
-    checkpoints = sft_checkpoints(folder, config)
-    with _kept_random_states(model.device), _kept_forward(model):
-        from datasets import Dataset  # here, because importing draws random numbers, too
+    order = _order(seed, [completion for _, completion in examples], config.steps * config.batch_size, config.balance)
+    rows = _rows(model, {number: examples[number] for number in dict.fromkeys(order)}, ends=ends)
+    engine = Engine(model.device)
+    log = metrics or MetricsLog(folder, main=engine.main)
+    try:
+        _Training(model, rows, order, config, folder, seed, engine, log).run(progress)
+    finally:
+        log.close()
+    make_whole(model.model)
+    model.model.eval()
 
-        from reflect_rl.training.completion_trainer import CompletionTrainer, ExplosionError
 
-        arguments = _arguments(model, config, folder)
-        with arguments.main_process_first(local=False):
-            saved = checkpoints.load()
-        meter.begin(None if saved is None else saved[1])
-        table = Dataset.from_list([{name: row[name] for name in ("input_ids", "completion_mask")} for row in rows])
-        trainer = CompletionTrainer(
-            model,
-            arguments,
-            table,
-            order=order,
-            seed=seed,
-            stop_grad_norm=config.stop_grad_norm,
-            checkpoints=checkpoints,
-            extra_state=meter.state,
-            on_step=meter.step,
-        )
+class _Training:
+    """One supervised training, from its last checkpoint where there is one."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        rows: dict[int, Row],
+        order: list[int],
+        config: SFTConfig,
+        folder: Path,
+        seed: int,
+        engine: Engine,
+        log: MetricsLog,
+    ) -> None:
+        self.model, self.rows, self.order, self.config = model, rows, order, config
+        self.folder, self.seed, self.engine, self.log = folder, seed, engine, log
+        self.checkpoints = sft_checkpoints(folder, config)
+        self.meter = Meter(model, config.steps)
+        self.every = max(1, config.steps // 100)
+        """Steps between two rows of metrics."""
+        self.done = 0
+        self.losses: list[float] = []
+        """Losses of the steps since the last row of metrics."""
+        with engine.first():
+            saved = self.checkpoints.load()
+        # Weights are put back while they are whole; sharding follows.
+        self._restore(saved)
+        trained = engine.trainable(Network(model), plays=False)
+        self.optimizer = _optimizer(model, config)
+        limits = {"max_grad_norm": config.max_grad_norm, "stop_grad_norm": config.stop_grad_norm}
+        self.step = OptimiserStep(engine, trained, self.optimizer, **limits)
+        if saved is not None:
+            engine.restore_optimizer(self.optimizer, saved[0]["optimizer"])
+
+    def run(self, progress: Progress) -> None:
+        """Train to the end.
+
+        Raises:
+            TrainingError: before the step that would have spoilt the weights.
+        """
+        config = self.config
+        self.model.model.train()
+        self.meter.begin(self.done)
+        while self.done < config.steps:
+            metrics = self._one_step()
+            self.done += 1
+            self.losses.append(metrics.pop("loss"))
+            last = self.done == config.steps
+            if self.done % STEPS_BETWEEN_RELEASES == 0:
+                release()
+            if self.done % self.every == 0 or last:
+                row = self._row(metrics)
+                self.log.append(row, "step")
+                if self.engine.main:
+                    progress(self.done, config.steps, f"loss {row['loss']:.4f}, {self.meter.note()}")
+            if self.done % config.save_steps == 0 or last:
+                self._save()
+
+    def _one_step(self) -> dict[str, float]:
+        """Loss of the batch before the step, gradient norm before clipping, and the learning rate."""
+        config, rank = self.config, self.engine.rank
+        numbers = self.order[self.done * config.batch_size : (self.done + 1) * config.batch_size]
+        batch = [self.rows[number] for number in numbers]
+        targets = max(1, sum(sum(row.completion_mask[1:]) for row in batch))
+        warmup = min(config.warmup_steps, config.steps // 4)
+        rate = config.learning_rate * cosine_factor(self.done, warmup, config.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+        def loss(part: list[int]) -> PartialLoss:
+            # Rows of a single pass keep the order in which they were drawn.
+            places = sorted(part) if len(part) == len(batch) else part
+            losses = completion_losses(self.model, *self._tensors([batch[k] for k in places]), self.step.network)
+            total = losses.sum() * (1 / targets)
+            return PartialLoss(total, len(losses), {"loss": float(losses.detach().mean())})
+
+        lengths = [len(row.input_ids) for row in batch]
+        with dropout_stream(self.model.device, self.seed, self.done, rank):
+            means = self.step.accumulate(lengths, room(self.model), loss)
+        value = means.get("loss", 0.0)  # a batch of empty completions has no target
         try:
-            trainer.run(saved)
+            norm = self.step.clip(self.model.model.parameters(), value)
         except ExplosionError as error:
-            last = error.step.number * config.batch_size
-            batch = [{"row": row, **rows[number[row]]} for row in chosen[last - config.batch_size : last]]
-            failure = _explained(error, folder, batch)
-            trainer.accelerator.wait_for_everyone()  # a launcher ends the others when one process ends
+            failure = self._explained(error, numbers)
+            self.engine.wait()  # a launcher ends the others when one process ends
             raise failure from None
-        finally:
-            meter.metrics.close()
-        make_whole(model.model)
+        self.step.apply()
+        return {"loss": value, "gradient_norm": norm, "learning_rate": rate}
+
+    def _tensors(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor, Tensor]:
+        """Right-padded ids, attention mask, and labels (-100 where there is no target), (rows, longest row) each."""
+        shape = len(rows), max(len(row.input_ids) for row in rows)
+        ids, mask, labels = torch.full(shape, self.model.pad_id), torch.zeros(shape).long(), torch.full(shape, -100)
+        for place, row in enumerate(rows):
+            tokens, targets = torch.tensor(row.input_ids), torch.tensor(row.completion_mask)
+            ids[place, : len(tokens)] = tokens
+            mask[place, : len(tokens)] = 1
+            labels[place, : len(tokens)] = tokens.where(targets == 1, -100)
+        device = self.model.device
+        return ids.to(device), mask.to(device), labels.to(device)
+
+    def _row(self, metrics: dict[str, float]) -> dict[str, Any]:
+        row = {"step": self.done, "loss": sum(self.losses) / len(self.losses), **metrics}
+        self.losses = []
+        row |= self.meter.measure(self.done, self.step.tokens)
+        # Sizes never change, so the first row says them for all.
+        return row | (self.meter.sizes() if self.done <= self.every else {})
+
+    def _save(self) -> None:
+        weights = self.engine.whole_weights(self.model.model)
+        optimizer = self.engine.optimizer_state(self.optimizer)
+        if self.engine.main:
+            state = {"step": self.done, "losses": self.losses, "seconds": self.meter.elapsed()}
+            self.checkpoints.save(self.done, {"weights": weights, "optimizer": optimizer}, state)
+
+    def _restore(self, saved: Saved | None) -> None:
+        """Go on from a checkpoint; rows of metrics of steps that were done after it will be written again."""
+        self.log.keep_until("step", -1 if saved is None else saved[1]["step"])
+        if saved is None:
+            return
+        tensors, state = saved
+        self.done, self.losses, self.meter.seconds = state["step"], list(state["losses"]), state["seconds"]
+        weights = dict(self.model.model.named_parameters())
+        with torch.no_grad():
+            for name, weight in tensors["weights"].items():
+                weights[name].copy_(weight)
+
+    def _explained(self, error: ExplosionError, numbers: Sequence[int]) -> TrainingError:
+        """Write the batch to a file of the folder; the error that says so."""
+        path = self.folder / "offending_batch.jsonl"
+        if self.engine.main:
+            write_jsonl(path, [{"row": number, **asdict(self.rows[number])} for number in numbers])
+        return TrainingError(
+            f"the supervised loss is {error.loss} at step {self.done + 1}, the gradient norm {error.norm}. Nothing was "
+            f"changed by it: checkpoints in {self.folder / 'checkpoints'} are kept, the {len(numbers)} rows are in "
+            f"{path}. Lower the learning_rate of this model in [sft]; if such norms are usual with it, raise "
+            "stop_grad_norm there."
+        )
 
 
 def _order(seed: int, completions: Sequence[str], count: int, balance: float) -> list[int]:
@@ -155,133 +280,22 @@ def _order(seed: int, completions: Sequence[str], count: int, balance: float) ->
     return [int(row) for order in passes for row in order][:count]
 
 
-def _rows(model: LanguageModel, examples: Sequence[tuple[str, str]], *, ends: bool) -> list[dict[str, Any]]:
+def _rows(model: LanguageModel, examples: dict[int, tuple[str, str]], *, ends: bool) -> dict[int, Row]:
+    """Tokens of the examples, by number."""
     tail = [model.end_id] if ends else []
-    rows = []
-    for prompt, completion in examples:
+    rows = {}
+    for number, (prompt, completion) in examples.items():
         head, body = model.encode_prompt(prompt), [*model.encode_after(prompt, completion), *tail]
-        row = {"prompt": prompt, "completion": completion, "input_ids": [*head, *body]}
-        rows.append(row | {"completion_mask": [0] * len(head) + [1] * len(body)})
-    check_context(model, max(len(row["input_ids"]) for row in rows))
+        rows[number] = Row(prompt, completion, [*head, *body], [0] * len(head) + [1] * len(body))
+    check_context(model, max(len(row.input_ids) for row in rows.values()))
     return rows
 
 
-def _arguments(model: LanguageModel, config: SFTConfig, folder: Path) -> Any:
-    from trl import SFTConfig as Arguments
-
-    on_cpu = model.device.type == "cpu"
-    arguments = Arguments(
-        output_dir=str(folder),
-        max_steps=config.steps,
-        per_device_train_batch_size=_own_rows(config.batch_size),
-        learning_rate=config.learning_rate,
-        lr_scheduler_type="cosine_with_min_lr",
-        lr_scheduler_kwargs={"min_lr_rate": 0.1},
-        warmup_steps=min(config.warmup_steps, config.steps // 4),
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.max_grad_norm,
-        logging_strategy="no",
-        save_steps=config.save_steps,
-        report_to="none",
-        use_cpu=on_cpu,
-        bf16=False,
-        gradient_checkpointing=False,
-        disable_tqdm=True,
-        max_length=None,
-        completion_only_loss=True,
-        dataloader_pin_memory=not on_cpu,
-        logging_nan_inf_filter=False,
-        eval_strategy="no",
-    )
-    # One process would otherwise copy the model to all GPUs at every step; several processes are the way to use them.
-    arguments._n_gpu = min(arguments.n_gpu, 1)
-    return arguments
-
-
-def _own_rows(batch_size: int) -> int:
-    """Rows of a batch that each process takes."""
-    if batch_size % process_count():
-        raise ConfigError(
-            f"an SFT batch_size of {batch_size} cannot be shared equally by {process_count()} processes. "
-            f"Set it to a multiple of {process_count()}."
-        )
-    return batch_size // process_count()
-
-
-class _Meter:
-    """Rows of metrics; what is between two rows, and the time, go on after an interruption.
-
-    A row depends on the configuration and the seed alone, but for `seconds`: the time spent training so far, without
-    what was lost in interruptions.
-    """
-
-    def __init__(self, metrics: MetricsLog, total: int, progress: Progress) -> None:
-        self.metrics, self.total, self.progress = metrics, total, progress
-        self.every = max(1, total // 100)
-        self.losses: list[float] = []
-        self.started = time.perf_counter()
-
-    def begin(self, state: dict[str, Any] | None) -> None:
-        """Go on from a checkpoint's state; the rows of steps that were done after it will be written again."""
-        if state is None:
-            self.metrics.keep_until("step", -1)
-            return
-        self.losses = list(state["losses"])
-        self.started = time.perf_counter() - state["seconds"]
-        self.metrics.keep_until("step", state["trainer"]["global_step"])
-
-    def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        return {"losses": self.losses, "seconds": time.perf_counter() - self.started}
-
-    def step(self, step: Step) -> None:
-        """Write a row, if it is time."""
-        self.losses.append(step.loss)
-        if step.number % self.every and step.number != self.total:
-            return
-        loss = sum(self.losses) / len(self.losses)
-        self.losses = []
-        row = {"step": step.number, "loss": loss, "gradient_norm": step.gradient_norm}
-        row |= {"learning_rate": step.learning_rate, "seconds": round(time.perf_counter() - self.started, 3)}
-        self.metrics.append(row, "step")
-        if self.metrics.main:
-            self.progress(step.number, self.total, f"loss {loss:.4f}")
-
-
-def _explained(error: TrainingError, folder: Path, batch: Sequence[dict[str, Any]]) -> TrainingError:
-    """Write the batch to a file of the folder; the error that says so."""
-    path = folder / "offending_batch.jsonl"
-    if process_rank() == 0:
-        write_jsonl(path, batch)
-    return TrainingError(
-        f"{error}. Nothing was changed by it: checkpoints in {folder / 'checkpoints'} are kept, the {len(batch)} rows "
-        f"are in {path}. Lower the learning_rate of this model in [sft]; if such norms are usual with it, raise "
-        "stop_grad_norm there."
-    )
-
-
-@contextmanager
-def _kept_random_states(device: torch.device) -> Iterator[None]:
-    """The global random number generators are afterwards as they were before, whatever is seeded inside."""
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (it is the global one that is kept)
-    devices = list(range(torch.cuda.device_count())) if device.type == "cuda" else []
-    try:
-        with torch.random.fork_rng(devices=devices):
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
-
-
-@contextmanager
-def _kept_forward(model: LanguageModel) -> Iterator[None]:
-    """The trainers replace the model's `forward`; afterwards it is the class's again."""
-    outer: Any = model.model
-    modules = {outer, outer.get_base_model()} if hasattr(outer, "get_base_model") else {outer}
-    before = {module: vars(module)["forward"] for module in modules if "forward" in vars(module)}
-    try:
-        yield
-    finally:
-        for module in modules:
-            vars(module).pop("forward", None)
-            vars(module).update({"forward": before[module]} if module in before else {})
+def _optimizer(model: LanguageModel, config: SFTConfig) -> torch.optim.Optimizer:
+    """AdamW (Loshchilov and Hutter 2019); norms and biases, which have one dimension, do not decay."""
+    trained = [weight for weight in model.model.parameters() if weight.requires_grad]
+    groups = [
+        {"params": [weight for weight in trained if weight.ndim > 1], "weight_decay": config.weight_decay},
+        {"params": [weight for weight in trained if weight.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)

@@ -13,7 +13,7 @@ from transformers import GraniteConfig, GraniteForCausalLM
 
 from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel, ModelConfig, forked_rng, load_model
-from reflect_rl.models.score import check_scoring, completion_losses, equal_groups, micro_batches, read, score
+from reflect_rl.models.score import check_scoring, completion_losses, micro_batches, read, score
 from tiny_models import KINDS, save_tiny
 
 RULES = ("choice_token", "sum", "token_mean")
@@ -280,14 +280,3 @@ def test_the_supervised_loss_is_that_of_each_row_alone(model):
             answer = read(model, [sequence], [(0, int(place)) for place in places])
             expected = torch.nn.functional.cross_entropy(answer.logits, labels[row, places + 1], reduction="none")
             torch.testing.assert_close(losses[rows == row], expected, atol=1e-5, rtol=1e-5)
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 30))
-def test_equal_groups_hold_every_row_once(lengths, count):
-    count = min(count, len(lengths))
-    groups = equal_groups(lengths, count)
-    assert len(groups) == count
-    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
-    assert max(map(len, groups)) - min(map(len, groups)) <= 1
-    for shorter, longer in itertools.pairwise(groups):
-        assert max(lengths[i] for i in shorter) <= min(lengths[i] for i in longer)

@@ -12,7 +12,7 @@ import torch
 from together import allow_sharding
 
 from process_group import leave
-from reflect_rl.training import completion_trainer
+from reflect_rl.training import sft
 from reflect_rl.training.engine import process_rank
 from reflect_rl.training.sft import SFTConfig, train_sft
 from toy import tiny_player
@@ -34,6 +34,6 @@ if __name__ == "__main__":
     if "--shard" in sys.argv:
         allow_sharding()
     if "--parts" in sys.argv:
-        completion_trainer.room = lambda _: 60
+        sft.room = lambda _: 60
     main(Path(sys.argv[1]))
     leave()

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 def rows(path: Path) -> list[dict]:
     table = [json.loads(line) for line in path.read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k != "seconds" and not k.startswith("time/")} for row in table]
+    return [{k: v for k, v in row.items() if not k.startswith(("time/", "memory/"))} for row in table]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -51,7 +51,7 @@ def run(folder: Path, config: RLFTConfig, progress=QUIET, **options) -> OnlineTr
 def metrics(folder: Path) -> list[dict]:
     """The rows without the clock."""
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k != "seconds" and not k.startswith("time/")} for row in rows]
+    return [{k: v for k, v in row.items() if not k.startswith(("time/", "memory/"))} for row in rows]
 
 
 SETTINGS = [
@@ -107,7 +107,7 @@ def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path, change
 def test_every_update_begins_without_memoised_probabilities_as_a_resumed_one_does(tmp_path):
     training = trainer(tmp_path, rlft(validate_every=1))
     sizes: list[int] = []
-    training.train(lambda *_: sizes.append(len(training.policy._cache) + len(training.judged._cache)))
+    training.train(lambda *_: sizes.append(len(training.policy._cache) + len(training.eval_policy._cache)))
     assert set(sizes) == {0}
 
 

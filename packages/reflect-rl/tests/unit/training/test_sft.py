@@ -12,7 +12,7 @@ import torch
 
 from reflect_rl.errors import ModelError, TrainingError
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
-from reflect_rl.training import completion_trainer, sft
+from reflect_rl.training import sft
 from reflect_rl.training.checkpoint import CheckpointWarning
 from reflect_rl.training.sft import SFTConfig, sft_checkpoints, train_sft
 from tiny_models import KINDS, save_tiny
@@ -88,7 +88,7 @@ def test_a_model_learns_its_rows_and_where_a_reflection_ends(tmp_path):
 def test_a_batch_that_goes_in_parts_is_the_same_step(tmp_path, monkeypatch, tokens):
     trained, shapes = [], []
     for limit in (10_000, tokens):
-        monkeypatch.setattr(completion_trainer, "room", lambda _, limit=limit: limit)
+        monkeypatch.setattr(sft, "room", lambda _, limit=limit: limit)
         model, rows = tiny_player()[0], []
         model.model.requires_grad_(True)
         model.model.get_input_embeddings().register_forward_pre_hook(lambda _, words, rows=rows: rows.append(words[0]))
@@ -140,7 +140,7 @@ def interrupted(model: LanguageModel, folder: Path, at: int, **settings) -> None
 
 
 def without_time(rows: list[dict]) -> list[dict]:
-    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+    return [{k: v for k, v in row.items() if not k.startswith(("time/", "memory/"))} for row in rows]
 
 
 def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path):
@@ -155,7 +155,7 @@ def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path):
     assert without_time(found) == without_time(expected)
     assert second.hash() == whole.hash()
     # The clock goes on as well.
-    seconds = [row["seconds"] for row in found]
+    seconds = [row["time/seconds"] for row in found]
     assert seconds == sorted(seconds)
 
 

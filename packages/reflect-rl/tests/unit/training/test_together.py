@@ -50,7 +50,7 @@ def train(folder: Path, launcher: tuple[str, ...] = (), *words: str) -> None:
 def metrics(folder: Path) -> list[dict]:
     """Of the training, without the clock."""
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k != "seconds" and not k.startswith("time/")} for row in rows]
+    return [{k: v for k, v in row.items() if not k.startswith(("time/", "memory/"))} for row in rows]
 
 
 @pytest.fixture(scope="module")

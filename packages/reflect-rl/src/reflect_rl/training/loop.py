@@ -1,0 +1,177 @@
+"""The optimiser step that supervised and online training share.
+
+A batch goes forwards and backwards in micro-batches of rows of similar length, each within a budget of tokens, so
+memory holds the activations of one micro-batch however large the batch is. The micro-batches are dealt out to the
+processes of a launch and their gradients added up. Then the gradient is clipped, and a step whose loss or gradient is
+not finite, or too large, is refused before it changes a weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reflect_rl.errors import TrainingError
+from reflect_rl.models.score import micro_batches
+from reflect_rl.seeding import seed_for
+from reflect_rl.training.engine import Engine
+
+__all__ = [
+    "ExplosionError",
+    "OptimiserStep",
+    "PartialLoss",
+    "cosine_factor",
+    "dropout_stream",
+    "linear_factor",
+    "weighted_means",
+]
+
+
+class ExplosionError(TrainingError):
+    """A step was refused: its loss or gradient norm is not finite, or the norm is above the limit."""
+
+    def __init__(self, loss: float, norm: float) -> None:
+        self.loss, self.norm = loss, norm
+        super().__init__(f"the loss is {loss}, the gradient norm {norm}")
+
+
+@dataclass(frozen=True)
+class PartialLoss:
+    """Loss of one micro-batch."""
+
+    total: Tensor
+    """Share in the loss of the whole batch: the shares of all micro-batches of all processes add up to it."""
+    weight: int
+    """Weight of the metrics in their mean over the batch, for example the number of targets."""
+    metrics: dict[str, float]
+    """Quantities to log."""
+
+
+class OptimiserStep:
+    """Gradient and step of one batch after another.
+
+    Args:
+        engine: the processes that train together.
+        network: the module whose passes are trained.
+        optimizer: the optimiser of its parameters.
+        max_grad_norm: gradient norm above which gradients are scaled down.
+        stop_grad_norm: gradient norm above which the step is refused; 0 refuses only what is not finite.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        network: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        max_grad_norm: float,
+        stop_grad_norm: float,
+    ) -> None:
+        self.engine, self.optimizer = engine, optimizer
+        self.max_grad_norm, self.stop_grad_norm = max_grad_norm, stop_grad_norm or math.inf
+        self.network, self._stepper = engine.prepare(network, optimizer)
+        self.tokens = 0
+        """Tokens trained on so far by all processes, without padding; a token counts once for each pass."""
+
+    def accumulate(
+        self, lengths: Sequence[int], max_tokens: int, loss: Callable[[list[int]], PartialLoss]
+    ) -> dict[str, float]:
+        """Add up the gradient of a batch; the weighted means of its metrics over all micro-batches and processes.
+
+        Args:
+            lengths: tokens of each row of the batch.
+            max_tokens: upper bound on the padded tokens of one micro-batch.
+            loss: forward pass over the rows with these indices.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        self.tokens += sum(lengths)
+        groups = self._own_groups(lengths, max_tokens)
+        rows: list[tuple[int, dict[str, float]]] = []
+        for number, (group, counts) in enumerate(groups, 1):
+            # Processes exchange gradients once, in the last pass. Sharded, every pass must exchange them: a whole
+            # gradient kept until the end would need the memory that sharding saves.
+            exchanged = number == len(groups) or self.engine.sharded
+            with nullcontext() if exchanged else self.engine.local_only(self.network):
+                part = loss(group)
+                self.engine.backward(part.total * float(counts))
+            rows.append((part.weight * counts, part.metrics))
+        return weighted_means(self.engine.all_gather(rows))
+
+    def clip(self, parameters: Iterable[Tensor], loss: float) -> float:
+        """Scale the gradient down to `max_grad_norm`; its norm before.
+
+        Raises:
+            ExplosionError: the loss or the norm is not finite, or the norm is above `stop_grad_norm`.
+        """
+        norm = self.engine.clip(parameters, self.max_grad_norm)
+        if math.isfinite(loss) and math.isfinite(norm) and norm <= self.stop_grad_norm:
+            return norm
+        raise ExplosionError(loss, norm)
+
+    def apply(self) -> None:
+        """Change the weights."""
+        self._stepper.step()
+
+    def _own_groups(self, lengths: Sequence[int], max_tokens: int) -> list[tuple[list[int], bool]]:
+        """Micro-batches of this process, as many as each other process has, and whether they count."""
+        # A batch that would fit into one pass is cut as well, so that each process has work.
+        most = min(max_tokens, math.ceil(max(lengths) * len(lengths) / self.engine.count))
+        groups = [(group, True) for group in micro_batches(lengths, most)]
+        # Layers of sharded weights are gathered by all processes at the same time, so each makes as many passes.
+        groups += [(groups[0][0], False)] * (-len(groups) % self.engine.count)
+        return list(self.engine.share(groups))
+
+
+def weighted_means(rows: Sequence[tuple[int, dict[str, float]]]) -> dict[str, float]:
+    """Mean of each metric over the rows that report it, by weight."""
+    names = dict.fromkeys(name for weight, row in rows if weight for name in row)
+    means = {}
+    for name in names:
+        own = [(weight, row[name]) for weight, row in rows if weight and name in row]
+        means[name] = sum(weight * value for weight, value in own) / sum(weight for weight, _ in own)
+    return means
+
+
+def cosine_factor(step: int, warmup: int, total: int, final: float = 0.1) -> float:
+    """Learning rate of a step (from 0) as a share of its peak: a linear warm-up, then half a cosine down to `final`.
+
+    >>> [round(cosine_factor(step, 2, 6), 3) for step in range(7)]
+    [0.0, 0.5, 1.0, 0.868, 0.55, 0.232, 0.1]
+    """
+    if step < warmup:
+        return step / warmup
+    progress = (step - warmup) / max(1, total - warmup)
+    return 0.5 * (1.0 + math.cos(math.pi * progress)) * (1 - final) + final
+
+
+def linear_factor(share: float, final: float) -> float:
+    """Learning rate after a share of the training, as a share of the first one: a line from 1 to `final`.
+
+    >>> linear_factor(0.5, 0.5)
+    0.75
+    """
+    return 1 - share * (1 - final)
+
+
+@contextmanager
+def dropout_stream(device: torch.device, root: int, step: int, rank: int) -> Iterator[None]:
+    """Torch draws from the stream (root, "dropout", step, rank) inside; outside, its generators are as before.
+
+    A resumed training so drops what an uninterrupted one does, and no generator's state has to be saved.
+
+    Args:
+        device: where the model is.
+        root: seed of the training.
+        step: number of the step, from 0.
+        rank: number of the process.
+    """
+    devices: list[Any] = list(range(torch.cuda.device_count())) if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed_for(root, "dropout", step, rank) % 2**32)
+        yield
