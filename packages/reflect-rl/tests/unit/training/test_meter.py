@@ -68,8 +68,11 @@ def rows(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_supervised_and_online_training_log_the_same_names(tmp_path):
+def test_supervised_and_online_training_log_the_same_names(tmp_path, monkeypatch):
     notes: list[str] = []
+    counted: list[int] = []
+    measure = Meter.measure
+    monkeypatch.setattr(Meter, "measure", lambda self, *words: counted.append(words[1]) or measure(self, *words))
     model, _ = tiny_player()
     config = SFTConfig(steps=3, batch_size=2)
     examples = [("You are at 1. # Action:\n", "1"), ("You are at 3. # Action:\n", "0")]
@@ -84,8 +87,7 @@ def test_supervised_and_online_training_log_the_same_names(tmp_path):
     for first, *others in (supervised, online):
         assert first.keys() >= sizes
         assert not any(sizes & row.keys() for row in others)
-    # Two rows a step, each read once.
+    # Two rows a step, each read once, with one token after the prompt.
     tokens = sum(len(model.encode(prompt)) + 1 for prompt, _ in examples)
-    seconds = supervised[0]["time/seconds"]
-    assert supervised[0]["time/tokens_per_second"] == pytest.approx(tokens / seconds, rel=0.2)
+    assert counted[:3] == [tokens, 2 * tokens, 3 * tokens]
     assert all("tokens/s" in note and "parameters" in note for note in notes)
