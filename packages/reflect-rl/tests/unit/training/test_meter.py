@@ -88,6 +88,6 @@ def test_supervised_and_online_training_log_the_same_names(tmp_path, monkeypatch
         assert first.keys() >= sizes
         assert not any(sizes & row.keys() for row in others)
     # Two rows a step, each read once, with one token after the prompt.
-    tokens = sum(len(model.encode(prompt)) + 1 for prompt, _ in examples)
+    tokens = sum(len(model.encode_prompt(prompt)) + 1 for prompt, _ in examples)
     assert counted[:3] == [tokens, 2 * tokens, 3 * tokens]
     assert all("tokens/s" in note and "parameters" in note for note in notes)
