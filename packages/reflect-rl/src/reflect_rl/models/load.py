@@ -119,6 +119,8 @@ class LanguageModel:
     """Matrix products in bfloat16, whatever the format of the weights."""
     chat: ChatFrame | None = None
     """What the chat template puts around a prompt; None = prompts are plain text."""
+    checkpointing: bool = False
+    """Activations are computed once more in the backward pass."""
 
     def __post_init__(self) -> None:
         if self.tokenizer.eos_token_id is None:
@@ -261,7 +263,11 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     if config.chat_template == "never":
         # A model that was trained on plain prompts is saved without the template, so that nobody puts it back.
         tokenizer.chat_template = None
-    return LanguageModel(model.eval(), tokenizer, config.precision == "mixed", frame_of(tokenizer, base))
+    # New adapters of a model in bfloat16 are in float32; their products are taken in bfloat16 as well.
+    mixed = config.precision == "mixed" or (config.precision == "bfloat16" and bool(adapter or config.lora.rank))
+    return LanguageModel(
+        model.eval(), tokenizer, mixed, frame_of(tokenizer, base), trainable and config.gradient_checkpointing
+    )
 
 
 def load_chat_frame(config: ModelConfig, path: str | Path) -> ChatFrame | None:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.memory import activation_bytes, shape_of
 from reflect_rl.models.network import Network, Read
 
 __all__ = [
@@ -36,6 +37,9 @@ __all__ = [
     "room",
     "score",
 ]
+
+ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
+"""Bytes of activations that a micro-batch may leave for its backward pass."""
 
 Rule = Literal["choice_token", "sum", "token_mean"]
 Ids = Sequence[int]
@@ -72,13 +76,20 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
 
 
 def room(model: LanguageModel) -> int:
-    """Padded tokens of a forward pass that are fast: as many as fill a GPU, as few as stay in a processor's caches.
+    """Padded tokens of a forward pass that are fast and fit: as many as fill a GPU, or stay in a processor's caches.
 
     Measured on a CPU with the GPT-2-small shape: 0.8 and 1.5 thousand tokens at once, 120 GFLOP/s; 3 thousand, 109; 12
-    thousand, 75. Narrower models have room for more tokens.
+    thousand, 75. Narrower models have room for more tokens. Where gradients are wanted, the activations of deep models
+    are the limit.
     """
     width: int = model.model.get_output_embeddings().weight.shape[1]
-    return 16_384 if model.device.type != "cpu" else max(512, 2048 * 768 // width)
+    on_cpu = model.device.type == "cpu"
+    fast = max(512, 2048 * 768 // width) if on_cpu else 16_384
+    if not torch.is_grad_enabled():
+        return fast
+    budget = ACTIVATIONS_ON_CPU if on_cpu else ACTIVATIONS_ON_GPU
+    each = activation_bytes(shape_of(model.model.config), checkpointing=model.checkpointing)
+    return max(1, min(fast, budget // each))
 
 
 def check_context(model: LanguageModel, tokens: int) -> None:
@@ -266,7 +277,8 @@ def check_scoring(model: LanguageModel) -> None:
         ModelError: the architecture changes hidden states or logits in a way that this file does not know.
     """
     ids = model.encode("0 1 2 3")[:8]
-    with torch.no_grad():
+    # In the same formats: with 30 layers, rounding to bfloat16 alone can exceed the tolerance.
+    with torch.no_grad(), torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed):
         ours = read(model, [ids], [(0, len(ids) - 1)]).logits[0]
         theirs = model.model(input_ids=torch.tensor([ids], device=model.device)).logits[0, -1].float()
     if not torch.allclose(ours, theirs, rtol=1e-2, atol=1e-2 * float(theirs.abs().max().clamp(min=1))):
