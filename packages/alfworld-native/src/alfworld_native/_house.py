@@ -62,7 +62,7 @@ class House:
     """A room with everything in it."""
 
     start: str
-    """Where the player stands at first."""
+    """Location of the player at first."""
     furniture: list[Furniture] = field(default_factory=list)
     belongings: list[Belonging] = field(default_factory=list)
 
@@ -139,7 +139,7 @@ TREATED: Final[dict[TaskType, tuple[str, str]]] = {
     "pick_heat_then_place_in_recep": ("heatable", "isHot"),
     "pick_cool_then_place_in_recep": ("coolable", "isCool"),
 }
-"""What a thing must allow, and what must be true of it in the end."""
+"""Predicate that a thing must have, and the one that must hold in the end."""
 
 
 def problem_text(house: House, task_type: TaskType, thing: str, target: str, name: str) -> str:
@@ -152,6 +152,7 @@ def problem_text(house: House, task_type: TaskType, thing: str, target: str, nam
         target: kind of receptacle it goes to, or of the lamp.
         name: of the problem, in PDDL's letters.
     """
+    # Indented like ALFWorld's own files.
     objects = "".join(f"        {line}\n" for line in _declarations(house))
     facts = "".join(f"        ({fact})\n" for fact in _facts(house))
     goal = _goal(task_type, thing, target)
@@ -176,16 +177,18 @@ def _declarations(house: House) -> Iterator[str]:
     yield from sorted(f"{thing.name} - object" for thing in house.belongings)
     yield from sorted(f"{each.name} - receptacle" for each in house.furniture)
     furnished = [each.location for each in house.furniture]
+    # A dict keeps the order and drops the locations that several share.
     for location in dict.fromkeys((*furnished, *(thing.location for thing in house.belongings), house.start)):
         yield f"{location} - location"
 
 
 def _facts(house: House) -> Iterator[str]:
-    """What is true at first, in the order of ALFWorld's problems."""
+    """Facts that hold at first, in the order of ALFWorld's problems."""
     furniture, things = house.furniture, house.belongings
     yield from (f"receptacleType {each.name} {each.kind}Type" for each in furniture)
     yield from (f"objectType {thing.name} {thing.kind}Type" for thing in things)
     kinds = {thing.kind for thing in things}
+    # Stated once for each kind that the house has, not for every receptacle.
     for kind in dict.fromkeys(each.kind for each in furniture):
         yield from (f"canContain {kind}Type {thing}Type" for thing in sorted(ACCEPTS.get(kind, frozenset()) & kinds))
     yield from (f"pickupable {thing.name}" for thing in things if thing.kind not in FIXED)
@@ -214,6 +217,7 @@ def _goal(task_type: TaskType, thing: str, target: str) -> str:
     if task_type == "pick_two_obj_and_place":
         return TWO_GOAL.format(thing=thing, target=target)
     kinds = [f"(objectType ?o {thing}Type)", f"(receptacleType ?r {target}Type)"]
+    # ALFWorld puts this condition first without a treatment and last with one.
     conditions = ["(inReceptacle ?o ?r)", *kinds]
     if task_type in TREATED:
         able, done = TREATED[task_type]
@@ -253,7 +257,7 @@ NESTED: Final = 0.2
 """Share of the rooms where something lies in a plate, a pan and the like."""
 
 HALF_WIDTH: Final = 3.5
-"""Of a room, in metres."""
+"""Half the width of a room, in metres."""
 HEIGHT: Final = 2.0
 LOCATION_SPAN: Final = 14
 """Locations are on a grid of 0.25 m: numbers up to this one, both ways."""
@@ -268,6 +272,7 @@ def drawn(rng: np.random.Generator, options: Iterable[tuple[Option, float]]) -> 
         point -= weight
         if point < 0:
             return option
+    # Rounding can leave a point just above zero.
     return listed[-1][0]
 
 
@@ -286,6 +291,7 @@ class Furnisher:
         self.house = House(self._location())
         self._by_kind: dict[str, list[Furniture]] = {}
         for fixture in room.fixtures:
+            # Drawn in the order of the table: neighbours share locations with what is there already.
             for _ in range(self._number_of(fixture)):
                 self._add_receptacle(fixture.kind)
 
@@ -307,6 +313,7 @@ class Furnisher:
             if wanted is None:
                 wanted = self._usual_number(item)
             avoided = {forbidden} if item.kind == subject else set()
+            # A thing that the task needs must be in a receptacle, where it can be found.
             places = self._needed_places(item) if item.kind in needed else item.places
             for _ in range(wanted):
                 self._add_thing(item.kind, places, avoided)
@@ -330,9 +337,10 @@ class Furnisher:
         return options[int(self._rng.random() * len(options))]
 
     def _number_of(self, fixture: Fixture) -> int:
-        """From a distribution over fewest...most whose mean is the catalogue's, most of it at the low end."""
+        """Random number of receptacles of a kind, with the table's bounds and mean, mostly at the low end."""
         if not self._chance(fixture.share):
             return 0
+        # No draw: the formula below would divide by zero.
         if fixture.most == fixture.fewest:
             return fixture.fewest
         # E[fewest + span * u^power] = fewest + span / (power + 1) for uniform u.
@@ -341,6 +349,7 @@ class Furnisher:
         return max(1, round(number * self._size))
 
     def _usual_number(self, item: Item) -> int:
+        # Small rooms lose whole kinds of things, large ones only get more of each.
         if not self._chance(item.share * min(1.0, self._size)):
             return 0
         number = item.fewest + int(self._rng.random() * (item.most - item.fewest + 1))
@@ -348,6 +357,7 @@ class Furnisher:
 
     def _add_receptacle(self, kind: str) -> None:
         position = self._position()
+        # ALFWorld names a basin after its sink and appends the kind, which `problem.py` reads back.
         name = self._name({"SinkBasin": "Sink", "BathtubBasin": "Bathtub"}.get(kind, kind), position)
         if kind in ("SinkBasin", "BathtubBasin"):
             name = f"{name}_bar_{kind}"
@@ -357,11 +367,12 @@ class Furnisher:
         self._by_kind.setdefault(kind, []).append(furniture)
 
     def _shared_location(self, kind: str) -> str:
-        """Where a neighbour that has none yet is; empty when it is to have a location of its own."""
+        """Location of a neighbour to share; empty when the receptacle gets a location of its own."""
         neighbour, share = NEIGHBOURS.get(kind, ("", 0.0))
         if neighbour not in self._by_kind or not self._chance(share):
             return ""
         location = self._by_kind[neighbour][-1].location
+        # At most two receptacles share a location.
         used = Counter(each.location for each in self.house.furniture)
         return location if used[location] == 1 else ""
 
@@ -372,6 +383,7 @@ class Furnisher:
     def _add_thing(self, kind: str, places: Places, avoided: set[str]) -> None:
         possible = [(place, weight) for place, weight in places if self._has(place) and place not in avoided]
         place = drawn(self._rng, possible) if possible else BESIDE
+        # No receptacle of this house takes it, or it belongs beside them.
         if place == BESIDE:
             self._lay_beside(kind)
             return
@@ -399,6 +411,7 @@ class Furnisher:
         outer = [thing for thing in self.house.belongings if thing.kind in CONTAINERS and thing.inside]
         for container in outer:
             for thing in self.house.belongings:
+                # Vessels are not put into vessels.
                 takeable = thing.kind not in FIXED | CONTAINERS
                 if takeable and thing.inside[:1] == container.inside[:1]:
                     thing.within = container.name
@@ -416,6 +429,7 @@ class Furnisher:
         """A name that no other thing has, as ALFWorld makes it from kind and position."""
         name = "_bar_".join((kind, *map(_coordinate, position)))
         if name in self._names:
+            # Coordinates are rounded, so two things can get the same name; a small shift settles it.
             return self._name(kind, self._near(position))
         self._names.add(name)
         return name
@@ -426,6 +440,7 @@ class Furnisher:
         grid = (_number(round((2 * part - 1) * LOCATION_SPAN)) for part in (x, z))
         name = "_bar_".join(("loc", *grid, str(int(direction * 4)), HORIZONS[int(horizon * len(HORIZONS))]))
         if name in self._names:
+            # Draws again: the grid has more locations than any room needs.
             return self._location()
         self._names.add(name)
         return name

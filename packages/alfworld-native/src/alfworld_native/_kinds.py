@@ -39,7 +39,7 @@ def _kinds(text: str) -> frozenset[str]:
 
 
 LAMP: Final = "DeskLamp"
-"""What `look_at_obj_in_light` needs; floor lamps are in no receptacle, so they cannot be used."""
+"""Kind of lamp that `look_at_obj_in_light` needs; floor lamps are in no receptacle, so they cannot be used."""
 
 THINGS: Final = _words("""
     SaltShaker HousePlant Candle SprayBottle Bowl Window CD Egg Glassbottle Sink Pillow Spoon SoapBottle TeddyBear
@@ -49,14 +49,14 @@ THINGS: Final = _words("""
     Potato Curtains Boots Pencil AlarmClock ToiletPaperRoll Spatula Book Bread SoapBar Watch DeskLamp Kettle Pot
     ScrubBrush WineBottle ShowerDoor Bathtub LaundryHamperLid ShowerGlass Poster TennisRacket BaseballBat Towel Plunger
     """)
-"""All kinds that a problem declares, in its order."""
+"""Kinds of things that a problem declares, in its order."""
 
 RECEPTACLES: Final = _words("""
     Safe Drawer CoffeeMachine HandTowelHolder SinkBasin Dresser LaundryHamper TVStand BathtubBasin Cabinet Fridge Desk
     Toilet Cart SideTable Sofa CoffeeTable DiningTable CounterTop GarbageCan ArmChair Shelf Microwave Toaster Bed
     PaintingHanger TowelHolder ToiletPaperHanger StoveBurner Ottoman
     """)
-"""All kinds that a problem declares, in its order."""
+"""Kinds of receptacles that a problem declares, in its order."""
 
 FIXED: Final = _kinds(
     """
@@ -64,7 +64,7 @@ FIXED: Final = _kinds(
     StoveKnob Bathtub ShowerDoor ShowerGlass LaundryHamperLid Footstool
     """
 )
-"""What cannot be picked up."""
+"""Kinds of things that cannot be picked up."""
 
 CLEANABLE: Final = _kinds(
     """
@@ -85,7 +85,7 @@ LOOKED_AT: Final = _kinds(
     TissueBox Vase Watch
     """
 )
-"""What there is to look at under a lamp."""
+"""Kinds of things to look at under a lamp."""
 
 OPENABLE: Final[dict[str, float]] = {"Cabinet": 0.83, "Drawer": 0.84, "Fridge": 1.0, "Microwave": 1.0, "Safe": 0.83}
 """Share of the receptacles of a kind that can be opened; the others stand open, like all other kinds."""

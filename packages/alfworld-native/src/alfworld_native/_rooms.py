@@ -30,7 +30,7 @@ class Fixture:
 
     kind: str
     share: float
-    """Of the rooms that have it, in [0, 1]."""
+    """Share of the rooms that have it, in [0, 1]."""
     fewest: int
     mean: float
     most: int
@@ -42,7 +42,7 @@ class Item:
 
     kind: str
     share: float
-    """Of the rooms that have it, in [0, 1]."""
+    """Share of the rooms that have it, in [0, 1]."""
     fewest: int
     most: int
     places: tuple[tuple[str, float], ...]
@@ -51,7 +51,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a kind of room can have."""
+    """Receptacles and things that a kind of room can have."""
 
     fixtures: tuple[Fixture, ...]
     items: tuple[Item, ...]

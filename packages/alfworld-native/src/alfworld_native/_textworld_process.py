@@ -53,12 +53,12 @@ class Episode:
 
     number: int
     name: str
-    """What error messages call the game."""
+    """Name of the game in error messages."""
     text: str
     """The game file."""
     commands: list[str] = field(default_factory=list)
     known_to: int = 0
-    """Which start of the process knows this episode; 0 = none."""
+    """Number of the process start that has this episode open; 0 = none."""
 
 
 class Process:
@@ -93,6 +93,7 @@ class Process:
         """Play one more command. If anything fails, the episode stays as it was."""
         with self._lock:
             step = self._twice(episode, command)
+        # After the answer, so that a failed command is not played again on a restart.
         episode.commands.append(command)
         return step
 
@@ -102,6 +103,7 @@ class Process:
 
     def end(self) -> None:
         """End the process, whatever it does. The next request starts another."""
+        # Cleared first, so that a second call does nothing.
         running, self._running = self._running, None
         if running is None:
             return
@@ -128,6 +130,7 @@ class Process:
             self._asked({"call": "close", "episode": self._forgotten.popleft()}, episode)
         if command is None:
             return self._opened(episode)
+        # The process was restarted since: open the game anew and repeat what was done.
         if episode.known_to != self._starts:
             self._opened(episode)
             for earlier in episode.commands:
@@ -136,12 +139,14 @@ class Process:
 
     def _start(self) -> None:
         if not self._folder.is_dir():
+            # A mistake in the program, not in the input.
             raise RuntimeError("these workers are closed; make new ones")
         self.end()
         self._starts += 1
         variables = {"TMPDIR": str(self._folder), "ALFWORLD_DATA": str(self._folder)}
         with (self._folder / f"errors-{id(self)}.txt").open("wb") as errors:
             process = subprocess.Popen(
+                # -P: a file in the current folder must not take the place of a module.
                 [sys.executable, "-P", "-m", MODULE, str(self._folder), *self._options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -153,11 +158,13 @@ class Process:
         self._running = _Running(process, cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout))
 
     def _opened(self, episode: Episode) -> Step:
+        # TextWorld loads games from files only.
         path = self._folder / f"{episode.number}.tw-pddl"
         path.write_text(episode.text)
         try:
             reply = self._asked({"call": "open", "episode": episode.number, "path": str(path)}, episode)
         finally:
+            # The game is in memory once it is loaded.
             path.unlink(missing_ok=True)
         if "error" in reply:
             raise GameError(f"TextWorld cannot play {episode.name}: {reply['error']}.")
@@ -179,6 +186,7 @@ class Process:
             return json.loads(self._line(running.replies))
         except TimeoutError:
             self.end()
+            # The process may still be busy with the old request, so it cannot be used again.
             what = f"TextWorld, {episode.name}, {request['call']} {request.get('command', '')!r}"
             raise TextWorldTimeoutError(f"{what}: no answer within {self._seconds:g} seconds.") from None
         except (OSError, ValueError):
@@ -187,6 +195,7 @@ class Process:
             code = running.process.returncode
             self.end()
             raise _EndedError(f"exit code {code}, last words {self._error_output()!r}") from None
+        # A reply that comes later would be taken for the answer to the next request.
         except BaseException:
             self.end()
             raise

@@ -41,10 +41,11 @@ class Player:
         self._free: list[Any] = []
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What to reply to a request."""
+        """The reply to a request."""
         try:
             return self._answer(request)
         except (Exception, SystemExit) as error:  # a bad game fails in any way, sys.exit included
+            # Its state is unknown after a failure.
             self._close(request["episode"])
             return {"error": f"{type(error).__name__}: {error}"}
 
@@ -100,6 +101,7 @@ def take_shortcuts() -> None:
     from textworld.envs.pddl import textgen
     from textworld.logic import Rule
 
+    # Templates are the same in all games, so the cache stays small.
     parsed = lru_cache(maxsize=None)(textgen._parse_and_convert)
     textgen._parse_and_convert = lambda text, **options: [_fresh(symbol) for symbol in parsed(text, **options)]
     textgen.copy_context = _copied_context
@@ -115,6 +117,7 @@ def _fresh(symbol: Any, context: dict[str, Any] | None = None) -> Any:
     twin = copy.copy(symbol)
     if context is not None:
         twin.context = context
+    # Lists hold a symbol of their own, whose context is set separately.
     if hasattr(getattr(twin, "symbol", None), "context"):
         twin.symbol = _fresh(twin.symbol)
     return twin

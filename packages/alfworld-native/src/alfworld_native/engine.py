@@ -25,13 +25,14 @@ from alfworld_native.record import GameRecord, Wording
 
 __all__ = ["Game", "State", "Step", "open_game"]
 
+# Kinds, not names: any knife slices, any microwave heats.
 KNIVES = frozenset({"knife", "butterknife"})
 HEATER, COOLER = "microwave", "fridge"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the game answers to a command."""
+    """The game's answer to a command."""
 
     feedback: str
     admissible: tuple[str, ...]
@@ -58,11 +59,11 @@ class Game:
 
     wording: Wording
     words: words.Words
-    """What the wording is made of."""
+    """Phrases of the wording."""
     sentence: str
     """The goal as the game shows it."""
     goal: Goal
-    """What wins: kind of task, kind of object, kind of receptacle or lamp."""
+    """Condition of the win: kind of task, kind of object, kind of receptacle or lamp."""
     receptacles: dict[str, Receptacle]
     """By name ("fridge 1"), in the order of the opening text."""
     things: dict[str, Thing]
@@ -90,14 +91,17 @@ class Game:
         places: dict[str, tuple[Receptacle, ...]] = defaultdict(tuple)
         for each in read.receptacles:
             places[each.place] += (each,)
+        # A game can begin at a receptacle; its opening then says so instead of listing the room.
         here = tuple(each.name for each in places[read.beginning.place])
         self.places = dict(places)
         self.travels = self._travels()
         self.opening = words.opening(words.facing(here, ()) if here else words.room(tuple(self.receptacles)), goal)
 
     def _travels(self) -> dict[str, tuple[str, ...]]:
+        # Interned: the same command occurs in the lists of all places.
         commands = sorted((intern(f"go to {each.name}"), each.place) for each in self.receptacles.values())
         return {
+            # Not offered where one stands, also not to a second receptacle of the same place.
             place: tuple(command for command, target in commands if target != place)
             for place in {self.beginning.place, *self.places}
         }
@@ -158,6 +162,7 @@ class State:
 
     def copy(self) -> State:
         """An independent state with the same facts."""
+        # Skips __init__, which would work out the commands anew.
         other = object.__new__(State)
         for field in State.__slots__:
             setattr(other, field, getattr(self, field))
@@ -169,18 +174,22 @@ class State:
 
     def step(self, command: str) -> Step:
         """Carry out a command. One that is not listed changes nothing: "Nothing happens."."""
+        # TextWorld ignores blanks around a command.
         command = command.strip()
+        # The list decides, so no command below has to check its own precondition.
         if command not in self._admissible:
             return Step(words.NOTHING_HAPPENS, self._admissible, self._won)
         verb, _, rest = command.partition(" ")
         act, separator, changes = COMMANDS[verb]
+        # The split is safe because the command is listed: it has the form of its verb.
         feedback = act(self, *(rest.split(separator) if rest else ()))
+        # Looking changes no fact, so the lists stay as they are.
         if changes:
             self._derive()
         return Step(feedback, self._admissible, self._won)
 
     def _derive(self) -> None:
-        """Work out what follows from the facts."""
+        """Update the admissible commands and the win, which follow from the facts."""
         self._admissible = self._list_commands()
         self._won = self._is_won()
 
@@ -193,12 +202,12 @@ class State:
 
     @property
     def won(self) -> bool:
-        """Whether the goal holds now."""
+        """True while the goal holds."""
         return self._won
 
     @property
     def place(self) -> str:
-        """Where the player is: the name of a location, as in `Receptacle.place`."""
+        """Location of the player, a name as in `Receptacle.place`."""
         return self._place
 
     @property
@@ -217,6 +226,7 @@ class State:
 
     def container(self, thing: str) -> str | None:
         """The receptacle that a thing is in, the first of several; None for the thing in hand."""
+        # A held thing can still count as being in a second receptacle, see the top of this file.
         return None if thing == self._holding else next(iter(self.containers(thing)), None)
 
     def contents(self, receptacle: str) -> tuple[str, ...]:
@@ -224,27 +234,27 @@ class State:
         return self._contents[receptacle]
 
     def is_open(self, receptacle: str) -> bool:
-        """Whether one can reach into it: opened, or not openable at all."""
+        """True for a receptacle that one can reach into: opened, or without a door."""
         return receptacle in self._opened or not self.game.receptacles[receptacle].openable
 
     def is_clean(self, thing: str) -> bool:
-        """Whether it has been cleaned."""
+        """True for a thing that has been cleaned."""
         return thing in self._clean
 
     def is_hot(self, thing: str) -> bool:
-        """Whether it has been heated, and not cooled since."""
+        """True for a thing that has been heated, and not cooled since."""
         return thing in self._hot
 
     def is_cool(self, thing: str) -> bool:
-        """Whether it has been cooled, and not heated since. What begins in a fridge is often cool."""
+        """True for a thing that has been cooled, and not heated since; things in a fridge are often cool at first."""
         return thing in self._cool
 
     def is_sliced(self, thing: str) -> bool:
-        """Whether it has been sliced."""
+        """True for a thing that has been sliced."""
         return thing in self._sliced
 
     def is_lit(self, thing: str) -> bool:
-        """Whether a lamp has been used (it cannot be turned off)."""
+        """True for a lamp that has been used; it cannot be turned off."""
         return thing in self._lit
 
     # ---- commands that can be given
@@ -253,7 +263,8 @@ class State:
         return self.game.places.get(self._place, ())
 
     def _list_commands(self) -> tuple[str, ...]:
-        """All of them, sorted: the many `go to` once for the game, the few before and after them here."""
+        """Admissible commands, sorted: `go to` from the game's list, the few before and after it made here."""
+        # The verbs fall on both sides of "go to" in the alphabet, so only two short lists need sorting.
         before: list[str] = []
         after = ["inventory", "look"]
         if self.game.words.help is not None:
@@ -281,12 +292,14 @@ class State:
     def _list_lamps(self, receptacle: Receptacle, after: list[str]) -> None:
         things = self.game.things
         for name in self._contents[receptacle.name]:
+            # A lamp can be in two receptacles of this place, and is listed once. Lamps in closed ones count, too.
             if things[name].toggleable and (command := f"use {name}") not in after:
                 after.append(command)
 
     def _list_takes(self, after: list[str]) -> None:
         things = self.game.things
         for receptacle in self._here():
+            # Two receptacles that hold one thing give two commands, which differ in what is taken out of what.
             if not receptacle.openable or receptacle.name in self._opened:
                 after.extend(
                     f"take {name} from {receptacle.name}"
@@ -304,6 +317,7 @@ class State:
                 after.append(wording.put_command(name, target))
             if held.cleanable and kind in wording.cleaners:
                 before.append(f"clean {name} with {target}")
+            # No check of the door: the domain lets a closed microwave heat and a closed fridge cool.
             if held.heatable and kind == HEATER:
                 after.append(f"heat {name} with {target}")
             if held.coolable and kind == COOLER:
@@ -313,11 +327,13 @@ class State:
 
     def _sliceable_here(self) -> list[str]:
         place = self._place
+        # Things count by location here, not by receptacle: slicing reaches through closed doors.
         return [name for name, at in self._lying if at == place and self.game.things[name].sliceable]
 
     # ---- what the commands do
 
     def _go(self, name: str) -> str:
+        # The verb is "go", so the rest begins with "to".
         receptacle = self.game.receptacles[name.removeprefix("to ")]
         self._place = receptacle.place
         return f"{self.game.words.arrival(receptacle)} {self._seen(receptacle)}"
@@ -334,6 +350,7 @@ class State:
         return f"You close the {name}."
 
     def _take(self, thing: str, receptacle: str) -> str:
+        # Only this receptacle loses the thing; another that holds it, too, keeps showing it.
         rest = tuple(each for each in self._contents[receptacle] if each != thing)
         self._contents = {**self._contents, receptacle: rest}
         self._lying -= {(thing, self._place)}
@@ -342,6 +359,8 @@ class State:
         return f"You pick up the {thing} from the {receptacle}."
 
     def _put(self, thing: str, receptacle: str) -> str:
+        # A set, because the thing may still count as being in here. The text lists things in the order of the
+        # problem.
         contents = sorted({*self._contents[receptacle], thing}, key=self.game.ranks.__getitem__)
         self._contents = {**self._contents, receptacle: tuple(contents)}
         self._lying |= {(thing, self._place)}
@@ -354,6 +373,7 @@ class State:
         return f"You clean the {thing} using the {receptacle}."
 
     def _heat_with(self, thing: str, receptacle: str) -> str:
+        # Heating undoes cooling and the other way round; neither undoes cleaning.
         self._hot |= {thing}
         self._cool -= {thing}
         return f"You heat the {thing} using the {receptacle}."
@@ -375,6 +395,7 @@ class State:
         receptacle = self.game.receptacles.get(name)
         if receptacle is not None:
             return self._seen(receptacle)
+        # Examining a thing tells its states, of which the grammar names the first that applies.
         facts = {"clean": self._clean, "hot": self._hot, "cool": self._cool, "sliced": self._sliced, "lit": self._lit}
         return words.thing_looks(self.game.things[name], frozenset(state for state, of in facts.items() if name in of))
 
@@ -384,7 +405,9 @@ class State:
 
     def _floor(self, here: tuple[str, ...]) -> list[str]:
         """Things at this place that were once taken out of a receptacle here, once for each."""
+        # The grammar calls "next to it" what lies at this place and was once taken out of a receptacle here.
         missed = [pair for pair in self._missed if pair[1] in here and (pair[0], self._place) in self._lying]
+        # A thing that was taken out of two receptacles is named twice, as in TextWorld.
         return sorted((thing for thing, _ in missed), key=self.game.ranks.__getitem__)
 
     def _inventory(self) -> str:
@@ -398,9 +421,11 @@ class State:
     def _is_won(self) -> bool:
         goal = self.game.goal
         if goal.task_type == "look_at_obj_in_light":
+            # The one goal that depends on where the player is.
             return self._holds(goal.object_kind) and self._is_lamp_here(goal.target_kind)
         needed = 2 if goal.task_type == "pick_two_obj_and_place" else 1
         return any(
+            # Both things must be in one receptacle, not just in two of the same kind.
             sum(map(self._is_wanted, contents)) >= needed
             for name, contents in self._contents.items()
             if contents and self.game.receptacles[name].kind == goal.target_kind
@@ -410,7 +435,7 @@ class State:
         return self._holding is not None and self.game.things[self._holding].kind == kind
 
     def _is_lamp_here(self, kind: str) -> bool:
-        """Whether a lamp that has been used is where the player is."""
+        """True where a lamp that has been used stands at the player's place."""
         things, contents = self.game.things, self._contents
         return any(
             thing in self._lit and things[thing].kind == kind and things[thing].toggleable
@@ -419,12 +444,13 @@ class State:
         )
 
     def _is_wanted(self, name: str) -> bool:
-        """Whether a thing is of the goal's kind, and as clean, hot or cool as the goal wants it."""
+        """True for a thing of the goal's kind that is as clean, hot or cool as the goal wants it."""
         goal, thing = self.game.goal, self.game.things[name]
         if thing.kind != goal.object_kind:
             return False
         match goal.task_type:
             case "pick_clean_then_place_in_recep":
+                # The goal asks for the ability, too: a thing that begins clean and cannot be cleaned does not count.
                 return thing.cleanable and name in self._clean
             case "pick_heat_then_place_in_recep":
                 return thing.heatable and name in self._hot

@@ -59,6 +59,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
     ) -> None:
         if games is not None and not len(games):
             raise GameError("there are no games to play; give at least one, or None for generated games.")
+        # Bounds that no text of a game comes near; Gymnasium wants some.
         self.observation_space = Text(max_length=100_000, min_length=0, charset=string.printable)
         self.action_space = Text(max_length=200, min_length=0, charset=string.printable)
         self.render_mode = render_mode
@@ -74,6 +75,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
             options: `{"game": record}` plays this `GameRecord` instead of drawing one.
         """
         super().reset(seed=seed)
+        # No draw for a chosen game, so the next draws do not depend on it.
         record = (options or {}).get("game") or self._draw()
         self._state, self._key = open_game(record, self._wording).start(), record.key
         return self._told(self._state.first())
@@ -86,6 +88,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         """
         if self._state is None:
             raise GameError("no game has begun; call reset() first.")
+        # Agents often send an index; the message says what is expected.
         if not isinstance(action, str):
             raise GameError(f"a command is a text such as 'look', not {action!r}.")
         was_won = self._state.won
@@ -109,6 +112,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         return step.feedback, info
 
 
+# A module that is loaded anew, as in notebooks, must not warn.
 if ENV_ID not in gymnasium.registry:
     gymnasium.register(
         ENV_ID, entry_point="alfworld_native.environment:HouseholdEnv", max_episode_steps=MAX_EPISODE_STEPS

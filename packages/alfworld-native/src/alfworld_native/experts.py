@@ -18,6 +18,7 @@ from alfworld_native.problem import Receptacle
 
 __all__ = ["NEVER", "Position", "best_commands", "position_of", "turns_left"]
 
+# A number rather than infinity, so that it can be stored and compared as an integer.
 NEVER = 1_000_000
 """Turns of a game that cannot be won any more."""
 
@@ -32,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What the length of a solution depends on."""
+    """Facts that the length of a solution depends on."""
 
     game: Game
     held: str | None
@@ -53,11 +54,13 @@ class Position:
 
     def turns(self, place: str) -> float:
         """Turns of the shortest solution for a player who is at a place; infinite when there is none."""
+        # Three cases: free hands, a wanted thing in hand, and something else in hand that must go first.
         if self.held is None:
             return self._unladen(place, self.closed)
         laden = inf
         if self._wanted(self.held):
             laden = self._laden(self.held, place, self.closed)
+            # Swapping the thing in hand pays only if another one is already clean, hot or cool.
             if not (self._must_treat and self.held not in self.treated and self.treated):
                 return laden
         return min(laden, self._dropped(self.held, place))
@@ -70,15 +73,19 @@ class Position:
         return self.game.goal.task_type in ABILITIES
 
     def _dropped(self, held: str, place: str) -> float:
-        """Put down what is in hand, then win."""
+        """Turns of putting down the thing in hand, then winning."""
         kind = self.game.things[held].kind
+        # A room has dozens of receptacles, most of them alike for this purpose; one of each sort is enough.
         drops = {self._likeness(each, place): each for each in self.game.receptacles.values() if kind in each.accepts}
         return min(
-            (self._reach(place, each, self.closed) + 1 + self._after(each) for each in drops.values()), default=inf
+            # One turn for the put itself.
+            (self._reach(place, each, self.closed) + 1 + self._after(each) for each in drops.values()),
+            default=inf,
         )
 
     def _likeness(self, drop: Receptacle, place: str) -> tuple[object, ...]:
         """Equal for receptacles that it makes no difference to put a thing into."""
+        # Dropping where a wanted thing lies saves the way to it.
         source = tuple(each.thing for each in self.sources if each.receptacle.place == drop.place)
         is_closed = drop.name in self.closed
         opens_source = is_closed and any(each.receptacle == drop for each in self.sources)
@@ -90,16 +97,18 @@ class Position:
     @staticmethod
     def _reach(place: str, receptacle: Receptacle, closed: frozenset[str]) -> int:
         """Turns until one can reach into a receptacle."""
+        # Any way takes one turn, so distances do not matter. Opening takes one more.
         return (place != receptacle.place) + (receptacle.name in closed)
 
     def _unladen(self, place: str, closed: frozenset[str]) -> float:
-        """With nothing in hand."""
+        """Turns of the shortest solution for a player with empty hands."""
         if self.game.goal.task_type == "pick_two_obj_and_place":
             return min((self._two(place, closed, each) for each in self._distinct_targets(place)), default=inf)
         return min(
             (
                 self._reach(place, each.receptacle, closed)
                 + 1
+                # Fetching opens the source, so it is not closed for what comes after.
                 + self._laden(each.thing, each.receptacle.place, closed - {each.receptacle.name}, each.receptacle)
                 for each in self.sources
             ),
@@ -107,9 +116,10 @@ class Position:
         )
 
     def _laden(self, thing: str, place: str, closed: frozenset[str], taken_from: Receptacle | None = None) -> float:
-        """With a wanted thing in hand."""
+        """Turns of the shortest solution for a player who has a wanted thing in hand."""
         task_type = self.game.goal.task_type
         if task_type == "look_at_obj_in_light":
+            # One turn to go to the lamp, and one to use it where it is not lit yet.
             return min(((place != lamp) + (not lit) for lamp, lit in self.lamps), default=inf)
         if task_type == "pick_two_obj_and_place":
             return self._first_of_two(thing, place, closed)
@@ -120,6 +130,7 @@ class Position:
             thing in things for name, things in self.placed.items() if not taken_from or name != taken_from.name
         )
         return min(
+            # Treating wins at once if the thing still counts as being where it belongs.
             ((place != tool) + 1 + (0 if stays else self._stored(tool, closed)) for tool in self.tools),
             default=inf,
         )
@@ -131,6 +142,7 @@ class Position:
 
     def _distinct_targets(self, place: str) -> Iterable[Receptacle]:
         """Receptacles of the goal's kind, of those that are alike only one."""
+        # Only these locations can save a turn; all other targets are equally far.
         special = {place, *(each.receptacle.place for each in self.sources)}
         alike: dict[tuple[object, ...], Receptacle] = {}
         for each in self.targets:
@@ -145,29 +157,33 @@ class Position:
             inside = self.placed.get(target.name, frozenset()) - {held}
             turns: float = self._reach(place, target, closed) + 1
             if not inside:
+                # No second thing is there yet, so another one has to be fetched after the delivery.
                 others = (each for each in self.sources if each.thing != held)
                 turns += min((self._round_trip(target, each, closed) for each in others), default=inf)
             best = min(best, turns)
         return best
 
     def _round_trip(self, target: Receptacle, source: Source, closed: frozenset[str]) -> int:
-        """From an open target to a source and back."""
+        """Turns to fetch a thing: from an open target to its source, and back into the target."""
         return self._reach(target.place, source.receptacle, closed) + 2 + (source.receptacle.place != target.place)
 
     def _two(self, place: str, closed: frozenset[str], target: Receptacle) -> float:
         """Bring as many things as are missing to a receptacle."""
         inside = self.placed.get(target.name, frozenset())
         outside = [each for each in self.sources if each.thing not in inside]
+        # Paid once, whichever of the two things arrives first.
         opening = target.name in closed
         firsts = [
             self._reach(place, each.receptacle, closed) + 2 + (each.receptacle.place != target.place)
             for each in outside
         ]
         if inside:
+            # One thing is in place already; the cheapest other one completes the pair.
             return min(firsts, default=inf) + opening
         seconds = [self._round_trip(target, each, closed) for each in outside]
         return opening + min(
             (
+                # A source that holds both things is opened once.
                 firsts[i] + seconds[k] - (a.receptacle is b.receptacle and a.receptacle.name in closed)
                 for (i, a), (k, b) in product(enumerate(outside), repeat=2)
                 if a.thing != b.thing
@@ -186,6 +202,7 @@ ABILITIES = {
 
 def _is_wanted(game: Game, name: str) -> bool:
     thing, goal = game.things[name], game.goal
+    # A task without treatment still needs a thing that can be picked up.
     return thing.kind == goal.object_kind and bool(getattr(thing, ABILITIES.get(goal.task_type, "pickupable")))
 
 
@@ -213,6 +230,7 @@ def position_of(state: State) -> Position:
         "pick_clean_then_place_in_recep": state.is_clean,
         "pick_heat_then_place_in_recep": state.is_hot,
         "pick_cool_then_place_in_recep": state.is_cool,
+        # Without a treatment every thing counts as treated.
     }.get(goal.task_type, lambda _: True)
     wanted = [name for name, thing in game.things.items() if thing.kind == goal.object_kind and _is_wanted(game, name)]
     targets = _targets(game)
@@ -225,6 +243,7 @@ def position_of(state: State) -> Position:
             Source(thing, game.receptacles[name])
             for name, things in inside.items()
             for thing in things
+            # A held thing may also count as being in a receptacle, out of which it cannot be taken again.
             if thing != state.holding and game.things[thing].pickupable
         ),
         treated=frozenset(filter(is_treated, wanted)),
@@ -239,6 +258,7 @@ def _lamps(state: State) -> Iterator[tuple[str, bool]]:
     game = state.game
     if game.goal.task_type == "look_at_obj_in_light":
         for receptacle in game.receptacles.values():
+            # Lamps that stand in no receptacle do not satisfy the goal.
             for name in state.contents(receptacle.name):
                 if game.things[name].kind == game.goal.target_kind and game.things[name].toggleable:
                     yield receptacle.place, state.is_lit(name)
@@ -255,6 +275,7 @@ def turns_left(state: State) -> int:
 def best_commands(state: State) -> tuple[str, ...]:
     """The commands that begin a shortest solution, in the order of the list."""
     position = position_of(state)
+    # A command is optimal if what remains after it is one turn shorter.
     least = position.turns(state.place) - 1
     places: dict[str, float] = {}
     return tuple(command for command in state.admissible if _turns_after(position, state, command, places) == least)
@@ -274,10 +295,12 @@ def _turns_after(position: Position, state: State, command: str, places: dict[st
         places: turns from each place, as far as they are known; grows.
     """
     verb, _, rest = command.partition(" ")
+    # Shortcuts for speed: these never shorten a solution, so no state has to be copied for them.
     if verb in IDLE or (verb == "take" and not _is_wanted(state.game, rest.partition(" from ")[0])):
         return inf
     if verb == "go":
         place = state.game.receptacles[rest.removeprefix("to ")].place
+        # Many receptacles share one place, and going changes nothing else.
         if place not in places:
             places[place] = position.turns(place)
         return places[place]

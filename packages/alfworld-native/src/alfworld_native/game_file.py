@@ -58,6 +58,7 @@ def logic(wording: Wording) -> tuple[str, str]:
     Raises:
         TextWorldMissingError: alfworld is not installed, or another version than the one known here.
     """
+    # Located without importing it: some of its modules create folders when they are imported.
     found = find_spec("alfworld")
     if found is None or found.origin is None:
         raise TextWorldMissingError(f"TextWorld's games need alfworld, which is not installed. {INSTALL}")
@@ -66,9 +67,11 @@ def logic(wording: Wording) -> tuple[str, str]:
         domain, grammar = ((folder / name).read_text() for name in ("alfred.pddl", "alfred.twl2"))
     except OSError as error:
         raise TextWorldMissingError(f"the installed alfworld has no game texts ({error}). {INSTALL}") from None
+    # The installed texts are those of 2.1.2; the older ones are made from them.
     if wording == "2.1.1":
         domain = _without(_replaced(domain, OLDER_DOMAIN), "(:action help", "\n)\n")
         grammar = _without(_replaced(grammar, OLDER_GRAMMAR), "action help {", "\n}\n")
+    # Any other version would silently say something else than the native engine.
     if (_sha256(domain), _sha256(grammar)) != CHECKSUMS[wording]:
         raise TextWorldMissingError(f"the installed alfworld has other game texts than version 0.4.2. {INSTALL}")
     return domain, grammar
@@ -86,6 +89,7 @@ def game_file(problem: str, goal: str, wording: Wording) -> str:
         TextWorldMissingError: see `logic`.
         GameError: the sentence cannot stand in a grammar.
     """
+    # A reserved character would end the rule in which the sentence stands.
     if not goal or RESERVED & set(goal):
         unfit = "".join(sorted(RESERVED & set(goal)))
         raise GameError(f"TextWorld cannot say the goal {goal!r}: it is empty or contains one of {unfit!r}.")
@@ -95,12 +99,14 @@ def game_file(problem: str, goal: str, wording: Wording) -> str:
             "pddl_domain": domain,
             "grammar": grammar.replace(PLACEHOLDER, goal),
             "pddl_problem": problem,
+            # TextWorld does not read it; ALFWorld's loader skips games without it.
             "solvable": True,
         }
     )
 
 
 def _replaced(text: str, changes: tuple[tuple[str, str], ...]) -> str:
+    # Named from the newer text to the older.
     for new, old in changes:
         text = text.replace(new, old)
     return text

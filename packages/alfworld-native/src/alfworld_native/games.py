@@ -39,6 +39,7 @@ class GameSet(Sequence[GameRecord]):
         self._heads: list[GameRecord] = []
         self._problems: list[bytes] = []
         for record in records:
+            # Only the problem is large; the rest stays readable for the filters.
             self._add(replace(record, problem=""), zlib.compress(record.problem.encode(), COMPRESSION))
 
     @property
@@ -53,6 +54,7 @@ class GameSet(Sequence[GameRecord]):
         for record in self:
             for part in (record.key, record.goal, record.problem):
                 encoded = part.encode()
+                # The length goes first, so that no two different sets give the same bytes.
                 digest.update(len(encoded).to_bytes(8, "big") + encoded)
         return digest.hexdigest()
 
@@ -81,9 +83,11 @@ class GameSet(Sequence[GameRecord]):
         for task_type in task_types:
             if task_type not in TASK_TYPES:
                 raise GameError(f"no kind of task named {task_type!r}. {suggestion(task_type, TASK_TYPES)}")
+        # A short name, or ALFWorld's own.
         wanted = NAMED.get(name, name)
         chosen = [at for at, head in enumerate(self._heads) if not task_types or head.task_type in task_types]
         chosen = [at for at in chosen if not wanted or wanted == _name(self._heads[at])]
+        # An empty selection is nearly always a typing mistake.
         if not chosen:
             raise GameError(self._nothing_left(task_types, wanted))
         return self._part(self._distinct(chosen) if distinct else chosen)
@@ -103,6 +107,7 @@ class GameSet(Sequence[GameRecord]):
     def __getitem__(self, at: int | slice) -> GameRecord | GameSet:
         if isinstance(at, slice):
             return self._part(range(len(self))[at])
+        # Unpacked at each access, and not kept.
         return replace(self._heads[at], problem=zlib.decompress(self._problems[at]).decode())
 
     def _add(self, head: GameRecord, problem: bytes) -> None:
@@ -115,10 +120,12 @@ class GameSet(Sequence[GameRecord]):
     def _part(self, chosen: Iterable[int]) -> GameSet:
         part = GameSet(())
         for at in chosen:
+            # Shares the compressed problems with this set.
             part._add(self._heads[at], self._problems[at])
         return part
 
     def _distinct(self, chosen: Sequence[int]) -> list[int]:
+        # Backwards, so that the earliest of equal games stays.
         first = {_content(self[at].problem): at for at in reversed(chosen)}
         return sorted(first.values())
 

@@ -91,7 +91,7 @@ FIT: Final[Mapping[TaskType, frozenset[str]]] = MappingProxyType(
 """Kinds of things that a kind of task can be about; the others are about anything that fits into a receptacle."""
 
 NUMBERS: Final = ((1, 33.0), (2, 28.0), (3, 24.0), (4, 15.0))
-"""How many things of the task's kind there are, and the weight of it in training games."""
+"""Numbers of things of the task's kind, each with its weight in training games."""
 NUMBERS_OF_TWO: Final = ((2, 43.0), (3, 33.0), (4, 24.0))
 """The same for `pick_two_obj_and_place`."""
 
@@ -101,7 +101,7 @@ ATTEMPTS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Which games to generate.
+    """Choice of games to generate.
 
     Raises:
         GameError: no kind of task, or an unknown one; rooms in which none of the tasks can be; a size outside
@@ -122,6 +122,7 @@ class Mix:
             for name in names:
                 if name not in known:
                     raise GameError(f"no kind of {what} named {name!r}. {suggestion(name, known)}")
+        # Checked here, so that a bad mix fails at once and not at some later game.
         for task_type in self.task_types:
             _rooms_for(task_type, self.rooms)
         if not 0 < self.size <= 4:
@@ -135,7 +136,7 @@ def generate_games(split: GameSplit, count: int, seed: int = 0, mix: Mix | None 
         split: decides the seed, see `game_seed`.
         count: number of games.
         seed: any number from 0.
-        mix: which games; None = all kinds, in the usual size.
+        mix: choice of games; None = all kinds, in the usual size.
         first: number of the first game; ask for higher ones to go on with fresh games.
     """
     chosen = game_seed(split, seed)
@@ -156,6 +157,7 @@ def game_seed(split: GameSplit, seed: int) -> int:
         raise GameError(f"generated games have no split {split!r}. {suggestion(split, splits)}")
     if seed < 0:
         raise GameError(f"the seed of generated games must be 0 or more, not {seed}.")
+    # Multiples of three plus the index: no two splits share a seed, whatever the seed is.
     return len(splits) * seed + splits.index(split)
 
 
@@ -168,8 +170,10 @@ def numbered_game(seed: int, number: int, mix: Mix | None = None) -> GameRecord:
         mix: as in `generate_games`; another mix gives another game under the same key.
     """
     mix = mix or Mix()
+    # A stream for each game, so that game 1,000 needs no 999 games before it.
     rng = stream(seed, "household", number)
     task_type = drawn(rng, [(name, SHARES[name]) for name in mix.task_types])
+    # The order of the draws is part of the games: task, room, house, thing, target, number, things.
     kind = drawn(rng, _rooms_for(task_type, mix.rooms))
     return generate_game(rng, task_type, kind, mix.size, f"generated/{seed}/{number}")
 
@@ -184,7 +188,7 @@ def generate_game(
     """A new game.
 
     Args:
-        rng: randomness.
+        rng: source of all draws.
         task_type: kind of task.
         room_kind: kind of room.
         size: factor on the numbers of receptacles and things.
@@ -194,6 +198,7 @@ def generate_game(
         GameError: the task is not possible in such a room.
     """
     catalogue = room(room_kind)
+    # The furniture is drawn before the task, so a house may turn out to allow no such task.
     for _ in range(ATTEMPTS):
         furnisher = Furnisher(rng, catalogue, size)
         tasks = _tasks(catalogue, task_type, furnisher.kinds)
@@ -201,13 +206,18 @@ def generate_game(
             break
     else:
         raise GameError(f"{task_type} is not possible in a {room_kind}. Rooms: {', '.join(TASK_ROOMS[task_type])}.")
+    # Weighted by how common the thing is in such rooms.
     thing = drawn(rng, [(item.kind, item.share) for item in catalogue.items if item.kind in tasks])
     target = drawn(rng, tasks[thing])
+    # A pair needs at least two.
     numbers = NUMBERS_OF_TWO if task_type == "pick_two_obj_and_place" else NUMBERS
+    # A lamp is needed, too, where the task is to look at something.
     needed = {thing: drawn(rng, numbers)} | ({LAMP: 1} if target == LAMP else {})
     furnisher.things(needed, thing, target if _must_be_elsewhere(task_type) else "")
     problem = problem_text(furnisher.finish(), task_type, thing, target, "plan_" + key.replace("/", "_"))
+    # Drawn last, so that both sentences of a task belong to the same house.
     sentence = SENTENCES[task_type][int(rng.random() * 2)].format(thing=thing.lower(), target=target.lower())
+    # ALFWorld names floor plans here; a generated room has only its kind.
     return GameRecord(key, task_type, sentence, problem, scene=room_kind, subject=f"{thing}-None-{target}")
 
 
@@ -221,17 +231,20 @@ def _rooms_for(task_type: TaskType, rooms: tuple[RoomKind, ...]) -> list[tuple[R
 
 
 def _must_be_elsewhere(task_type: TaskType) -> bool:
-    """Whether the task would be done, at once or in part, if its things were in their place at first."""
+    """True for a task that would be done, at once or in part, if its things were in their place at first."""
     return task_type in ("pick_and_place_simple", "pick_two_obj_and_place")
 
 
 def _tasks(catalogue: Room, task_type: TaskType, kinds: frozenset[str]) -> dict[str, list[tuple[str, int]]]:
-    """What can be done in a house with these kinds of receptacles: thing -> where it can go to, with weights."""
+    """Possible tasks in a house with these kinds of receptacles: thing -> its possible targets, with weights."""
+    # Cleaning needs a sink basin, heating a microwave, cooling a fridge.
     if TOOLS.get(task_type, "") not in kinds | {""}:
         return {}
+    # Only receptacles that this house has.
     places = {item.kind: {place for place, _ in item.places} & kinds for item in catalogue.items}
     fit = [item.kind for item in catalogue.items if item.kind in FIT.get(task_type, places.keys() - FIXED)]
     if task_type == "look_at_obj_in_light":
+        # The lamp must stand in a receptacle, or the goal could not hold.
         return {thing: [(LAMP, 1)] for thing in fit if places[thing] and places.get(LAMP)}
     tasks = {thing: _targets(thing, task_type, kinds, places[thing]) for thing in fit}
     return {thing: targets for thing, targets in tasks.items() if targets}
@@ -243,5 +256,6 @@ def _targets(thing: str, task_type: TaskType, kinds: frozenset[str], places: set
         (target, weight)
         for target, weight in TARGETS[task_type].items()
         if target in kinds and thing in ACCEPTS[target]
+        # Otherwise all places of the thing could be the target, and the game would begin won.
         if (places - {target} if _must_be_elsewhere(task_type) else places)
     ]

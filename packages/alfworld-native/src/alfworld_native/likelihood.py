@@ -1,4 +1,4 @@
-"""Where things are kept: how likely a receptacle holds a thing, by their kinds.
+"""Likelihood that a receptacle holds a thing, by their kinds.
 
 Counted in the training games of ALFWorld alone, from the things that tasks ask for and from lamps; made by
 `scripts/alfworld_likelihood.py`. Kinds that are not in the table get a general answer, so other rooms need no other
@@ -88,9 +88,9 @@ COUNTED: Final = """
 `*`: all kinds of things together. A line that is indented further goes on."""
 
 SELDOM: Final = 0.05
-"""Of the general share, where a known kind of thing was hardly ever met."""
+"""Factor on the general share, for a receptacle in which a known kind of thing was hardly ever met."""
 NOWHERE: Final = 0.001
-"""Where nothing is known."""
+"""Likelihood where nothing is known; not zero, so that such a receptacle is still searched in the end."""
 
 
 @cache

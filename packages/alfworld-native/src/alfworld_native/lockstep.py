@@ -21,6 +21,7 @@ from alfworld_native.textworld import TextWorldGame, Workers
 
 __all__ = ["Comparison", "Difference", "compare"]
 
+# Wrong commands must get the same refusal, and must change nothing, on both sides.
 WRONG = 1 / 8
 """Share of commands that are meant to be wrong."""
 
@@ -44,10 +45,10 @@ EAGERNESS = {
     "inventory": 0.3,
     "help": 0.2,
 }
-"""How likely a verb is among those that are listed: more if it must be prepared for, less if it undoes something."""
+"""Weight of a verb among those listed: more if it must be prepared for, less if it undoes something."""
 
 GOAL_WEIGHT = 6.0
-"""How much likelier a command is that shares a word with the goal."""
+"""Weight of a command that shares a word with the goal; the others have 1."""
 
 MISPLACED = (
     "open {place}",
@@ -66,31 +67,32 @@ MISPLACED = (
     "help",
 )
 
+# Blanks around a command are no mistake: both engines ignore them.
 MISSPELT = ("{}  ", " {}", "{}.", "{} 1", "please {}", "{} ", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where the two engines part."""
+    """First disagreement of the two engines."""
 
     field: str
     """feedback, admissible or won."""
     commands: tuple[str, ...]
-    """All commands so far; the last one is answered differently. Empty: the opening differs."""
+    """Commands so far; the last one is answered differently. Empty: the opening differs."""
     native: str
     textworld: str
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of one game."""
+    """Result of one game."""
 
     steps: int
     """Commands that were compared."""
     won: bool
-    """Whether the goal was reached on the way."""
+    """True if the goal was reached on the way."""
     verbs: Counter[str]
-    """How often each verb was carried out; `wrong` counts the commands that were not listed."""
+    """Count of each verb that was carried out; `wrong` counts the commands that were not listed."""
     difference: Difference | None
 
 
@@ -104,6 +106,7 @@ def compare(record: GameRecord, wording: Wording, workers: Workers, rng: np.rand
         rng: draws the commands.
         steps: how many commands at most; a game goes on after it is won.
     """
+    # The chooser sees what TextWorld says, so a native error cannot hide what it leads to.
     theirs = TextWorldGame(record.problem, record.goal, wording, workers).start()
     ours = Game(record.problem, record.goal, wording).start()
     chooser = _Chooser(rng, record.goal)
@@ -116,11 +119,13 @@ def compare(record: GameRecord, wording: Wording, workers: Workers, rng: np.rand
         verbs[_verb(command) if command in right.admissible else "wrong"] += 1
         left, right = ours.step(command), theirs.step(command)
         won |= right.won
+    # Otherwise the process would keep the episode until the garbage collector finds it.
     theirs.close()
     return Comparison(len(commands), won, verbs, difference)
 
 
 def _difference(commands: Sequence[str], native: Step, textworld: Step) -> Difference | None:
+    # Field by field, so that the report says which part differs; order of commands counts.
     for name in (field.name for field in fields(Step)):
         ours, theirs = getattr(native, name), getattr(textworld, name)
         if ours != theirs:
@@ -142,7 +147,9 @@ class _Chooser:
 
     def __init__(self, rng: np.random.Generator, goal: str) -> None:
         self._rng = rng
+        # Half of the games are explored, the other half solved: random play alone hardly ever wins.
         self._solving = SOLVING if rng.random() < 1 / 2 else 0.0
+        # Short words such as "put" or "in" are in every command.
         self._words = {word for word in re.findall(r"[a-z]+", goal.lower()) if len(word) > 3}
 
     def choose(self, step: Step, state: State) -> str:
@@ -170,5 +177,6 @@ class _Chooser:
         if rng.random() < 0.4:
             return str(rng.choice(MISSPELT)).format(rng.choice(step.admissible))
         places = [command.removeprefix("go to ") for command in step.admissible if command.startswith("go to ")]
+        # Names that the last text mentioned; where it lists none, receptacles must do.
         things = re.findall(r"\ba ([a-z]+ \d+)", step.feedback) or places
         return str(rng.choice(MISPLACED)).format(place=rng.choice(places), thing=rng.choice(things))

@@ -1,4 +1,4 @@
-"""What a player of a household game knows: everything that the game said, and nothing else.
+"""Knowledge of a player of a household game: everything that the game said, and nothing else.
 
 A `Memory` reads texts and lists of commands only, so it works with any engine that writes ALFWorld's text, and never
 knows more than the player.
@@ -34,14 +34,15 @@ OPPOSITES: Final = {"hot": "cool", "cool": "hot"}
 
 
 def _names(listing: str) -> list[str]:
-    """The names of a listing such as "a mug 1, a tomato 2, and a tomato 1"."""
+    """Names of a listing such as "a mug 1, a tomato 2, and a tomato 1"."""
+    # The grammar writes "you see nothing" for an empty list.
     if listing == "nothing":
         return []
     return [re.sub(r"^(?:and )?(?:an?|some|the) ", "", part) for part in listing.split(", ")]
 
 
 class Memory:
-    """Grows with every answer of the game.
+    """Memory of one player; it grows with every answer of the game.
 
     Args:
         opening: the text that opens the game.
@@ -58,7 +59,7 @@ class Memory:
         self.task = task[1].strip()
         self.goal: Goal = read_sentence(self.task)
         self.receptacles: tuple[str, ...] = tuple(_names(room[1]))
-        """All there are, as the opening lists them."""
+        """Receptacles of the room, as the opening lists them."""
         self.here: tuple[str, ...] = ()
         """Receptacles at the player's place, the one gone to first; empty in the middle of the room."""
         self.held = ""
@@ -73,16 +74,19 @@ class Memory:
         self.last, self.feedback = "", ""
         """The last command, and what the game answered."""
         self.again = False
-        """Whether the last command led to a receptacle that was known, or examined one."""
+        """True if the last command led to a receptacle that was known, or examined one."""
         self.admissible: tuple[str, ...] = tuple(admissible)
         """The commands that can be given now."""
         self._look_around("")
 
     def update(self, command: str, feedback: str, admissible: Sequence[str]) -> None:
         """Take up what the game answers to a command, and the commands that can be given now."""
+        # One line, as the state text has one line for it.
         self.last, self.feedback, self.admissible = command, " ".join(feedback.split()), tuple(admissible)
+        # The game says where one arrived only as "loc 8" in the older wording, so the command tells.
         gone_to = command.removeprefix("go to ") if self.feedback.startswith("You arrive at ") else ""
         subject = gone_to or command.removeprefix("examine ")
+        # Asked before this answer is taken up, which would make every place known.
         self.again = subject in self.contents or subject in self.shut
         self._handle()
         self._look_around(gone_to)
@@ -93,17 +97,20 @@ class Memory:
         self.last, self.feedback, self.again = "", "", False
 
     def _handle(self) -> None:
-        """What the command did to things."""
+        """Take up what the command did to things."""
         if taken := TAKEN.match(self.feedback):
             self.held, self.origin = taken[1], taken[2]
+            # A thing can have been seen in two receptacles; in hand it is in none of them for the player.
             self._remove(taken[1])
         elif put := PUT.match(self.feedback):
             self.held, self.origin = "", ""
+            # Removed first, in case it was still believed to be elsewhere.
             self._remove(put[1])
             self.contents.setdefault(put[2], []).append(put[1])
         elif treated := TREATED.match(self.feedback):
             condition = CONDITIONS[treated[1]]
             known = self.conditions.setdefault(treated[2], set())
+            # Heating undoes cooling and the other way round, as in the game.
             known.discard(OPPOSITES.get(condition, ""))
             known.add(condition)
         elif lit := LIT.match(self.feedback):
@@ -115,7 +122,7 @@ class Memory:
                 things.remove(thing)
 
     def _read(self) -> None:
-        """What the text lists, and what it says is closed or open."""
+        """Take up what the text lists, and what it says is closed or open."""
         if closed := CLOSED.search(self.feedback):
             self.shut.add(closed[1])
         elif self.feedback.startswith("You close the "):
@@ -124,14 +131,18 @@ class Memory:
         if opened:
             self.shut.discard(opened[1])
         seen = SEEN.search(self.feedback)
+        # "In it" does not name the receptacle; the sentence before it does.
         receptacle = (seen[1] or (opened[1] if opened else "")) if seen else ""
+        # A mug or plate can be looked into as well, and is no receptacle of the room.
         if seen and receptacle in self.receptacles:
             self.contents[receptacle] = _names(seen[2])
 
     def _look_around(self, gone_to: str) -> None:
-        """Where one is, and what is at hand, as the commands tell: they name all that lies within reach."""
+        """Take up place and things at hand from the commands, which name all that lies within reach."""
         listed = set(self.admissible)
+        # Every receptacle at the player's place can be examined, so these commands tell the place.
         here = [name for name in self.receptacles if f"examine {name}" in listed]
+        # The one that was gone to comes first; the others at the same place follow.
         self.here = tuple(sorted(here, key=lambda name: name != (gone_to or (self.here or ("",))[0])))
         within_reach: dict[str, list[str]] = {}
         for command in self.admissible:
@@ -140,6 +151,7 @@ class Memory:
         for name in here:
             if f"open {name}" in listed:
                 self.shut.add(name)
+            # With a thing in hand nothing can be taken, so an empty list of takes tells nothing.
             elif not self.held:
                 self.shut.discard(name)
                 known = self.contents.setdefault(name, [])
@@ -151,11 +163,12 @@ class Memory:
         known = {thing for things in self.contents.values() for thing in things}
         for command in self.admissible:
             lamp = command.removeprefix("use ")
+            # Several receptacles may be here; the one gone to is the best guess.
             if lamp != command and lamp not in known and here:
                 self.contents.setdefault(self.here[0], []).append(lamp)
 
     def is_idle(self, command: str) -> bool:
-        """Whether a command can tell nothing new: a look around, or at what is known."""
+        """True for a command that can tell nothing new: a look around, or at what is known."""
         verb, _, rest = command.partition(" ")
         if verb == "examine":
             return rest == self.held or rest in self.contents or rest in self.shut
@@ -163,10 +176,11 @@ class Memory:
 
     @property
     def stage(self) -> int:
-        """How many parts of the task are done: wanted thing in hand, treated; of two, two parts for each placed."""
+        """Number of parts of the task that are done: thing in hand, treated; of two things, two for each placed."""
         goal = self.goal
         holds = kind_of(self.held) == goal.object_kind
         if goal.task_type == "pick_two_obj_and_place":
+            # Only a pair in one receptacle counts, so the fullest one decides.
             placed = Counter(place for _, place in self.things(goal.object_kind) if kind_of(place) == goal.target_kind)
             return 2 * max(placed.values(), default=0) + holds
         condition = TREATMENTS[goal.task_type][1] if goal.task_type in TREATMENTS else ""
@@ -204,6 +218,7 @@ class Trail:
             memory: of the player, after it.
         """
         verb = command.partition(" ")[0]
+        # These change nothing, so they are no part of the way.
         if verb in ("look", "inventory", "help", "examine"):
             return
         if verb == "go":
@@ -214,14 +229,16 @@ class Trail:
             self._steps.append((command, memory.here))
 
     def _go(self, command: str, here: tuple[str, ...]) -> None:
+        # Of several ways in a row only the last matters.
         if self._steps and self._steps[-1][0].startswith("go "):
             self._steps.pop()
+        # Coming back to where the last change happened needs no way at all.
         if not self._steps or set(self._steps[-1][1]) != set(here):
             self._steps.append((command, here))
 
 
 def _undoes(command: str, before: str) -> bool:
-    """Whether a command undoes the one before it.
+    """True for a command that undoes the one before it.
 
     >>> _undoes("put mug 1 in/on desk 1", "take mug 1 from desk 1")
     True
@@ -234,4 +251,5 @@ def _undoes(command: str, before: str) -> bool:
 
 
 def _pair(rest: str) -> list[str]:
+    # Both wordings and both directions in one form: thing, then receptacle.
     return rest.replace(" in/on ", " to ").replace(" from ", " to ").split(" to ")

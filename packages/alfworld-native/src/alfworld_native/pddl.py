@@ -74,7 +74,7 @@ class Pddl:
 
     facts: Facts
     goal: tuple[Literal, ...]
-    """All of them must hold for some assignment of the variables (arguments that begin with "?")."""
+    """Conditions that must all hold for some assignment of the variables (arguments that begin with "?")."""
 
 
 def read_pddl(text: str) -> Pddl:
@@ -83,6 +83,7 @@ def read_pddl(text: str) -> Pddl:
     Raises:
         GameError: it is no such problem; a fact or a goal is of a kind that this domain or these games lack.
     """
+    # Lower case first: the planner behind TextWorld does not tell cases apart.
     text = COMMENT.sub("", text).lower()
     if not re.search(r"\(\s*:domain\s+alfred\s*\)", text):
         raise GameError("a household game's PDDL problem must say (:domain alfred); this text does not.")
@@ -94,6 +95,7 @@ def read_pddl(text: str) -> Pddl:
 
 def _sections(text: str) -> tuple[str, str, str]:
     """The texts of `:objects`, `:init` and `:goal`; the goal's with its bracket."""
+    # The split keeps the names of the sections, so names and texts alternate.
     _, *parts = SECTION.split(text)
     if parts[::2] != ["objects", "init", "goal"]:
         raise GameError("a household problem must have (:objects …), (:init …) and (:goal …), in this order.")
@@ -101,6 +103,7 @@ def _sections(text: str) -> tuple[str, str, str]:
 
 
 def _facts(init: str) -> Facts:
+    # A negated fact would be read as the fact itself by the pattern below.
     if NEGATION.search(init):
         raise GameError("(:init …) of a household game lists what is true; it cannot have (not …).")
     facts: Facts = defaultdict(list)
@@ -113,6 +116,7 @@ def _facts(init: str) -> Facts:
 
 
 def _check_fact(predicate: str, rows: list[Arguments]) -> None:
+    # Not checked at all, as nothing depends on them.
     if predicate in UNREAD:
         return
     if predicate not in READ:
@@ -125,6 +129,7 @@ def _check_fact(predicate: str, rows: list[Arguments]) -> None:
 
 def _check_declared(facts: Facts, objects: str) -> None:
     declared = set(TOKEN.findall(objects))
+    # PDDL forbids undeclared names, and a planner's message would not say which one it is.
     used = {name for predicate, rows in facts.items() if predicate in READ for row in rows for name in row}
     if missing := sorted(used - declared):
         raise GameError(f"(:objects …) does not declare {missing[0]!r}, which (:init …) uses.")
@@ -141,6 +146,7 @@ def _tree(text: str) -> Tree:
             open_brackets.append([])
         elif word == ")":
             closed = open_brackets.pop()
+            # The outermost bracket is closed; what follows it is not part of the goal.
             if len(open_brackets) == 1:
                 return closed
             open_brackets[-1].append(closed)
@@ -152,11 +158,13 @@ def _tree(text: str) -> Tree:
 def _literals(tree: Tree) -> Iterator[Literal]:
     """The conditions of a goal made of `and`, `exists` and `(not (= ?x ?y))`."""
     match tree:
+        # Variables keep their names across nested `exists`, so the nesting itself can be dropped.
         case [":goal", part] | ["exists", _, part]:
             yield from _literals(part)
         case ["and", *parts]:
             for part in parts:
                 yield from _literals(part)
+        # The only negation in ALFWorld's goals: the two things of a pair differ.
         case ["not", ["=", str(one), str(other)]]:
             yield Literal("different", (one, other))
         case [str(predicate), *arguments] if predicate in READ and all(isinstance(each, str) for each in arguments):

@@ -43,7 +43,7 @@ SHAPES: dict[Shape, TaskType] = {
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What wins a game."""
+    """Condition that wins a game."""
 
     task_type: TaskType
     object_kind: str
@@ -54,7 +54,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Receptacle:
-    """Where things can be."""
+    """Place for things: a piece of furniture, an appliance, a holder."""
 
     name: str
     """As the text has it: "fridge 1"."""
@@ -69,7 +69,7 @@ class Receptacle:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """What can be taken, examined, used or sliced."""
+    """Thing that can be taken, examined, used or sliced."""
 
     name: str
     """As the text has it: "apple 1"."""
@@ -82,7 +82,7 @@ class Thing:
     toggleable: bool
     sliceable: bool
     is_vessel: bool
-    """Whether things can be inside it; then `examine` tells only what it contains."""
+    """True if things can be inside it; then `examine` tells only what it contains."""
     inside: tuple[str, ...]
     """Names of the things inside it. Nothing changes this, not even taking them away."""
 
@@ -131,9 +131,11 @@ def read_problem(text: str) -> Problem:
 def _goal(literals: tuple[Literal, ...]) -> Goal:
     types: dict[tuple[str, ...], str] = {}
     for literal in literals:
+        # The type is left out of the shape, so that one shape covers all kinds of things.
         typed = literal.predicate in ("objecttype", "receptacletype")
         key = (literal.predicate, *(literal.arguments[:1] if typed else literal.arguments))
         value = _kind(literal.arguments[-1]) if typed else ""
+        # ALFWorld repeats conditions within a goal; repeated ones must agree.
         if types.setdefault(key, value) != value:
             raise GameError(f"the goal wants {literal.arguments[0]} to be both {types[key]!r} and {value!r}.")
     task_type = SHAPES.get(frozenset(types))
@@ -155,7 +157,8 @@ def _named_goal(task_type: TaskType, types: dict[tuple[str, ...], str]) -> Goal:
 
 
 def _kind(pddl_type: str) -> str:
-    """What names have ("apple") for a PDDL type ("appletype")."""
+    """Kind as names have it ("apple") for a PDDL type ("appletype")."""
+    # Interned: the same few kinds occur in every game that is open.
     return intern(pddl_type.removesuffix("type"))
 
 
@@ -168,7 +171,9 @@ def _names(facts: Facts) -> dict[str, str]:
     identifiers = {name for rows in facts.values() for row in rows for name in row if "_bar_" in name}
     numbers: Counter[str] = Counter()
     names = {}
+    # Numbers follow the names in PDDL, which end in coordinates; nothing else decides them.
     for identifier in sorted(identifiers, reverse=True):
+        # "Sink_bar_…_bar_SinkBasin" is a sink basin, and "Sink_bar_…" a sink.
         word = identifier.split("_bar_", 1)[0] + ("basin" if "basin" in identifier else "")
         numbers[word] += 1
         names[identifier] = intern(f"{word} {numbers[word]}")
@@ -200,6 +205,7 @@ def _receptacles(facts: Facts, names: dict[str, str], kinds: set[str]) -> tuple[
     openable = _firsts(facts, "openable")
     accepted: dict[str, set[str]] = defaultdict(set)
     for receptacle_type, object_type in facts.get("cancontain", ()):
+        # Kinds that the game has no thing of would only cost memory.
         if (kind := _kind(object_type)) in kinds:
             accepted[receptacle_type].add(kind)
     # Equal sets are one set: most receptacles of a room accept the same things.
@@ -221,6 +227,7 @@ def _things(facts: Facts, names: dict[str, str]) -> tuple[Thing, ...]:
     types = _pairs(facts, "objecttype")
     sliceable = _firsts(facts, "sliceable")
     somewhere = _firsts(facts, "objectatlocation")
+    # Slicing goes by location, so a sliceable thing counts even outside of receptacles.
     identifiers = _firsts(facts, "inreceptacle") | (sliceable & somewhere)
     able = {
         predicate: _firsts(facts, predicate)
@@ -244,6 +251,7 @@ def _things(facts: Facts, names: dict[str, str]) -> tuple[Thing, ...]:
 
 def _beginning(facts: Facts, names: dict[str, str], things: set[str]) -> Beginning:
     start = facts.get("atlocation", [])
+    # The engine relies on it: an episode has one place and one free hand.
     if len(start) != 1 or "holds" in facts:
         raise GameError("a household game begins with one player at one place and nothing in hand.")
 
@@ -257,6 +265,7 @@ def _beginning(facts: Facts, names: dict[str, str], things: set[str]) -> Beginni
     return Beginning(
         place=_name(names, start[0][1]),
         contents={
+            # Sorted by PDDL name, which is the order in which TextWorld lists things.
             _name(names, receptacle): tuple(_name(names, inner) for inner in sorted(contents.get(receptacle, ())))
             for receptacle in sorted(_firsts(facts, "receptacleatlocation"))
         },

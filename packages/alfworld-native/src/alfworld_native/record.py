@@ -1,4 +1,4 @@
-"""What is known of a household game before it is played: a record that every source of games makes."""
+"""Record of a household game before it is played; every source of games makes the same."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class GameRecord:
     scene: str = ""
     """For example FloorPlan13; empty when unknown."""
     subject: str = ""
-    """What the task is about, as ALFWorld names it ("Tomato-None-Microwave"): what named filters look at."""
+    """Thing, movable receptacle and target in ALFWorld's names ("Tomato-None-Microwave"); named filters compare it."""
     annotations: tuple[str, ...] = ()
-    """What people wrote about the task."""
+    """Sentences that people wrote about the task."""
     sha256: str = ""
-    """Of the original game file; empty when there is none."""
+    """Checksum of the original game file; empty when there is none."""

@@ -33,6 +33,7 @@ def reflection_text(scene: Scene, advice: str) -> str:
     'I hold apple 1. It must be cool: that is done at fridge 1. Next: go to fridge 1.'
     """
     wrong = mistake(scene)
+    # The number saves the policy looking the command up in a long list.
     number = f" ={scene.numbers[advice]}" if advice in scene.numbers else ""
     parts = [
         f"The last action was a mistake: {wrong}." if wrong else "",
@@ -48,8 +49,9 @@ def _in_hand(scene: Scene) -> str:
 
 
 def _subgoal(scene: Scene) -> str:
-    """What is to be reached next, and why."""
+    """Next part of the task, and its reason."""
     goal = goal_of(scene)
+    # The hand holds one thing, so a wrong one is the first obstacle.
     if scene.held and kind_of(scene.held) != goal.object_kind:
         return f"The task needs {goal.object_kind}, so it must be put down."
     if scene.held and goal.task_type == "look_at_obj_in_light":
@@ -65,19 +67,21 @@ def _subgoal(scene: Scene) -> str:
 
 def _search(scene: Scene) -> str:
     placed = [entry for entry in scene.found if kind_of(entry.thing) == goal_of(scene).object_kind]
+    # Of a pair, one that was found already is not sought again.
     another = "another " if placed and goal_of(scene).task_type == "pick_two_obj_and_place" else ""
     return f"I look for {another}{sought(scene)[0]}."
 
 
 def _condition(scene: Scene) -> str:
-    """What the task wants the thing to be; empty when nothing."""
+    """Condition that the task wants the thing to have; empty when none."""
     return TREATMENTS[goal_of(scene).task_type][1] if goal_of(scene).task_type in TREATMENTS else ""
 
 
 def mistake(scene: Scene) -> str:
-    """Why the last command was a mistake, as far as the state text shows; empty when it was none."""
+    """Reason why the last command was a mistake, as far as the state text shows; empty when it was none."""
     verb, _, rest = scene.last.partition(" ")
     reason = REASONS.get(verb)
+    # The game's own verdict outranks every rule below.
     if scene.result == "Nothing happens.":
         return "nothing happened"
     return reason(scene, rest) if reason else ""
@@ -87,13 +91,14 @@ def _gone(scene: Scene, rest: str) -> str:
     name = rest.removeprefix("to ")
     if _is_needless(scene):
         return f"nothing is needed at {name}"
+    # A way to a known place is a mistake only for a player who is still searching.
     if scene.held or pending(scene) or not scene.again or name not in scene.known:
         return ""
     return f"{name} was searched before"
 
 
 def _is_needless(scene: Scene) -> bool:
-    """Whether one knows where to go, and is elsewhere."""
+    """True for a player who knows where to go, and is elsewhere."""
     goal = goal_of(scene)
     if not scene.held:
         found = pending(scene)
@@ -103,6 +108,7 @@ def _is_needless(scene: Scene) -> bool:
     if goal.task_type == "look_at_obj_in_light":
         lamps = [entry.receptacle for entry in scene.found if kind_of(entry.thing) == goal.target_kind]
         return bool(lamps) and not set(lamps) & set(scene.here)
+    # The tool comes before the target as long as the thing must be treated.
     return next((name for name in aims(scene) if name), "") not in scene.here
 
 
@@ -119,6 +125,7 @@ def _taken(scene: Scene, rest: str) -> str:
     goal = goal_of(scene)
     if kind_of(thing) != goal.object_kind:
         return f"{thing} is not needed"
+    # Taking a delivered thing out again undoes work.
     if goal.task_type == "pick_two_obj_and_place" and aims(scene)[1] == receptacle:
         return f"{thing} was where it belongs"
     return ""
@@ -131,6 +138,7 @@ def _put(scene: Scene, rest: str) -> str:
         return ""
     if goal.task_type == "look_at_obj_in_light":
         return f"{thing} must stay in hand"
+    # The scene is the one after the put, so the thing is among those found, with its conditions.
     if condition and not any(entry.thing == thing and condition in entry.conditions for entry in scene.found):
         return f"{thing} is not {condition} yet"
     return "" if aims(scene)[1] == receptacle else f"{thing} does not belong there"
@@ -139,6 +147,7 @@ def _put(scene: Scene, rest: str) -> str:
 def _treated(scene: Scene, rest: str) -> str:
     thing = rest.partition(" with ")[0]
     verb = scene.last.partition(" ")[0]
+    # No treatment is wanted in the other tasks, and "" equals no verb.
     wanted = TREATMENTS.get(goal_of(scene).task_type, ("", "", ()))[0]
     return "" if verb == wanted and kind_of(thing) == goal_of(scene).object_kind else f"there was no need to {verb} it"
 
@@ -150,6 +159,7 @@ def _used(scene: Scene, rest: str) -> str:
 
 
 def _idle(scene: Scene, rest: str) -> str:
+    # Examining a receptacle for the first time is the one look that tells something.
     return "" if rest in scene.receptacles and not scene.again else "it told nothing new"
 
 

@@ -25,20 +25,20 @@ class Found(NamedTuple):
 
     thing: str
     conditions: tuple[str, ...]
-    """What was done to it: clean, hot, cool; `on` of a lamp."""
+    """Conditions: clean, hot, cool; `on` of a lamp."""
     receptacle: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that the state text says."""
+    """Contents of a state text."""
 
     task: str
     here: tuple[str, ...] = ()
     """Receptacles at the player's place, the one gone to first; empty in the middle of the room."""
     held: str = ""
     conditions: tuple[str, ...] = ()
-    """Of the thing in hand."""
+    """Conditions of the thing in hand."""
     origin: str = ""
     """The receptacle that it was taken out of, if the task is not about such things."""
     can: tuple[str, ...] = ()
@@ -55,15 +55,15 @@ class Scene:
     last: str = ""
     """The last command."""
     again: bool = False
-    """Whether it led to, or examined, a receptacle that was known."""
+    """True if the last command led to, or examined, a receptacle that was known."""
     result: str = ""
-    """What the game answered."""
+    """The game's answer to the last command."""
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Command -> its place in the action list, of those that the text gives."""
 
     @property
     def receptacles(self) -> tuple[str, ...]:
-        """All there are."""
+        """Receptacles of the room."""
         return (*self.closed, *self.known, *self.unseen)
 
     @property
@@ -73,19 +73,21 @@ class Scene:
 
 
 def goal_of(scene: Scene) -> Goal:
-    """What is to be done."""
+    """Goal that the task sentence states."""
     return read_sentence(scene.task)
 
 
 def scene_of(memory: Memory, listed: Iterable[str] = ()) -> Scene:
-    """What a memory holds of the task.
+    """Scene of a memory: the part of it that concerns the task.
 
     Args:
         memory: of the player.
         listed: the action list, to say the places of commands too.
     """
+    # Things of other kinds are left out: no task is about them, and they would fill the text.
     kinds = _kinds(memory.goal)
     known = memory.contents
+    # Closed and never looked into; what was looked into and closed again is listed apart.
     closed = {name for name in memory.shut if name not in known}
     found = [Found(thing, _conditions(memory, thing), where) for kind in kinds for thing, where in memory.things(kind)]
     return Scene(
@@ -93,6 +95,7 @@ def scene_of(memory: Memory, listed: Iterable[str] = ()) -> Scene:
         here=memory.here,
         held=memory.held,
         conditions=_conditions(memory, memory.held),
+        # Only a wrong thing has to go back to where it came from.
         origin=memory.origin if kind_of(memory.held) not in kinds else "",
         can=tuple(_helpful(memory, kinds)),
         found=tuple(found),
@@ -103,6 +106,7 @@ def scene_of(memory: Memory, listed: Iterable[str] = ()) -> Scene:
         last=memory.last,
         again=memory.again,
         result=memory.feedback,
+        # Numbers count from 0, like the indices of actions.
         numbers={command: place for place, command in enumerate(listed)},
     )
 
@@ -117,6 +121,7 @@ def _conditions(memory: Memory, thing: str) -> tuple[str, ...]:
 
 
 def _ordered(names: Iterable[str]) -> tuple[str, ...]:
+    # By number, not by text: cabinet 10 comes after cabinet 9.
     return tuple(sorted(names, key=lambda name: (kind_of(name), number_of(name))))
 
 
@@ -133,6 +138,7 @@ def _helpful(memory: Memory, kinds: tuple[str, ...]) -> Iterator[str]:
         elif verb == "examine":  # what lies in another receptacle of this place cannot be seen with full hands
             if rest in memory.here and rest not in memory.contents and rest not in memory.shut:
                 yield command
+        # Any lamp can be used, but only the goal's kind helps.
         elif verb in HELPFUL and (verb != "use" or kind_of(rest) in kinds):
             yield command
 
@@ -150,6 +156,7 @@ def write_scene(scene: Scene) -> str:
         "Last": scene.last + (" (again)" if scene.again else ""),
     }
     lines += [f"{name}: {text}" for name, text in sections.items() if text]
+    # The answer comes last, behind a mark, because it is free text and may contain ": ".
     return "\n".join([*lines, f"> {scene.result}"] if scene.result else lines)
 
 
@@ -181,6 +188,7 @@ def _grouped(scene: Scene, names: tuple[str, ...]) -> str:
     >>> _grouped(Scene("", numbers={"go to cabinet 2": 4}), ("cabinet 1", "cabinet 2", "cabinet 3"))
     'cabinet 1 2=4 3'
     """
+    # A room has up to thirty cabinets; each kind is written once, with runs of numbers.
     kinds: dict[str, list[str]] = {}
     for name in names:
         kinds.setdefault(kind_of(name), []).append(name)
@@ -188,6 +196,7 @@ def _grouped(scene: Scene, names: tuple[str, ...]) -> str:
     for kind, members in kinds.items():
         marks = [_mark(scene, f"go to {name}") for name in members]
         numbers = [number_of(name) for name in members]
+        # One number a kind keeps the text short.
         at = next((place for place, mark in enumerate(marks) if mark), len(members))
         first = [f"{numbers[at]}{marks[at]}"] if at < len(members) else []
         parts.append(" ".join([kind, *_runs(numbers[:at]), *first, *_runs(numbers[at + 1 :])]))
@@ -219,10 +228,12 @@ def read_scene(text: str) -> Scene:
         ValueError: the text is no state of a household game.
     """
     lines = text.split("\n")
+    # The answer line is skipped here, as it may look like a section.
     parts = dict(line.split(": ", 1) for line in lines if ": " in line and not line.startswith("> "))
     if not {"Task", "At", "Hand"} <= parts.keys():
         raise ValueError(f"no state of a household game: {text[:80]!r}")
     numbers: dict[str, int] = {}
+    # No name of a thing contains " from ", so the split is safe.
     held, _, origin = parts["Hand"].partition(" from ")
     hand = ENTRY.fullmatch(held)
     last = parts.get("Last", "")
@@ -264,6 +275,7 @@ def _way(entry: str, numbers: dict[str, int]) -> str:
 
 def _read_found(parts: Mapping[str, str], numbers: dict[str, int]) -> Iterator[Found]:
     for entry in parts["Found"].split(", ") if "Found" in parts else ():
+        # From the right: the receptacle is the last part of an entry.
         left, _, right = entry.rpartition(" in ")
         receptacle = _way(right, numbers)
         thing = ENTRY.fullmatch(left)
@@ -275,6 +287,7 @@ def _ungrouped(parts: Mapping[str, str], section: str, numbers: dict[str, int]) 
     for group in parts[section].split(", ") if section in parts else ():
         kind, *runs = group.split(" ")
         for run in runs:
+            # A run that carries a number is always a single name.
             span, mark, number = run.partition("=")
             first, _, last = span.partition("-")
             _way(f"{kind} {first}{mark}{number}", numbers)

@@ -41,9 +41,11 @@ def read_sentence(sentence: str) -> Goal:
         GameError: the sentence is none of ALFWorld's twelve.
     """
     words = sentence.strip().removesuffix(".")
+    # The patterns exclude each other, so their order does not matter.
     for task_type, pattern in PATTERNS:
         match = re.fullmatch(pattern, words)
         if match:
+            # Each pattern has two ways of saying it, so half of the groups are empty.
             kind, target = (group for group in match.groups() if group)
             return Goal(task_type, kind, target)
     raise GameError(f"the goal {sentence!r} is none of ALFWorld's sentences. An example: put some tomato on shelf.")
@@ -56,12 +58,13 @@ def kind_of(name: str) -> str:
     >>> kind_of("soapbar 2")
     'soapbar'
     """
+    # A name without a number is its own kind.
     return name.rpartition(" ")[0] or name
 
 
 @lru_cache(65_536)
 def number_of(name: str) -> int:
-    """Its number among those of its kind; 0 when it has none.
+    """Number in a name, among those of its kind; 0 when there is none.
 
     >>> number_of("soapbar 2")
     2

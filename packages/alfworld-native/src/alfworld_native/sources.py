@@ -39,10 +39,10 @@ PAPER_FILE: Final = "tomato_microwave.jsonl.xz"
 """The games of all splits that the named filter `paper` keeps; enough where the larger files are missing."""
 
 MOST_BYTES: Final = 32 * 2**20
-"""Of one game file or one line of records; real ones have less than 0.1 and 2 MB."""
+"""Limit on one game file or one line of records; real ones are far smaller."""
 
 GOAL: Final = re.compile(r'Your task is to: ([^"\n]+)"')
-"""Where a game's grammar states the goal."""
+"""Pattern of the goal in a game's grammar."""
 
 REMEDY: Final = (
     "Set the folder to where `alfworld-download` put its data ($ALFWORLD_DATA), or to one of compact records."
@@ -94,6 +94,7 @@ def load_games(
             raise GameError(f"ALFWorld has no split {split!r}. {suggestion(split, OFFICIAL_SPLITS)}")
     if not folder.is_dir():
         raise GameError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
+    # One game at a time goes through the set, which keeps it compressed.
     games = GameSet(chain.from_iterable(_split(folder.resolve(), split, NAMED.get(name, name)) for split in named))
     if not games:
         raise GameError(f"{folder} has no game of {', '.join(named)} that can be played.")
@@ -101,7 +102,7 @@ def load_games(
 
 
 def load_actions(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
-    """What ALFWorld's hand-coded expert did in each game: key -> commands, from `<split>.handcoded.jsonl.xz`.
+    """Commands of ALFWorld's hand-coded expert by key of the game, from `<split>.handcoded.jsonl.xz`.
 
     Raises:
         GameError: the file is missing or corrupt.
@@ -114,8 +115,10 @@ def load_actions(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
 
 def _split(folder: Path, split: str, name: str) -> Iterator[GameRecord]:
     """The games of a split, in the order of their keys."""
+    # The small file is tried first, so that the paper's games load without reading 3,553 others.
     few, compact = folder / PAPER_FILE, folder / f"{split}.jsonl.xz"
     roots = (*(folder / version for version in VERSIONS), folder)
+    # The folder may be the version itself, or what contains it.
     official = next((root / split for root in roots if (root / split).is_dir()), None)
     if name == NAMED["paper"] and few.is_file():
         return _ordered(_compact(folder, few, split))
@@ -130,6 +133,7 @@ def _ordered(records: Iterator[GameRecord]) -> Iterator[GameRecord]:
     """The records, which must come in the order of their keys: the order of the official layout is that, too."""
     last = ""
     for record in records:
+        # An order of its own would change which games a seed selects.
         if record.key <= last:
             raise GameError(f"records must be sorted by `id`, each once: {record.key!r} follows {last!r}.")
         last = record.key
@@ -147,6 +151,7 @@ def _compact(folder: Path, path: Path, split: str) -> Iterator[GameRecord]:
     for where, row in _rows(folder, path):
         if split and row.get("split") != split:
             continue
+        # ALFWorld's environment plays only games that are marked as solvable.
         if not _value(row, "solvable", bool, where):
             continue
         yield GameRecord(
@@ -174,6 +179,7 @@ def _official(split: Path, folder: Path) -> Iterator[GameRecord]:
             f"{split} has no game: none of its {len(trials)} folders two levels down has game.tw-pddl and "
             f"traj_data.json. Links to other folders are not followed. {REMEDY}"
         )
+    # Sorted by key, not as the file system lists them: the order must not depend on the machine.
     keyed = {f"{trial.parent.name}/{trial.name}": trial for trial in games}
     for key in sorted(keyed):
         # ALFWorld's environment looks for these words in the whole path; they occur in these two names only.
@@ -187,10 +193,12 @@ def _official_game(key: str, trial: Path, folder: Path) -> GameRecord | None:
     """A game; None where ALFWorld's environment would pass over it."""
     raw = _bytes(trial / "game.tw-pddl", folder)
     game = _json(raw, str(trial / "game.tw-pddl"))
+    # A missing mark counts as not solvable, as in ALFWorld.
     if game.get("solvable") is not True:
         return None
     where = str(trial / "traj_data.json")
     story = _json(_bytes(trial / "traj_data.json", folder), where)
+    # A seventh kind, with movable receptacles, exists in the data and is not played.
     if story.get("task_type") not in TASK_TYPES:
         return None
     grammar = _text(game, "grammar", str(trial / "game.tw-pddl"))
@@ -213,6 +221,7 @@ def _official_game(key: str, trial: Path, folder: Path) -> GameRecord | None:
 def _folders(folder: Path) -> list[Path]:
     """Folders in a folder, without links."""
     with os.scandir(folder) as entries:
+        # Links are not followed: a data folder must not lead out of itself.
         return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
@@ -220,6 +229,7 @@ def _bytes(path: Path, folder: Path) -> bytes:
     """Contents of a file, which must lie in the folder, links followed."""
     _check_inside(path, folder)
     try:
+        # Checked before reading, so that a wrong folder cannot fill the memory.
         if path.stat().st_size > MOST_BYTES:
             raise GameError(f"{path} is larger than {MOST_BYTES} bytes: it is no file of a game.")
         return path.read_bytes()
@@ -238,6 +248,7 @@ def _rows(folder: Path, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     number = 0
     try:
         with lzma.open(path) as lines:
+            # A limit a line, as a small xz file can unpack to any size.
             while line := lines.readline(MOST_BYTES):
                 number += 1
                 yield f"{path}, line {number}", _json(line, f"{path}, line {number}")
@@ -277,6 +288,7 @@ def _texts(row: Mapping[str, Any], field: str, where: str) -> tuple[str, ...]:
 
 def _task_type(row: Mapping[str, Any], where: str) -> TaskType:
     value = _text(row, "task_type", where)
+    # A loop, so that the result has the literal type.
     for task_type in TASK_TYPES:
         if value == task_type:
             return task_type
@@ -284,7 +296,7 @@ def _task_type(row: Mapping[str, Any], where: str) -> TaskType:
 
 
 def _subject(parameters: Mapping[str, Any], where: str) -> str:
-    """What a game is about, as ALFWorld's folders name it: thing, movable receptacle, place."""
+    """Subject of a game as ALFWorld's folders name it: thing, movable receptacle, place."""
     thing, movable, parent, toggled = (
         _text(parameters, field, where)
         for field in ("object_target", "mrecep_target", "parent_target", "toggle_target")

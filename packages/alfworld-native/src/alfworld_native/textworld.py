@@ -43,6 +43,7 @@ class Workers:
     """
 
     def __init__(self, processes: int = 1, seconds: float = 60.0, *, shortcuts: bool = False) -> None:
+        # Each set of workers has a folder, because TextWorld writes temporary files beside its games.
         folder = Path(tempfile.mkdtemp(prefix="alfworld-native-textworld-"))
         self.processes = tuple(Process(folder, seconds, shortcuts=shortcuts) for _ in range(processes))
         self._numbers = count()
@@ -63,6 +64,7 @@ class Workers:
     def place(self) -> tuple[int, Process]:
         """Number and process of a new episode."""
         number = next(self._numbers)
+        # In turn: episodes are alike in cost.
         return number, self.processes[number % len(self.processes)]
 
 
@@ -79,6 +81,7 @@ def shared_workers() -> Workers:
     return _workers_of(os.getpid())
 
 
+# Keyed by process: a fork must not talk through the pipes of its parent.
 @lru_cache(maxsize=1)
 def _workers_of(process: int) -> Workers:
     return Workers()
@@ -121,16 +124,18 @@ class TextWorldState:
 
     def __init__(self, workers: Workers, process: Process, episode: Episode) -> None:
         self._workers, self._process, self._episode = workers, process, episode
+        # A dropped episode is closed before the next request, so that its environment is used again.
         self._closing = weakref.finalize(self, process.forget, episode.number)
+        # At exit the processes end as a whole.
         self._closing.atexit = False
         self._first = process.open(episode)
 
     def first(self) -> Step:
-        """What the game opens with."""
+        """Opening of the game."""
         return self._first
 
     def step(self, command: str) -> Step:
-        """What the game answers to a command.
+        """The game's answer to a command.
 
         Raises:
             TextWorldTimeoutError: it takes too long.
@@ -142,6 +147,7 @@ class TextWorldState:
         """An independent episode at the same place; it is played anew."""
         number, process = self._workers.place()
         twin = TextWorldState(self._workers, process, Episode(number, self._episode.name, self._episode.text))
+        # TextWorld cannot copy a state; it is deterministic, so playing again leads to the same one.
         for command in self._episode.commands:
             twin.step(command)
         return twin

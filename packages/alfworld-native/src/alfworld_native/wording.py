@@ -1,4 +1,4 @@
-"""What a household game says: ALFWorld's text grammar (`alfred.twl2`), written out, in both versions."""
+"""Sentences of a household game: ALFWorld's text grammar (`alfred.twl2`), written out, in both versions."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ Available commands:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What differs between the versions."""
+    """Phrases that differ between the versions."""
 
     put: str
     """Verb of the command that puts a thing down."""
     onto: str
-    """What stands between thing and receptacle in that command."""
+    """Words between thing and receptacle in that command."""
     placed: str
-    """Its answer."""
+    """Answer to that command, with places for thing and receptacle."""
     names_place: bool
-    """Whether one arrives at "loc 8" or at "bed 1"."""
+    """True if one arrives at "loc 8", false if at "bed 1"."""
     cleaners: frozenset[str]
     """Kinds of receptacles that clean."""
     help: str | None
@@ -80,6 +80,7 @@ WORDINGS: dict[Wording, Words] = {
 
 def _joined(items: Sequence[str]) -> str:
     """A list in words: "x", "x, and y", "x, y, and z", or "nothing"."""
+    # The grammar has a comma before "and" for two items already.
     if len(items) < 2:
         return items[0] if items else "nothing"
     return f"{', '.join(items[:-1])}, and {items[-1]}"
@@ -110,7 +111,7 @@ def facing(receptacles: Sequence[str], floor: Sequence[str]) -> str:
 
 
 def seen(receptacle: Receptacle, is_opened: bool, contents: Sequence[str]) -> str:
-    """What can be seen of a receptacle."""
+    """Description of a receptacle and, where it is open, of its contents."""
     if not receptacle.openable:
         return f"On the {receptacle.name}, you see {_indefinite(contents)}."
     if is_opened:
@@ -130,6 +131,7 @@ def thing_looks(thing: Thing, states: frozenset[str]) -> str:
         thing: The thing.
         states: Which of "clean", "hot", "cool", "sliced" and "lit" it is.
     """
+    # The first rule that applies wins: a vessel never tells that it is hot or clean.
     if thing.is_vessel:
         return f"This is a normal {thing.name}. In it, you see {_indefinite(thing.inside)}."
     if warmth := _warmth(states):
@@ -142,9 +144,11 @@ def thing_looks(thing: Thing, states: frozenset[str]) -> str:
 
 
 def _warmth(states: frozenset[str]) -> str:
-    """How hot and how clean, as the grammar's rules have it: "cool" alone is "cold", what is hot and cool is hot."""
+    """Warmth and cleanness in the grammar's words: "cool" alone is "cold"; a thing both hot and cool is "hot"."""
+    # The grammar asks for hot first.
     warmth = next((each for each in ("hot", "cool") if each in states), "")
     words = " and ".join(word for word in (warmth, "clean" if "clean" in states else "") if word)
+    # Sliced alone has a rule of its own, after those for lamps.
     if words and "sliced" in states:
         return f"{words} sliced"
     return "cold" if words == "cool" else words

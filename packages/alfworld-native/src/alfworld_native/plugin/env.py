@@ -118,6 +118,7 @@ class Alfworld(TextEnv):
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         super().__init__(config)
+        # A turn without an action costs what any turn costs.
         self.idle_reward = -self.config.step_cost
         self.numbered = self.config.numbers
 
@@ -204,12 +205,15 @@ class Alfworld(TextEnv):
         self._episode: _Episode = self._open(self._game)
         step = self._episode.first()
         self._memory = Memory(step.feedback, step.admissible)
+        # The solver needs the native state also where TextWorld plays; it catches up when it is asked.
         self._shadow, self._behind = self._game.start(), list[str]()
         self._trail = Trail()
         for command in task.data.get("done", ()):
+            # A state from another game or wording would otherwise be replayed into nonsense.
             if command not in self._memory.admissible:
                 raise UserError(f"task {task.key!r} does {command!r}, which its game does not admit.")
             self._do(str(command))
+        # The player of a restarted game has not seen the last command.
         self._memory.forget_last()
         self._stage = self._memory.stage
         return self._observe()
@@ -222,6 +226,7 @@ class Alfworld(TextEnv):
     def _open(self, game: Game) -> _Episode:
         if self.config.backend == "native":
             return game.start()
+        # Imported on use: most runs play natively.
         from alfworld_native.textworld import TextWorldGame
 
         return TextWorldGame(self._record.problem, self._record.goal, self.config.wording).start()
@@ -237,6 +242,7 @@ class Alfworld(TextEnv):
     def step(self, action: int) -> TurnResult:
         """Give a command: +1 for the one that wins, else minus the step's cost, plus milestones."""
         step = self._do(self.shown.actions[action])
+        # Undoing a part and doing it again pays nothing.
         gained = max(0, self._memory.stage - self._stage)
         self._stage += gained
         reward = 1.0 if step.won else self.config.milestone * gained - self.config.step_cost
@@ -244,12 +250,14 @@ class Alfworld(TextEnv):
 
     def _observe(self) -> Observation:
         listed = tuple(self._listed())
+        # A policy has one label for each action, and no more than this many.
         if len(listed) > MOST_ACTIONS:
             raise UserError(
                 f"the game {self._record.key!r} has a state with {len(listed)} commands; {MOST_ACTIONS} are the most. "
                 "Leave it out, or set drop_useless = true."
             )
         scene = scene_of(self._memory, listed if self.config.numbers else ())
+        # Equal ways give equal states, so that visits to one state can be counted.
         state = json.dumps({**self._identity, "done": self._trail.commands})
         self.shown = Observation(write_scene(scene), listed, state)
         return self.shown
@@ -262,6 +270,7 @@ class Alfworld(TextEnv):
     @property
     def _facts(self) -> State:
         """The native engine's state: that of the episode, or one that follows TextWorld's."""
+        # Natively the episode itself is the state.
         if isinstance(self._episode, State):
             return self._episode
         for command in self._behind:
@@ -275,6 +284,7 @@ class Alfworld(TextEnv):
         numbers = {command: index for index, command in enumerate(observation.actions)}
         optimal = tuple(numbers[command] for command in best_commands(facts) if command in numbers)
         explorer = self._explored()
+        # Mistakes are what a perturbed demonstration may do before it is put right.
         safe = self._mistakes(observation.actions, optimal)
         return Oracle(optimal[0], optimal, safe, turns_left(facts), explorer)
 
@@ -290,10 +300,11 @@ class Alfworld(TextEnv):
         return next(actions.index(command) for command in best_commands(self._facts) if command in actions)
 
     def _mistakes(self, actions: Sequence[str], optimal: Sequence[int]) -> tuple[int, ...]:
-        """Some of each kind of wrong command, evenly over the list; none after which the game could not be won."""
+        """Wrong commands, a few of each kind, evenly over the list; none after which the game could not be won."""
         kinds: dict[str, list[int]] = {}
         for index, command in enumerate(actions):
             verb = command.partition(" ")[0]
+            # A thing that no receptacle accepts would stay in hand for ever.
             if index not in optimal and not (verb == "take" and not self._can_be_put_down(command)):
                 kinds.setdefault(verb, []).append(index)
         return tuple(sorted(index for wrong in kinds.values() for index in _spread(wrong)))
@@ -304,7 +315,7 @@ class Alfworld(TextEnv):
 
 
 def _spread(indices: Sequence[int]) -> Iterator[int]:
-    """At most `ALIKE` of them, evenly.
+    """Indices spread evenly over a list, at most `ALIKE`.
 
     >>> list(_spread([3, 4, 5, 6, 7, 8]))
     [3, 5, 7]

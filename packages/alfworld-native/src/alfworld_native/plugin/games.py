@@ -1,4 +1,4 @@
-"""Which household games are played: real ones of a folder, generated ones, and how they become tasks.
+"""Choice of household games: real ones of a folder, generated ones, and their tasks.
 
 A set of games is loaded once and a game parsed once in a process; all episodes share them.
 """
@@ -39,11 +39,11 @@ MODES: Final = (*TYPES, "all")
 Mode = Literal["pick", "look", "clean", "heat", "cool", "two", "all"]
 
 PAPER_TESTS: Final = "valid_seen+valid_unseen+valid_train"
-"""Where Reflect-RL's test games come from."""
+"""Splits that Reflect-RL's test games come from."""
 
 
 class HouseholdConfig(EnvironmentConfig):
-    """Which games are played."""
+    """Choice of games."""
 
     games: str = ""
     """Folder with ALFWorld's games: what `alfworld-download` made, or compact records; `$ALFWORLD_DATA` may stand in it
@@ -56,7 +56,7 @@ class HouseholdConfig(EnvironmentConfig):
     test_games: Literal["valid_seen", "valid_unseen", "valid_train"] = "valid_seen"
     """Split of the data that is the test (`valid_train` cannot be, as long as one validates on it)."""
     validation_games: Literal["valid_train", "generated"] = "valid_train"
-    """What is validated on; without a folder, and for the paper's games, generated games."""
+    """Validation games; without a folder, and for the paper's games, generated ones."""
     most_validation_games: int = Field(64, ge=1)
     """Validation games of each mode, drawn by `split_seed`."""
     generated_games: int = Field(200, ge=1)
@@ -86,15 +86,18 @@ def household_tasks(config: HouseholdConfig, mode: str, split: str) -> tuple[Tas
 
 @lru_cache(256)
 def _tasks(config: HouseholdConfig, mode: str, split: GameSplit) -> tuple[Task, ...]:
+    # Generated games need no data, so they are also the default.
     if not config.games or (split == "validation" and _validates_on_generated(config)):
         return _generated(config, mode, split, _count(config, split))
     real = _real(config, mode, split)
     if split == "train":
         return (*real, *_generated(config, mode, split, config.additional_games))
     if split == "validation":
+        # Drawn once for all runs with this seed, so that runs are selected on the same games.
         chosen = stream(config.split_seed, "alfworld", mode, split).permutation(len(real))[
             : config.most_validation_games
         ]
+        # Sorted back into the order of the games, so that the seed decides which, not in what order.
         return tuple(real[index] for index in sorted(chosen))
     return tuple(real)
 
@@ -111,6 +114,7 @@ def _count(config: HouseholdConfig, split: GameSplit) -> int:
 
 def _origin(config: HouseholdConfig, split: GameSplit) -> str:
     """Splits of the data that a split of ours consists of, joined by `+`."""
+    # Only the test can be another split; training and validation have one each.
     if split == "test":
         return PAPER_TESTS if config.subset == "paper" else config.test_games
     return {"train": "train", "validation": "valid_train"}[split]
@@ -121,6 +125,7 @@ def _real(config: HouseholdConfig, mode: str, split: GameSplit) -> list[Task]:
     return [
         _task(mode, split, {"game": key, "from": origin, "sha256": digest[:12]})
         for key, task_type, digest in _contents(config.games, origin, config.subset)
+        # The same games serve each mode and `all`, so a game is loaded once.
         if mode == "all" or TYPES[mode] == task_type
     ]
 
@@ -129,6 +134,7 @@ def _generated(config: HouseholdConfig, mode: str, split: GameSplit, count: int)
     kind = mode
     if config.subset == "paper":  # whose games are all of one kind
         kind, count = "pick", count if mode in ("pick", "all") else 0
+    # The origin carries what is needed to make the game again.
     seed, origin = game_seed(split, config.split_seed), f"generated {kind} {config.room_size:g}"
     return tuple(_task(mode, split, {"game": f"generated/{seed}/{n}", "from": origin}) for n in range(count))
 
@@ -157,6 +163,7 @@ def record_of(config: HouseholdConfig, data: dict[str, Any]) -> GameRecord:
         UserError: the data name none.
     """
     origin, key = str(data["from"]), str(data["game"])
+    # Tasks travel as JSON, so a game is named by origin and key, and found or made again.
     if not origin.startswith("generated "):
         return _set(config.games, origin, config.subset).find(key)
     try:
@@ -170,7 +177,7 @@ def record_of(config: HouseholdConfig, data: dict[str, Any]) -> GameRecord:
 @lru_cache(64)
 @translated_errors()
 def content_of(config: HouseholdConfig, mode: str, split: str) -> tuple[str, str]:
-    """What the games of a split are, and a digest of all their texts.
+    """Origin of the games of a split, and a digest of all their texts.
 
     Raises:
         UserError: they cannot be read.

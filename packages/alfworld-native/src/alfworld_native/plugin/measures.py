@@ -1,4 +1,4 @@
-"""What a household game cost, read from its episode."""
+"""Costs of a household game, read from its episode."""
 
 from __future__ import annotations
 
