@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from alfworld_native.engine import Game
-from alfworld_native.plugin.env import Alfworld, Config
+from alfworld_native.plugin.env import Alfworld, AlfworldConfig
 from alfworld_native.textworld import Workers
 from household_games import WINNING, kitchen_record
 from reflect_bench import household
@@ -18,7 +18,7 @@ from reflect_rl.types import Task
 
 needs_textworld = pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra `alfworld` is not installed")
 
-CONFIG = Config(generated_games=6)
+CONFIG = AlfworldConfig(generated_games=6)
 WALK = Walk(Task("", "all", "test"), kitchen_record(), WINNING["pick_and_place_simple"])
 
 

@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 from rich.table import Table
 
 from alfworld_native.engine import Game, Step
-from alfworld_native.plugin import games as _household_games
-from alfworld_native.plugin.env import Alfworld, Config
+from alfworld_native.plugin.env import Alfworld, AlfworldConfig
+from alfworld_native.plugin.games import forget_generated_games, forget_parsed_games, record_of
 from alfworld_native.record import GameRecord, Wording
 from alfworld_native.textworld import TextWorldGame, TextWorldState, Workers
 from reflect_bench.options import GENERATED
@@ -82,7 +82,7 @@ def measure_household(games: str, *, quick: bool, report: Callable[[str], None])
         UserError: the folder, or what should be in it, is missing or corrupt.
     """
     much = _effort(quick=quick)
-    config = Config(generated_games=2 * much.games) if games == GENERATED else Config(games=games)
+    config = AlfworldConfig(generated_games=2 * much.games) if games == GENERATED else AlfworldConfig(games=games)
     report("drawing commands")
     chosen = Alfworld(config).tasks("all", "test")[: much.games]
     walks = [walk_of(config, task, number) for number, task in enumerate(chosen)]
@@ -102,9 +102,9 @@ def measure_household(games: str, *, quick: bool, report: Callable[[str], None])
     }
 
 
-def walk_of(config: Config, task: Task, seed: int) -> Walk:
+def walk_of(config: AlfworldConfig, task: Task, seed: int) -> Walk:
     """Random commands among those listed, up to the win."""
-    record, rng = _household_games.record_of(config, dict(task.data)), stream(seed, "benchmark", "household")
+    record, rng = record_of(config, dict(task.data)), stream(seed, "benchmark", "household")
     state, commands = Game(record.problem, record.goal, config.wording).start(), list[str]()
     while len(commands) < COMMANDS and not state.won:
         commands.append(state.admissible[int(rng.integers(len(state.admissible)))])
@@ -130,10 +130,10 @@ def time_engine(walks: Sequence[Walk], wording: Wording, repeats: int = 1) -> di
     return _figures(opened, begun, played, repeats * _steps(walks))
 
 
-def time_environment(walks: Sequence[Walk], config: Config, repeats: int = 1) -> dict[str, float]:
+def time_environment(walks: Sequence[Walk], config: AlfworldConfig, repeats: int = 1) -> dict[str, float]:
     """The same with the state as text; a game is opened when its task first begins, and begun ever after."""
     environment, opened, begun, played = Alfworld(config), [], [], 0.0
-    _forget_games()
+    forget_parsed_games()
     for walk in walks:
         opened.append(_reset(environment, walk.task))
         for _ in range(repeats):
@@ -166,11 +166,6 @@ def _steps(walks: Sequence[Walk]) -> int:
     return sum(len(walk.commands) for walk in walks)
 
 
-def _forget_games() -> None:
-    """Drop what this process has kept of games that it played."""
-    _household_games._parsed.cache_clear()
-
-
 def _memory_of_engine(walks: Sequence[Walk], wording: Wording) -> dict[str, float]:
     """Of a game that was read, and of a further episode at its end."""
 
@@ -190,7 +185,7 @@ def _memory_of_engine(walks: Sequence[Walk], wording: Wording) -> dict[str, floa
     return {"kilobytes_per_game": of_games / len(games), "kilobytes_per_episode": of_states / len(states)}
 
 
-def _memory_of_environment(walks: Sequence[Walk], config: Config) -> dict[str, float]:
+def _memory_of_environment(walks: Sequence[Walk], config: AlfworldConfig) -> dict[str, float]:
     """Of an environment with its game and an episode at its end, all that the process keeps for it included."""
 
     def play() -> list[Alfworld]:
@@ -201,8 +196,8 @@ def _memory_of_environment(walks: Sequence[Walk], config: Config) -> dict[str, f
                 environment.step(environment.shown.actions.index(command))
         return environments
 
-    _forget_games()
-    _household_games._numbered.cache_clear()  # generated ones, so that making them counts
+    forget_parsed_games()
+    forget_generated_games()  # generated ones, so that making them counts
     environments, kilobytes = _held(play)
     return {"kilobytes_per_game": kilobytes / len(environments)}
 
@@ -220,7 +215,7 @@ def _held(make: Callable[[], Held]) -> tuple[Held, float]:
 
 
 def _textworld(
-    walks: Sequence[Walk], config: Config, much: Effort, report: Callable[[str], None]
+    walks: Sequence[Walk], config: AlfworldConfig, much: Effort, report: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     found = {}
     for name, (games, commands) in (("as_it_comes", much.as_it_comes), ("shortcuts", much.shortcuts)):

@@ -13,7 +13,7 @@ import pytest
 
 from alfworld_native.plugin import env as alfworld
 from alfworld_native.plugin import games as _household_games
-from alfworld_native.plugin.env import MODES, Alfworld, Config
+from alfworld_native.plugin.env import MODES, Alfworld, AlfworldConfig
 from alfworld_native.record import TaskType
 from household_games import WINNING, kitchen_record
 from reflect_rl.envs.base import EnvSpec
@@ -32,7 +32,7 @@ needs_data = pytest.mark.skipif(not FOLDER, reason="REFLECT_RL_ALFWORLD names no
 needs_textworld = pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra `alfworld` is not installed")
 
 SPEC = EnvSpec.of(Alfworld)
-SMALL = Config(generated_games=8, most_validation_games=4)
+SMALL = AlfworldConfig(generated_games=8, most_validation_games=4)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_mode_holds_games_of_its_kind_of_task():
 
 def test_other_seeds_and_sizes_are_other_games():
     def first(**changes: object) -> str:
-        config = Config(**{"generated_games": 2, **changes})  # type: ignore[arg-type]
+        config = AlfworldConfig(**{"generated_games": 2, **changes})  # type: ignore[arg-type]
         game = Alfworld(config)
         return game.reset(Alfworld(config).tasks("all", "train")[0]).text
 
@@ -83,16 +83,16 @@ def test_other_seeds_and_sizes_are_other_games():
 
 @needs_data
 def test_real_games_are_counted_as_in_alfworld():
-    config = Config(games=FOLDER)
+    config = AlfworldConfig(games=FOLDER)
     assert [len(Alfworld(config).tasks(mode, "test")) for mode in MODES] == [35, 13, 27, 16, 25, 24, 140]
     assert len(Alfworld(config).tasks("all", "validation")) == 64
-    assert len(Alfworld(Config(games=FOLDER, most_validation_games=500)).tasks("all", "validation")) == 199
-    seen = Config(games=FOLDER, test_games="valid_train", validation_games="generated")
+    assert len(Alfworld(AlfworldConfig(games=FOLDER, most_validation_games=500)).tasks("all", "validation")) == 199
+    seen = AlfworldConfig(games=FOLDER, test_games="valid_train", validation_games="generated")
     assert len(Alfworld(seen).tasks("all", "test")) == 199
 
 
 def test_results_name_the_games_they_are_about():
-    config = Config(generated_games=4, most_validation_games=2)
+    config = AlfworldConfig(generated_games=4, most_validation_games=2)
     known = Alfworld(config).games_tested("pick", "test")
     assert known.items() >= {"wording": "2.1.1", "backend": "native", "games": "generated"}.items()
     others = [
@@ -114,7 +114,7 @@ def test_results_name_the_games_they_are_about():
 @needs_data
 def test_real_games_are_named_by_their_split():
     names = [
-        Alfworld(Config(games=FOLDER, **changes)).games_tested("all", "test")["games"]
+        Alfworld(AlfworldConfig(games=FOLDER, **changes)).games_tested("all", "test")["games"]
         for changes in ({}, {"subset": "paper"})
     ]
     assert names == ["valid_seen", "valid_seen+valid_unseen+valid_train"]
@@ -122,7 +122,7 @@ def test_real_games_are_named_by_their_split():
 
 @needs_data
 def test_the_papers_subset_has_seven_games_to_train_and_four_to_test():
-    game = Alfworld(Config(games=FOLDER, subset="paper"))
+    game = Alfworld(AlfworldConfig(games=FOLDER, subset="paper"))
     assert [len(game.tasks("all", split)) for split in ("train", "validation", "test")] == [7, 64, 4]
     kinds = {game.strata(task)["task"] for split in ("train", "test") for task in game.tasks("all", split)}
     assert kinds == {"pick"}
@@ -131,7 +131,7 @@ def test_the_papers_subset_has_seven_games_to_train_and_four_to_test():
 
 @needs_data
 def test_generated_games_can_be_added_to_real_ones():
-    config = Config(games=FOLDER, subset="paper", additional_games=5)
+    config = AlfworldConfig(games=FOLDER, subset="paper", additional_games=5)
     game = Alfworld(config)
     added = Alfworld(config).tasks("pick", "train")[7:]
     assert len(added) == 5
@@ -141,7 +141,7 @@ def test_generated_games_can_be_added_to_real_ones():
 @needs_data
 def test_a_variable_can_stand_in_the_name_of_the_folder(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SOME_FOLDER", FOLDER)
-    assert len(Alfworld(Config(games="$SOME_FOLDER", subset="paper")).tasks("all", "test")) == 4
+    assert len(Alfworld(AlfworldConfig(games="$SOME_FOLDER", subset="paper")).tasks("all", "test")) == 4
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,12 @@ def test_a_variable_can_stand_in_the_name_of_the_folder(monkeypatch: pytest.Monk
 )
 def test_settings_that_contradict_each_other_are_refused(values: dict[str, object], message: str):
     with pytest.raises(ValueError, match=message):
-        Config.model_validate(values)
+        AlfworldConfig.model_validate(values)
 
 
 def test_a_missing_folder_is_named():
     with pytest.raises(UserError, match="/no/such/folder"):
-        Alfworld(Config(games="/no/such/folder")).tasks("all", "train")
+        Alfworld(AlfworldConfig(games="/no/such/folder")).tasks("all", "train")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_the_commands_that_win_are_listed_and_pay(kitchen: Alfworld, task_type: 
 
 def test_milestones_are_paid_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(alfworld, "record_of", lambda config, data: kitchen_record(data["game"]))
-    game = Alfworld(Config(milestone=0.1, step_cost=0.02))
+    game = Alfworld(AlfworldConfig(milestone=0.1, step_cost=0.02))
     game.reset(kitchen_task("pick_heat_then_place_in_recep"))
     take, put = "take apple 2 from countertop 1", "put apple 2 in/on countertop 1"
     cook = ("go to microwave 1", "heat apple 2 with microwave 1")
@@ -199,7 +199,7 @@ def test_milestones_are_paid_once(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_list_is_the_games_own_and_useless_commands_can_be_left_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(alfworld, "record_of", lambda config, data: kitchen_record(data["game"]))
-    whole, short = Alfworld(Config()), Alfworld(Config(drop_useless=True))
+    whole, short = Alfworld(AlfworldConfig()), Alfworld(AlfworldConfig(drop_useless=True))
     for game in (whole, short):
         game.reset(kitchen_task("pick_and_place_simple"))
         give(game, "go to countertop 1", "take knife 1 from countertop 1")
@@ -212,7 +212,7 @@ def test_the_list_is_the_games_own_and_useless_commands_can_be_left_out(monkeypa
 
 
 def test_states_without_numbers_have_none(kitchen: Alfworld):
-    silent = Alfworld(Config(numbers=False))
+    silent = Alfworld(AlfworldConfig(numbers=False))
     observation = silent.reset(kitchen_task("pick_and_place_simple"))
     assert "=" not in observation.text + silent.teach()
     assert Alfworld().numbered
@@ -313,7 +313,7 @@ def test_a_task_that_does_what_cannot_be_done_is_refused(kitchen: Alfworld):
 
 
 def requests(count: int = 8) -> list[Request]:
-    config = Config(generated_games=20)
+    config = AlfworldConfig(generated_games=20)
     return [Request(task, number) for number, task in enumerate(Alfworld(config).tasks("all", "train")[:count])]
 
 
@@ -333,10 +333,10 @@ def test_lexical_reflections_are_those_of_the_annotator():
 
 def test_episodes_are_measured():
     (won,) = play(SPEC, requests(1), NoReflector(), OraclePolicy())
-    assert Alfworld(Config()).measures(won)["spl"] == 1.0
-    assert Alfworld(Config()).measures(won)["idle_turns"] == 0
+    assert Alfworld(AlfworldConfig()).measures(won)["spl"] == 1.0
+    assert Alfworld(AlfworldConfig()).measures(won)["idle_turns"] == 0
     explored = play(SPEC, requests(), LexicalReflector(Alfworld()), AdvicePolicy())
-    rows = [Alfworld(Config()).measures(episode) for episode in explored]
+    rows = [Alfworld(AlfworldConfig()).measures(episode) for episode in explored]
     assert all(row["mistakes"] == row["idle_turns"] == 0 for row in rows)
     assert all(0 < row["spl"] <= 1 for row in rows)
     assert max(row["places_searched"] for row in rows) > 1
@@ -356,7 +356,7 @@ def test_longer_horizons_change_no_state():
 @needs_textworld
 def test_both_engines_give_the_same_game_states_and_oracle(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(alfworld, "record_of", lambda config, data: kitchen_record(data["game"]))
-    native, original = Alfworld(Config()), Alfworld(Config(backend="textworld"))
+    native, original = Alfworld(AlfworldConfig()), Alfworld(AlfworldConfig(backend="textworld"))
     task = kitchen_task("pick_heat_then_place_in_recep")
     assert native.reset(task) == original.reset(task)
     for command in ("look", *WINNING["pick_heat_then_place_in_recep"]):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from alfworld_native.plugin import env as alfworld
-from alfworld_native.plugin.env import MOST_ACTIONS, Alfworld, Config
+from alfworld_native.plugin.env import MOST_ACTIONS, Alfworld, AlfworldConfig
 from alfworld_native.record import GameRecord
 from household_games import WINNING, kitchen_record
 from reflect_bench.shapes import texts_of
@@ -25,10 +25,10 @@ from reflect_rl.types import Episode, Task, View
 
 FOLDER = os.environ.get("REFLECT_RL_ALFWORLD", "")
 LABELS = [str(number) for number in range(MOST_ACTIONS)]
-GENERATED = Config(generated_games=24, most_validation_games=4)
+GENERATED = AlfworldConfig(generated_games=24, most_validation_games=4)
 
 
-def tokenizer_of(config: Config, starts: int) -> tuple[LanguageModel, set[str]]:
+def tokenizer_of(config: AlfworldConfig, starts: int) -> tuple[LanguageModel, set[str]]:
     """The model that a run builds, before it learns, and the words that its tokenizer was learned from."""
     texts = texts_of(EnvSpec(Alfworld, config), 0, starts)
     return build_embedded(texts, EmbeddedConfig(), 0, LABELS), {word for text in texts for word in text.split()}
@@ -50,7 +50,7 @@ def prompts(episodes: Iterable[Episode]) -> list[str]:
     )
 
 
-def explored(config: Config, chosen: Sequence[Task]) -> list[str]:
+def explored(config: AlfworldConfig, chosen: Sequence[Task]) -> list[str]:
     requests = [Request(task, number) for number, task in enumerate(chosen)]
     spec = EnvSpec(Alfworld, config)
     return prompts(play(spec, requests, LexicalReflector(spec.prototype), AdvicePolicy(), max_episode_steps=15))
@@ -109,7 +109,7 @@ def renamed(record: GameRecord, names: dict[str, str]) -> GameRecord:
 
 @pytest.mark.skipif(not FOLDER, reason="REFLECT_RL_ALFWORLD names no folder with ALFWorld's games")
 def test_held_out_real_games():
-    config = Config(games=FOLDER)
+    config = AlfworldConfig(games=FOLDER)
     model, _ = tokenizer_of(config, 40)
     texts = explored(config, Alfworld(config).tasks("all", "test"))
     assert len(texts) > 700

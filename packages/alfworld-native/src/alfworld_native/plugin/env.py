@@ -38,7 +38,7 @@ from reflect_rl.errors import UserError
 from reflect_rl.types import Episode, Observation, Oracle, Task
 from reflect_rl.types import Step as TurnResult
 
-__all__ = ["EVALUATION_ONLY", "MODES", "NAME", "RULES", "VERSION", "Alfworld", "Config"]
+__all__ = ["EVALUATION_ONLY", "MODES", "NAME", "RULES", "VERSION", "Alfworld", "AlfworldConfig"]
 
 NAME = "alfworld"
 VERSION = 1
@@ -65,7 +65,7 @@ ALIKE = 3
 """Mistakes of one kind that a perturbed demonstration may choose from."""
 
 
-class Config(HouseholdConfig):
+class AlfworldConfig(HouseholdConfig):
     """ALFWorld: put household things where a sentence wants them, cleaned, heated, cooled or lit."""
 
     name: Literal["alfworld"] = "alfworld"
@@ -84,7 +84,7 @@ class Config(HouseholdConfig):
     """Extra reward for each part of the task, when it is first done: thing taken, treated, first of two placed."""
 
     @model_validator(mode="after")
-    def _check_games(self) -> Config:
+    def _check_games(self) -> AlfworldConfig:
         if self.games and not self.subset and self.test_games == self.validation_games:
             raise ValueError(
                 "test_games and validation_games are both 'valid_train'; set validation_games = 'generated'"
@@ -109,12 +109,12 @@ class Alfworld(TextEnv):
         config: its settings.
     """
 
-    Config = Config
+    Config = AlfworldConfig
     name, version, modes = NAME, VERSION, MODES
     evaluation_only = EVALUATION_ONLY
     max_actions = MOST_ACTIONS
     rules = RULES
-    config: Config
+    config: AlfworldConfig
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         super().__init__(config)

@@ -23,7 +23,17 @@ from reflect_rl.errors import UserError
 from reflect_rl.seeding import stream
 from reflect_rl.types import Task
 
-__all__ = ["MODES", "HouseholdConfig", "content_of", "game_of", "household_tasks", "mode_of", "record_of"]
+__all__ = [
+    "MODES",
+    "HouseholdConfig",
+    "content_of",
+    "forget_generated_games",
+    "forget_parsed_games",
+    "game_of",
+    "household_tasks",
+    "mode_of",
+    "record_of",
+]
 
 TYPES: Final[dict[str, TaskType]] = {
     "pick": "pick_and_place_simple",
@@ -210,3 +220,13 @@ def game_of(config: HouseholdConfig, record: GameRecord) -> Game:
         UserError: its problem is not one of this domain.
     """
     return _parsed(record.problem, record.goal, config.wording)
+
+
+def forget_parsed_games() -> None:
+    """Drop the games that this process keeps parsed, so that opening one can be timed."""
+    _parsed.cache_clear()
+
+
+def forget_generated_games() -> None:
+    """Drop the generated records that this process keeps, so that making them counts."""
+    _numbered.cache_clear()
