@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Self
 
-from reflect_rl.llm.client import ChatRequest
-from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.llm import ChatRequest, EndpointConfig
 
 Fault = Callable[["Handler", dict[str, Any]], object]
 """Answers one request in place of the server."""
@@ -26,6 +28,15 @@ Fault = Callable[["Handler", dict[str, Any]], object]
 def question(text: str, **changes: Any) -> ChatRequest:
     """A short request."""
     return ChatRequest(**{"messages": (("user", text),), "max_new_tokens": 16, **changes})
+
+
+def rows(folder: Path, table: str = "requests") -> list[dict[str, Any]]:
+    """All rows of one table of a folder's SQLite file: `requests` or `answers`."""
+    if not (folder / "requests.sqlite").exists():
+        return []
+    with closing(sqlite3.connect(folder / "requests.sqlite", 60)) as connection:
+        connection.row_factory = sqlite3.Row
+        return [dict(row) for row in connection.execute(f"SELECT * FROM {table} ORDER BY rowid")]
 
 
 class FaultServer:

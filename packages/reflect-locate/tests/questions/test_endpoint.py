@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -26,6 +27,7 @@ from reflect_locate.questions.sources.endpoint import Counts, EndpointConfig, ca
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl.cli.main import main
 from reflect_rl.errors import ConfigError, RunFolderError
+from reflect_rl.llm import ChatAnswer, Store
 
 SECRET = "sk-very-secret-0123456789"
 CODE = "def price(order):\n    # Orders above 500 euros get a discount of 7 percent.\n" + "    total = order\n" * 20
@@ -117,12 +119,20 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture(autouse=True)
 def _no_key_and_no_pauses(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("reflect_rl.llm.patience.FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
 
 
 @pytest.fixture
 def cache(tmp_path):
-    return tmp_path / "folder" / "answers.jsonl"
+    return tmp_path / "folder" / "answers.sqlite"
+
+
+def kept(cache):
+    """Keys of the answers on the disk."""
+    if not cache.exists():
+        return []
+    with closing(sqlite3.connect(cache, 60)) as connection:
+        return [key for (key,) in connection.execute("SELECT key FROM answers")]
 
 
 def asked(config, cache, files=None, **options):
@@ -352,7 +362,7 @@ def test_an_answer_of_another_shape_is_an_error(cache, value):
         pytest.raises(EndpointError, match=r"cannot be read.*chat/completions"),
     ):
         asked(service.config(), cache)
-    assert not cache.exists() or not cache.read_text()
+    assert kept(cache) == []
 
 
 def test_a_message_without_text_is_a_malformed_answer(cache):
@@ -474,13 +484,11 @@ def test_a_killed_run_goes_on_without_asking_twice(cache):
             time.sleep(0.01)
             assert process.poll() is None
         deadline = time.monotonic() + 10
-        while len(cache.read_text().splitlines()) < 8 and time.monotonic() < deadline:
+        while len(kept(cache)) < 8 and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait()
         held.set()
-        with cache.open("ab") as file:
-            file.write('{"key": "half", "text": "ü'.encode()[:-1])  # as if the kill had come in a write
         service.fault = None
         answered = service.prompts[:8]
         del service.bodies[:]
@@ -488,7 +496,7 @@ def test_a_killed_run_goes_on_without_asking_twice(cache):
     assert len(found) == 30
     assert not set(service.prompts) & set(answered)
     assert len(service.prompts) == 22
-    assert all(json.loads(line)["key"] != "half" for line in cache.read_text().splitlines())
+    assert len(kept(cache)) == 30
 
 
 def test_the_cache_is_for_the_users_eyes_only(cache):
@@ -502,7 +510,7 @@ def test_the_cache_is_for_the_users_eyes_only(cache):
 def test_a_file_that_is_no_cache_is_named(cache, rows):
     cache.parent.mkdir()
     cache.write_text(rows)
-    with Endpoint() as service, pytest.raises(RunFolderError, match=r"answers\.jsonl.*Delete it"):
+    with Endpoint() as service, pytest.raises(RunFolderError, match=r"answers\.sqlite cannot be used"):
         asked(service.config(), cache)
 
 
@@ -512,7 +520,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(cache, monkeypatch):
         (entry,) = asked(service.config(), cache, {"a.py": CODE})
     assert service.headers[0]["authorization"] == f"Bearer {SECRET}"
     assert SECRET not in json.dumps(service.bodies)
-    assert SECRET not in cache.read_text()
+    assert SECRET.encode() not in cache.read_bytes()
     assert SECRET not in entry.text
 
 
@@ -603,7 +611,9 @@ def test_answers_come_without_threads_left_behind(tmp_path):
 
 
 def listed(path):
-    return [json.loads(line) for line in (path / "requests.jsonl").read_text().splitlines()]
+    with closing(sqlite3.connect(path / "requests.sqlite", 60)) as connection:
+        connection.row_factory = sqlite3.Row
+        return [dict(row) for row in connection.execute("SELECT * FROM requests ORDER BY id")]
 
 
 def test_every_request_is_listed_beside_the_answers_or_in_the_folder_that_is_named(cache, tmp_path):
@@ -611,11 +621,10 @@ def test_every_request_is_listed_beside_the_answers_or_in_the_folder_that_is_nam
         asked(service.config(parallel_requests=1), cache, {"a.py": CODE})
         asked(service.config(), cache, folder=tmp_path / "set")
     first, rest = listed(cache.parent), listed(tmp_path / "set")
-    assert [row["event"] for row in first] == ["sent", "ended"] * 2
-    assert [row["status"] for row in first if row["event"] == "ended"] == ["503", "200"]
-    assert {(row["purpose"], row["local"]) for row in first if row["event"] == "sent"} == {("questions", True)}
-    assert sum(row["event"] == "sent" for row in rest) == 2  # the third text is that of a.py
-    assert "discount" not in (cache.parent / "requests.jsonl").read_text()
+    assert [row["status"] for row in first] == ["503", "200"]
+    assert {(row["purpose"], row["local"]) for row in first} == {("questions", 1)}
+    assert len(rest) == 2  # the third text is that of a.py
+    assert b"discount" not in (cache.parent / "requests.sqlite").read_bytes()
 
 
 def test_the_budget_is_a_hard_stop_and_the_same_call_goes_on_with_a_higher_one(cache):
@@ -626,7 +635,7 @@ def test_the_budget_is_a_hard_stop_and_the_same_call_goes_on_with_a_higher_one(c
             asked(service.config(max_cost=6000, **prices), cache, many(6))
         sent = len(service.prompts)
         assert 1 <= sent < 6
-        assert sum(row["cost"] for row in listed(cache.parent) if row["event"] == "ended") <= 6000
+        assert sum(row["cost"] for row in listed(cache.parent)) <= 6000
         with pytest.raises(EndpointError, match="budget"):
             asked(service.config(max_cost=6000, **prices), cache, many(6))
         assert len(service.prompts) == sent
@@ -634,16 +643,13 @@ def test_the_budget_is_a_hard_stop_and_the_same_call_goes_on_with_a_higher_one(c
     assert len(service.prompts) == len(set(service.prompts)) == 6
 
 
-def test_answers_of_earlier_versions_are_found_and_other_draws_are_asked_anew(cache):
+def test_other_draws_are_asked_anew(cache):
     config = EndpointConfig(base_url="http://127.0.0.1:9/v1", model="writer")
-    (prompt,) = endpoint.prompts(Snapshot("mine", {"a.py": CODE}), config, cache).values()
+    ((key, _),) = endpoint.prompts(Snapshot("mine", {"a.py": CODE}), config, cache).items()
     assert not cache.parent.exists()  # nothing is written
-    # As it was written before there were settings of how answers are drawn.
-    key = hashlib.sha256(json.dumps(["writer", 512, False, prompt]).encode()).hexdigest()
-    cache.parent.mkdir()
-    cache.write_text(json.dumps({"key": key, "model": "writer", "text": GOOD, "ending": "stop"}) + "\n")
+    Store(cache).add(key, ChatAnswer(GOOD, "stop", 1, 1, 0.0, False), "writer")
     assert len(asked(config, cache, {"a.py": CODE})) == 1
-    for change in ({"temperature": 1}, {"top_p": 0.5}, {"seed": 3}, {"reasoning_effort": "low"}):
+    for change in ({"temperature": 1}, {"seed": 3}, {"reasoning_effort": "low"}):
         other = config.model_copy(update=change)
         assert len(endpoint.prompts(Snapshot("mine", {"a.py": CODE}), other, cache)) == 1
 
@@ -698,8 +704,8 @@ def test_a_task_set_has_the_endpoints_questions_and_asks_nothing_twice(tmp_path)
     # No word of these questions stands in its file, so nothing points to it.
     assert not any(question.supported for question in written.values())
     assert built.questions == again.questions
-    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["answers.jsonl"]
-    assert [path.name for path in (tmp_path / "set").iterdir()] == ["requests.jsonl"]
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["answers.sqlite"]
+    assert [path.name for path in (tmp_path / "set").iterdir()] == ["requests.sqlite"]
     assert "  endpoint: 3 of 3 answers, " in "\n".join(told)
     (notes,) = (corpus["notes"] for corpus in built.card["corpora"])
     assert any(note.startswith("endpoint: files 3, requests 3, refused 0, kept 3") for note in notes)
@@ -743,4 +749,4 @@ def test_what_was_asked_before_an_error_does_not_bar_the_folder(tmp_path):
             build_task_set(config, print)
         service.fault = None
         build_task_set(config, print)
-    assert sum(row["event"] == "sent" for row in listed(tmp_path / "set")) == 2
+    assert len(listed(tmp_path / "set")) == 2

@@ -123,8 +123,7 @@ def test_chat_players_are_measured_beside_the_others_and_nothing_is_asked_twice(
     for words in ("Chat model, reflection", "invalid answers", "price of 1,000", "ms per answer, p95"):
         assert words in page
     assert "Costs, corridor far" in answer.output
-    listing = [json.loads(line) for line in (folder / "endpoint/requests.jsonl").read_text().splitlines()]
-    assert listing
+    assert (folder / "endpoint/requests.sqlite").exists()
     assert "OPENAI" not in (folder / "config.json").read_text().replace("OPENAI_API_KEY", "")
     assert call("eval", folder, "--endpoint.model", "another").mistake.count("endpoint.model") == 1
 

@@ -26,8 +26,7 @@ from reflect_locate.repositories.tree import Tree
 from reflect_rl import registry
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import RULES, Corridor
-from reflect_rl.llm.client import Endpoint
-from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.llm import Endpoint, EndpointConfig
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.players import policies, reflectors
 from reflect_rl.players.base import Policy, Reflector

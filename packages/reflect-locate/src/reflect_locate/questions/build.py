@@ -21,8 +21,7 @@ from reflect_locate.repositories.corpora import corpus, project_name
 from reflect_locate.repositories.ingest import split_revision
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_rl.errors import ConfigError
-from reflect_rl.llm.client import Spent
-from reflect_rl.llm.ledger import REQUESTS
+from reflect_rl.llm import STORE, Spent
 from reflect_rl.seeding import seed_for
 
 __all__ = ["Built", "build", "build_task_set", "preview"]
@@ -80,7 +79,7 @@ def build_task_set(config: TasksConfig, tell: Tell = print) -> TaskSet:
 
 def _is_free(folder: Path) -> bool:
     """Whether there is nothing in a folder, or only what an interrupted call has asked an endpoint."""
-    return all(path.name == REQUESTS for path in folder.iterdir())
+    return all(path.name.startswith(STORE) for path in folder.iterdir())
 
 
 def build(config: TasksConfig, tell: Tell = print) -> Built:
@@ -275,7 +274,7 @@ TOLD = 10
 
 def _answers(config: TasksConfig) -> Path:
     """All answers of endpoints so far, about any corpus."""
-    return config.cache.expanduser() / "answers.jsonl"
+    return config.cache.expanduser() / "answers.sqlite"
 
 
 def _asked_about(snapshot: Snapshot, config: TasksConfig) -> list[str]:

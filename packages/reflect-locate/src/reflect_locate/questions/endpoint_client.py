@@ -8,17 +8,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from reflect_rl.llm import config as endpoints
-from reflect_rl.llm.client import ChatRequest, Endpoint, Progress
-from reflect_rl.llm.errors import EndpointError, RefusedError
+from reflect_rl import llm
+from reflect_rl.llm import ChatAnswer, ChatRequest, Endpoint, EndpointError, Progress, RefusedError
 
-__all__ = ["Completion", "EndpointConfig", "EndpointError", "Progress", "PromptClient", "RefusedError"]
-
-Completion = tuple[str, str]
-"""Text, and why it ended (`stop`, `length`, ...)."""
+__all__ = ["EndpointConfig", "EndpointError", "Progress", "PromptClient", "RefusedError"]
 
 
-class EndpointConfig(endpoints.EndpointConfig):
+class EndpointConfig(llm.EndpointConfig):
     """A server of the OpenAI kind that writes questions about files; it is sent parts of their text."""
 
     sent: ClassVar[str] = "parts of your files"
@@ -52,7 +48,7 @@ class PromptClient:
 
     def ask(
         self, prompts: Mapping[str, str], progress: Progress | None = None
-    ) -> Iterator[tuple[str, Completion | EndpointError]]:
+    ) -> Iterator[tuple[str, ChatAnswer | EndpointError]]:
         """Each prompt's key and answer, or the error in its place, as they come (see `Endpoint.ask`).
 
         Raises:
@@ -61,7 +57,7 @@ class PromptClient:
         """
         keys = list(prompts)
         for number, result in self._endpoint.ask(self._requests(prompts), progress):
-            yield keys[number], result if isinstance(result, EndpointError) else (result.text, result.ending)
+            yield keys[number], result
 
     def preview(self, prompts: Mapping[str, str]) -> str:
         """What `ask` would send, and what it would take; nothing is sent."""

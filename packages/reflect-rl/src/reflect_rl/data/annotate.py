@@ -22,8 +22,7 @@ from reflect_rl.data._spoilers import unseen
 from reflect_rl.data._verdict import Verdict, dropped, judged
 from reflect_rl.envs.base import EnvSpec, HasUnseenNames, NumbersActions
 from reflect_rl.errors import UserError
-from reflect_rl.llm.client import ChatRequest, Endpoint, EndpointError, Progress, RefusedError
-from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.llm import ChatRequest, Endpoint, EndpointConfig, EndpointError, Progress, RefusedError
 from reflect_rl.prompts.annotation import VERSION, Told, annotation_messages
 from reflect_rl.prompts.chat import rules_of
 from reflect_rl.types import Episode, Task, Turn
@@ -112,7 +111,7 @@ class Annotator:
 
     def facts(self, endpoint: EndpointConfig) -> dict[str, Any]:
         """All that annotations depend on besides the states: who writes, with which prompts and settings."""
-        settings = ("model", "temperature", "top_p", "seed", "reasoning", "reasoning_effort")
+        settings = ("model", "temperature", "seed", "reasoning", "reasoning_effort")
         return {
             "prompts": VERSION,
             "rules": hashlib.sha256(self._rules.encode()).hexdigest()[:16],

@@ -1,92 +1,65 @@
-"""The client: asks many requests at a time, each distinct one at most once ever, within a budget.
+"""The endpoint: asks many requests at a time, each distinct one once ever, within a budget.
 
     endpoint = Endpoint(config, run / "endpoint")
     answers = endpoint.answer([ChatRequest((("user", "Where is the passenger?"),), 64)])
 
-What arrives is on the disk before anybody hears of it, so an interrupt at any time loses nothing.
+An answer is on the disk before it is handed out, so an interrupt at any time loses nothing.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from reflect_rl.errors import ConfigError
-from reflect_rl.llm.cache import Cache
 from reflect_rl.llm.config import EndpointConfig
-from reflect_rl.llm.connection import open_client
-from reflect_rl.llm.errors import (
-    BudgetError,
-    EndpointError,
+from reflect_rl.llm.connection import (
+    ROW,
     Failure,
-    RefusedError,
     Wording,
-    error_of,
+    endpoint_error,
     failure_of,
+    one_line,
+    open_client,
     without_key,
 )
-from reflect_rl.llm.exchange import (
-    ChatAnswer,
-    ChatRequest,
-    Spent,
-    UnreadableError,
-    answer_of,
-    body_of,
-    features_of,
-    key_of,
-)
-from reflect_rl.llm.ledger import Ledger
-from reflect_rl.llm.offers import Offers, refused_features
-from reflect_rl.llm.patience import Clock, Patience
+from reflect_rl.llm.errors import EndpointError, RefusedError, UnreadableError
+from reflect_rl.llm.messages import FEATURES, ChatAnswer, ChatRequest, Spent, answer_key, read_answer, request_body
+from reflect_rl.llm.parallel import as_completed
 from reflect_rl.llm.preview import preview
-from reflect_rl.llm.together import as_they_come
+from reflect_rl.llm.store import STORE, RequestLog, Store
 
-__all__ = ["BudgetError", "ChatAnswer", "ChatRequest", "Endpoint", "EndpointError", "Progress", "RefusedError", "Spent"]
+__all__ = ["Endpoint", "Progress"]
 
 Progress = Callable[[int, int, Spent], None]
-"""Told after each answer: how many have come, of how many, and what was spent so far."""
-
-LARGEST_REPLY = 16 * 2**20
-"""Bytes of a reply that are read."""
-
-DIRECT = {"Accept-Encoding": "identity"}
-"""Replies are short, and one that is not packed cannot unfold into more than was sent."""
-
-THREADS = "endpoint request"
+"""Called after each answer: how many have come, of how many, and what was spent so far."""
 
 REFUSALS = 3
 """When so many different requests are refused before any is answered, the fault is not in the requests."""
-
-
-@dataclass(slots=True)
-class _Flight:
-    """A request that is under way, for all who ask the same."""
-
-    landed: threading.Event = field(default_factory=threading.Event)
-    failure: Failure | None = None
 
 
 class Endpoint:
     """A language model behind a server of the OpenAI kind.
 
     Args:
-        config: its address, patience, prices and budget.
-        folder: holds `cache.jsonl` (answers), `requests.jsonl` (what left) and `offers.json` (what the server offers);
-            several objects and processes can share it (None: nothing is kept on the disk).
+        config: its address, limits, prices and budget.
+        folder: holds `requests.sqlite` (answers, and what left); several objects and processes can share it (None:
+            nothing is kept on the disk).
         purpose: what it is asked for, for the list of requests.
         section: table of the configuration, for messages.
-        clock: the time.
-        keeps_answers: whether answers outlive this object; False where the caller keeps them in a file of its own.
+        keeps_answers: whether answers are kept; False where the caller keeps them in a file of its own.
 
     Raises:
         ConfigError: there is no address.
-        RunFolderError: the folder holds other files of these names.
+        RunFolderError: the folder holds another file of this name.
     """
 
     def __init__(
@@ -95,57 +68,67 @@ class Endpoint:
         folder: Path | None,
         purpose: str = "chat",
         section: str = "endpoint",
-        clock: Clock | None = None,
         *,
         keeps_answers: bool = True,
     ) -> None:
         if not config.base_url:
             raise ConfigError(f"{section}.base_url is empty. Name a server, for example http://127.0.0.1:8000/v1.")
-        self.config, self.folder, self.purpose = config, folder, purpose
+        self.config, self.folder, self.keeps_answers = config, folder, keeps_answers
         name = f"the endpoint {config.host} (model {config.model!r})"
-        self.wording = Wording(name, section, config.key_variable)
-        self.ledger = Ledger(config, folder, purpose, section)
-        self._cache = Cache(folder if keeps_answers else None)
-        self._offers = Offers(folder, f"{config.base_url.rstrip('/')} {config.model}")
-        self._patience = Patience(config.retries, config.longest_pause_seconds, clock or Clock())
+        self.wording = Wording(name, section, config.retries + 1, config.timeout_seconds, config.key_variable)
+        self.store = Store(folder / STORE if folder is not None else None)
+        self.log = RequestLog(config, self.store, purpose, section)
         self._lock = threading.Lock()
-        self._flights: dict[str, _Flight] = {}
+        self._asking: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._spent = Spent()
+        self._offered: set[str] = set()
+        self._withheld: set[str] = set()
         self._refused: set[str] = set()
         self._has_answered = False
 
     @property
     def spent(self) -> Spent:
-        """By this object, since it was made."""
-        return self._spent
+        """What this object has spent since it was made."""
+        return replace(self._spent, requests=self.log.sent)
 
     def ask(
         self, requests: Sequence[ChatRequest], progress: Progress | None = None
     ) -> Iterator[tuple[int, ChatAnswer | EndpointError]]:
-        """Number and answer (or error) of each request, as they come.
+        """Yield the number and the answer (or error) of each request, as they come.
 
         A RefusedError concerns one request. After any other error no more are sent, those under way are waited for,
         and those in line do not appear. When the first three are refused, the third is such an error.
 
         Args:
             requests: equal ones are sent once.
-            progress: is told after each.
+            progress: is called after each.
 
         Raises:
             ConfigError: the package `openai` is not installed, or the environment variable holds no key.
             RunFolderError: the folder cannot be written.
         """
-        results = as_they_come(self._obtain, requests, self.config.parallel_requests, THREADS, _concerns_one)
-        with closing(results):
-            for done, (number, result) in enumerate(results, start=1):
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        for number, request in enumerate(requests):
+            numbers[answer_key(self.config, request)].append(number)
+        keys, done = list(numbers), 0
+        distinct = [(key, requests[numbers[key][0]]) for key in keys]
+        with (
+            closing(self.store),
+            closing(as_completed(self._obtain, distinct, self.config.parallel_requests, _concerns_one)) as results,
+        ):
+            for place, result in results:
                 if isinstance(result, BaseException) and not isinstance(result, EndpointError):
                     raise result
-                if progress is not None and (isinstance(result, ChatAnswer) or _concerns_one(result)):
-                    progress(done, len(requests), self._spent)
-                yield number, result
+                for copy, number in enumerate(numbers[keys[place]]):
+                    if copy and isinstance(result, ChatAnswer):
+                        self._count(result := replace(result, cached=True))
+                    done += 1
+                    if progress is not None and (isinstance(result, ChatAnswer) or _concerns_one(result)):
+                        progress(done, len(requests), self.spent)
+                    yield number, result
 
     def answer(self, requests: Sequence[ChatRequest], progress: Progress | None = None) -> list[ChatAnswer]:
-        """The answers, in the order of the requests.
+        """Ask, and return the answers in the order of the requests.
 
         Raises:
             EndpointError: the first that went wrong; all that came is kept.
@@ -163,43 +146,81 @@ class Endpoint:
         return [answers[number] for number in range(len(requests))]
 
     def preview(self, requests: Sequence[ChatRequest], shown: int = 1) -> str:
-        """What `ask` would send, and what it would take; nothing is sent.
+        """Describe what `ask` would send, and what it would take; nothing is sent and nothing is written.
 
         Args:
             requests: that would be asked.
             shown: how many of them are given in full.
         """
-        refused = self._offers.refused()
-        asked = {key_of(self.config, body := body_of(self.config, one, refused), one.sample): body for one in requests}
-        missing = [body for key, body in asked.items() if self._cache.find(key) is None]
-        return preview(self.config, self.ledger, self.purpose, (len(requests), len(asked)), missing, shown)
+        distinct = {answer_key(self.config, request): request for request in requests}
+        missing = [request_body(self.config, one)[0] for key, one in distinct.items() if self.store.find(key) is None]
+        return preview(self.log, (len(requests), len(distinct)), missing, shown)
 
-    def _obtain(self, request: ChatRequest) -> ChatAnswer:
-        """The answer to one request, with the features that the server offers.
+    def _obtain(self, asked: tuple[str, ChatRequest]) -> ChatAnswer:
+        """Find the answer to one request, or ask for it with the features that the server offers.
 
         Raises:
             EndpointError: there is none.
         """
-        used = features_of(self.config, request)
-        with self._offers.asking_for(used):
-            withheld = self._offers.refused() & used
+        key, request = asked
+        with self._lock:
+            asking = self._asking[key]
+        with asking:  # another thread that asks the same waits here, and finds the answer
+            if self.keeps_answers and (found := self.store.find(key)) is not None:
+                self._count(found)
+                return found
+            withheld = frozenset(self._withheld)
             while True:
-                body = body_of(self.config, request, withheld)
-                key = key_of(self.config, body, request.sample)
-                result = self._shared(key, body, request.stop)
+                body, used = request_body(self.config, request, withheld)
+                result = self._exchange(key, body, request.stop)
                 if isinstance(result, ChatAnswer):
-                    self._offers.learn(used - withheld, withheld)
-                    self._has_answered = True
+                    self._learn(used, withheld)
+                    self._count(result)
                     return result
-                refused = refused_features(result) & (used - withheld)
+                refused = _refused_features(result) & used
                 if not refused:
-                    break
+                    raise self._error(key, result)
                 withheld |= refused
-        raise self._error(key, result)
+
+    def _exchange(self, key: str, body: Mapping[str, Any], stop: tuple[str, ...]) -> ChatAnswer | Failure:
+        """Ask the server; a reply that cannot be read is asked for once more."""
+        result = self._attempt(key, body, stop)
+        if isinstance(result, Failure) and result.kind == "unreadable" and self.config.retries:
+            result = self._attempt(key, body, stop)
+        return result
+
+    def _attempt(self, key: str, body: Mapping[str, Any], stop: tuple[str, ...]) -> ChatAnswer | Failure:
+        """Ask once, with the retries of the package; the answer and what it took are kept together."""
+        secret, variable, began = self._client.api_key, self.config.key_variable, time.monotonic()
+        try:
+            reply = self._client.chat.completions.with_raw_response.create(**body).http_response
+        except Exception as error:
+            if (failure := failure_of(error, secret, variable)) is None:
+                raise
+            return failure
+        row, seconds = reply.extensions[ROW], time.monotonic() - began
+        try:
+            answer, name = read_answer(reply.content, body, stop)
+        except UnreadableError as error:
+            self.log.end(row, "unreadable", None, seconds)
+            return Failure("unreadable", one_line(str(error), secret, variable))
+        # A server may repeat the key in its answer, which is written to the disk.
+        pairs = answer.logprobs and tuple((without_key(token, secret, variable), p) for token, p in answer.logprobs)
+        text, name = without_key(answer.text, secret, variable), without_key(name, secret, variable)
+        answer = replace(answer, text=text, seconds=round(seconds, 3), logprobs=pairs)
+        used = answer.prompt_tokens, answer.completion_tokens
+        self.log.end(row, str(reply.status_code), used, seconds, (key, answer) if self.keeps_answers else None, name)
+        return answer
+
+    def _learn(self, used: frozenset[str], withheld: frozenset[str]) -> None:
+        """Remember what an answered request has shown; later refusals are about a request, such as its own schema."""
+        with self._lock:
+            self._offered |= used
+            self._withheld |= withheld - self._offered
 
     def _error(self, key: str, failure: Failure) -> EndpointError:
-        """For a failure that does not pass; where everything is refused, it is that of the whole endpoint."""
-        error = error_of(failure, self.wording, self.config.timeout_seconds)
+        """Make the error for a request; where everything is refused, it is that of the whole endpoint."""
+        error = endpoint_error(failure, self.wording)
         if isinstance(error, RefusedError):
             with self._lock:
                 self._refused.add(key)
@@ -207,114 +228,34 @@ class Endpoint:
                     return EndpointError(f"{error} So were all requests so far ({len(self._refused)}).")
         return error
 
-    def _shared(self, key: str, body: Mapping[str, Any], stop: tuple[str, ...]) -> ChatAnswer | Failure:
-        """The answer from the cache, from another thread that is asking for it already, or from the server."""
-        while True:
-            with self._lock:
-                if (found := self._cache.find(key)) is not None:
-                    self._spent = replace(self._spent, cached=self._spent.cached + 1)
-                    return found
-                flight = self._flights.get(key)
-                if flight is None:
-                    flight = self._flights[key] = _Flight()
-                    break
-            flight.landed.wait()
-            if flight.failure is not None:
-                return flight.failure
-        try:
-            result = self._attempts(key, body, stop)
-            flight.failure = result if isinstance(result, Failure) else None
-            return result
-        finally:
-            with self._lock:
-                del self._flights[key]
-            flight.landed.set()
-
-    def _attempts(self, key: str, body: Mapping[str, Any], stop: tuple[str, ...]) -> ChatAnswer | Failure:
-        """Ask until there is an answer, or a failure that does not pass."""
-        attempts = 1
-        while True:
-            self._patience.wait()
-            result = self._attempt(key, body, stop, attempts)
-            if isinstance(result, ChatAnswer):
-                return result
-            if not self._patience.again(result, attempts):
-                return replace(result, attempts=attempts)
-            attempts += 1
-
-    def _attempt(self, key: str, body: Mapping[str, Any], stop: tuple[str, ...], number: int) -> ChatAnswer | Failure:
-        """Ask once. The answer is in the cache before the list says that it came."""
-        client = self._client
-        name = self.ledger.begin(key, body, number)
-        status, used, seconds, answered_by = "fault", None, 0.0, ""
-        began = time.monotonic()
-        try:
-            result, answered_by = self._exchange(client, body, stop)
-            seconds = time.monotonic() - began
-            if isinstance(result, Failure):
-                status = str(result.status) if result.kind == "status" else result.kind
-                used = (0, 0) if result.is_free else None
-            else:
-                status, used = "200", (result.prompt_tokens, result.completion_tokens)
-                result = replace(result, seconds=seconds)
-                self._cache.keep(key, result, answered_by)
-            return result
-        finally:
-            self._count(used, seconds)
-            self.ledger.end(name, status, used, seconds, answered_by)
-
-    def _exchange(
-        self, client: Any, body: Mapping[str, Any], stop: tuple[str, ...]
-    ) -> tuple[ChatAnswer | Failure, str]:
-        """Answer, or failure, and the name of the model that answered; the key is in none of them."""
-        secret, variable = client.api_key, self.config.key_variable
-        try:
-            answer, name = answer_of(self._post(client, body), body, stop)
-        except Exception as error:
-            failure = failure_of(error, secret, variable)
-            if failure is None:
-                raise
-            return failure, ""
-        logprobs = answer.logprobs and tuple(
-            (without_key(token, secret, variable), value) for token, value in answer.logprobs
-        )
-        clean = replace(answer, text=without_key(answer.text, secret, variable), logprobs=logprobs)
-        return clean, without_key(name, secret, variable)
-
-    def _post(self, client: Any, body: Mapping[str, Any]) -> bytes:
-        """The reply to one request, which comes in time and is of a sane size."""
-        ends = time.monotonic() + self.config.timeout_seconds
-        parts: list[bytes] = []
-        size = 0
-        with client.chat.completions.with_streaming_response.create(**body, extra_headers=DIRECT) as reply:
-            for part in reply.iter_bytes():
-                parts.append(part)
-                size += len(part)
-                if size > LARGEST_REPLY:
-                    raise UnreadableError(f"the reply has more than {LARGEST_REPLY} bytes")
-                if time.monotonic() > ends:
-                    raise TimeoutError
-        return b"".join(parts)
-
-    def _count(self, used: tuple[int, int] | None, seconds: float) -> None:
-        prompt_tokens, completion_tokens = used or (0, 0)
+    def _count(self, answer: ChatAnswer) -> None:
         with self._lock:
-            spent = self._spent
-            self._spent = Spent(
-                spent.requests + 1,
-                spent.cached,
-                spent.prompt_tokens + prompt_tokens,
-                spent.completion_tokens + completion_tokens,
-                spent.cost + self.config.cost(prompt_tokens, completion_tokens),
-                spent.seconds + seconds,
+            old = self._spent
+            if answer.cached:
+                self._spent = replace(old, cached=old.cached + 1)
+                return
+            self._has_answered = True
+            prompt, completion = answer.prompt_tokens, answer.completion_tokens
+            self._spent = replace(
+                old,
+                prompt_tokens=old.prompt_tokens + prompt,
+                completion_tokens=old.completion_tokens + completion,
+                cost=old.cost + self.config.cost(prompt, completion),
+                seconds=old.seconds + answer.seconds,
             )
 
     @cached_property
     def _client(self) -> Any:
-        # Its own further attempts would be neither listed nor counted.
-        return open_client(self.config, 0, variable=self.config.key_variable)
+        config = self.config
+        return open_client(config, self.log, config.retries, config.key_variable)
 
 
-def _concerns_one(error: BaseException) -> bool:
+def _refused_features(failure: Failure) -> frozenset[str]:
+    """Find the features (`FEATURES`) that a refusal speaks of."""
+    words = set(re.findall(r"[a-z_]+", failure.subject)) if failure.status in (400, 422, 501) else set()
+    return frozenset(feature for feature, names in FEATURES.items() if words & set(names))
+
+
+def _concerns_one(error: object) -> bool:
     """Whether the other requests can go on."""
     return isinstance(error, RefusedError)

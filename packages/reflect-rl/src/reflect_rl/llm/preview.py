@@ -6,43 +6,33 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reflect_rl.llm.config import EndpointConfig
-from reflect_rl.llm.connection import key_in
-from reflect_rl.llm.errors import without_key
-from reflect_rl.llm.exchange import most_new_tokens, most_prompt_tokens
-from reflect_rl.llm.ledger import Ledger
+from reflect_rl.llm.connection import key_in, without_key
+from reflect_rl.llm.messages import max_new_tokens, max_prompt_tokens
+from reflect_rl.llm.store import RequestLog
 
 __all__ = ["preview"]
 
 BYTES_PER_TOKEN = 4
-"""Of English text; a guess for what is likely, where `most_prompt_tokens` is a bound."""
+"""A guess for English text, where `max_prompt_tokens` is a bound."""
 
 
-def preview(
-    config: EndpointConfig,
-    ledger: Ledger,
-    purpose: str,
-    counts: tuple[int, int],
-    missing: Sequence[Mapping[str, Any]],
-    shown: int,
-) -> str:
-    """The text.
+def preview(log: RequestLog, counts: tuple[int, int], missing: Sequence[Mapping[str, Any]], shown: int) -> str:
+    """Describe requests that are not sent.
 
     Args:
-        config: of the endpoint.
-        ledger: what was spent so far.
-        purpose: what the requests are for.
+        log: of the endpoint, with what was spent so far.
         counts: how many requests there are, and how many different ones.
         missing: those without an answer yet, as they would be sent.
         shown: how many of them are given in full.
     """
+    config = log.config
     where = "this machine" if config.is_local else "ANOTHER MACHINE: the prompts leave this one"
     total, distinct = counts
     lines = [
-        f"Would ask {config.base_url} (model {config.model!r}, {where}) for: {purpose}.",
+        f"Would ask {config.base_url} (model {config.model!r}, {where}) for: {log.purpose}.",
         f"{total} requests, {distinct} different; {distinct - len(missing)} answered already, {len(missing)} to send, "
         f"{config.parallel_requests} at a time.",
-        *_amounts(config, ledger, missing),
+        *_amounts(log, missing),
     ]
     for number, body in enumerate(missing[:shown], start=1):
         lines.append(f"Request {number} of {len(missing)}:")
@@ -52,7 +42,7 @@ def preview(
 
 
 def _readable(body: Mapping[str, Any]) -> Iterator[str]:
-    """A request line by line: settings, then each message as it is, without what could steer a terminal."""
+    """Give a request line by line: settings, then each message, without what could steer a terminal."""
     yield json.dumps({name: value for name, value in body.items() if name != "messages"})
     for message in body["messages"]:
         yield f"--- {message['role']}:"
@@ -61,17 +51,18 @@ def _readable(body: Mapping[str, Any]) -> Iterator[str]:
     yield "---"
 
 
-def _amounts(config: EndpointConfig, ledger: Ledger, missing: Sequence[Mapping[str, Any]]) -> list[str]:
+def _amounts(log: RequestLog, missing: Sequence[Mapping[str, Any]]) -> list[str]:
     """Tokens and cost of what is missing, and the budget."""
-    most = sum(map(most_prompt_tokens, missing))
+    config = log.config
+    most = sum(map(max_prompt_tokens, missing))
     likely = most // BYTES_PER_TOKEN
-    answers = sum(map(most_new_tokens, missing))
+    answers = sum(map(max_new_tokens, missing))
     lines = [f"Tokens: prompts about {likely}, at most {most}; answers at most {answers}."]
     if config.price_input or config.price_output:
         lines.append(f"Cost: about {config.cost(likely, answers):.4g}, at most {config.cost(most, answers):.4g}.")
-        lines.append(f"Spent so far: {ledger.known.cost:.4g}, without an answer at most {ledger.reserved.cost:.4g}.")
+        lines.append(f"Spent so far: {log.known.cost:.4g}, without an answer at most {log.reserved.cost:.4g}.")
     if config.max_cost is not None:
         lines.append(f"Budget: cost {config.max_cost:g}.")
     if config.max_total_tokens is not None:
-        lines.append(f"Budget: {config.max_total_tokens} tokens, of which {ledger.known.tokens} are spent.")
+        lines.append(f"Budget: {config.max_total_tokens} tokens, of which {log.known.tokens} are spent.")
     return lines

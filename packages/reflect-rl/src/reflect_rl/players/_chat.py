@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from reflect_rl.llm.client import ChatAnswer, ChatRequest, Endpoint
+from reflect_rl.llm import ChatAnswer, ChatRequest, Endpoint
 
 __all__ = ["Asker", "Bill"]
 

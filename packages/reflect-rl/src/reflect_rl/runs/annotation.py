@@ -4,7 +4,7 @@ So a state that several of them meet is asked about once, and a budget is that o
 
     annotation/annotations.jsonl   question, answer's text and action, repairs, reason
     annotation/card.json           who wrote, what became of the answers, what was spent
-    annotation/cache.jsonl, requests.jsonl   answers, and the list of all that was sent (of the client)
+    annotation/requests.sqlite     answers, and the list of all that was sent (of the endpoint)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reflect_rl.data.annotate import (
     nothing_kept,
     verdict_from_json,
 )
-from reflect_rl.llm.client import Endpoint, Spent
+from reflect_rl.llm import Endpoint, Spent
 from reflect_rl.runs.chat import FOLDER as SHARED
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import fingerprint
@@ -98,7 +98,7 @@ def _row(question: Question, verdict: Verdict) -> dict[str, Any]:
 def _card(
     config: RunConfig, asked: Mapping[str, Sequence[Question]], verdicts: Mapping[str, Verdict], endpoint: Endpoint
 ) -> dict[str, Any]:
-    actions, spent, known = config.data.annotation.actions, endpoint.spent, endpoint.ledger.known
+    actions, spent, known = config.data.annotation.actions, endpoint.spent, endpoint.log.known
     everything = [question for unit in asked.values() for question in unit]
     return {
         "annotator": annotator_of(config).facts(endpoint.config),

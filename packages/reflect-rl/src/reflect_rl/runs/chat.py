@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
+from filelock import FileLock
 
 from reflect_rl.players.base import Policy, Reflector
 from reflect_rl.types import NO_ACTION, Episode
-from reflect_rl.llm.client import Endpoint
+from reflect_rl.llm import Endpoint
 from reflect_rl.evaluation.methods import CHAT
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.players._chat import Asker
@@ -80,20 +81,14 @@ def _rules(config: RunConfig) -> str:
 def in_turn(config: RunConfig, method: str) -> Iterator[None]:
     """Evaluations that ask wait for each other: those of several seeds ask the same, and the second finds it answered.
 
-    The system lets go of the lock when a process ends, however it ends.
+    The operating system releases the lock when a process ends, however it ends.
     """
     if not asks_endpoint(config, method):
         yield
         return
-    try:
-        import fcntl
-    except ImportError:  # no POSIX system
-        yield
-        return
-    place = config.output_dir / FOLDER / ".turn"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    lock = config.output_dir / FOLDER / ".lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock):
         yield
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from reflect_rl import registry
 from reflect_rl.envs.base import NumbersActions
 from reflect_rl.errors import ConfigError, suggestion
-from reflect_rl.llm.connection import NEEDS as CHAT_NEEDS
+from reflect_rl import llm
 from reflect_rl.evaluation.methods import CHAT, LEXICAL, find_method
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.players.reflectors.served import FOLDER, NEEDS
+from reflect_rl.players.reflectors.served import FOLDER, INSTALL
 from reflect_rl.training.metrics import missing_trackers
 
 __all__ = ["check"]
@@ -113,7 +113,7 @@ def _server(config: RunConfig) -> Iterator[str]:
     if not server.base_url:
         return
     if importlib.util.find_spec("openai") is None:
-        yield NEEDS
+        yield INSTALL
     datasets = {find_method(method).reflector for method in config.methods} - {None, LEXICAL, CHAT}
     count = len(datasets) * len(config.seeds) * len(config.data.demonstration_starts)
     if count > 1 and FOLDER not in server.model:
@@ -132,7 +132,7 @@ def _endpoint(config: RunConfig) -> Iterator[str]:
             "example http://127.0.0.1:8000/v1, and endpoint.model."
         )
     if asking and importlib.util.find_spec("openai") is None:
-        yield CHAT_NEEDS
+        yield llm.INSTALL
     if config.reflector.kind == "chat" and config.reflector.server.base_url:
         yield (
             "reflector.server: it serves the run's own reflection model, and reflector.kind = 'chat' uses none. Unset "
@@ -150,7 +150,7 @@ def _annotator(config: RunConfig) -> Iterator[str]:
             "endpoint.model, or those of data.annotation.endpoint."
         )
     elif importlib.util.find_spec("openai") is None:
-        yield CHAT_NEEDS
+        yield llm.INSTALL
     if config.data.label_source == "paper":
         yield (
             "data.label_source: under 'paper' the label is whatever was played, so there is no best action to tell an "

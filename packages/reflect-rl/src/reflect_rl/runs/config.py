@@ -12,7 +12,7 @@ from reflect_rl.config import EnvironmentConfig, Frozen
 from reflect_rl.errors import UserError
 from reflect_rl.watchdog import Limits
 from reflect_rl.data.generate import DataConfig
-from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.llm import EndpointConfig
 from reflect_rl.envs.base import EnvSpec, spec_of
 from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.evaluation.methods import Method, find_method

@@ -37,7 +37,7 @@ __all__ = ["Unit", "alone", "bound", "close_run", "differences", "fingerprint", 
 
 PACKAGES = ("reflect-rl", "torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
 FREE_OF_ENDPOINTS = (
-    *("timeout_seconds", "parallel_requests", "allow_remote", "retries", "longest_pause_seconds", "key_variable"),
+    *("timeout_seconds", "parallel_requests", "allow_remote", "retries", "key_variable"),
     *("price_input", "price_output", "max_cost", "max_total_tokens"),
 )
 """Of a language model behind an API: how it is asked and paid, not what."""

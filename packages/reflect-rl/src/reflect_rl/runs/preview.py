@@ -7,8 +7,7 @@ from functools import partial
 
 from reflect_rl.seeding import stream
 from reflect_rl.types import View
-from reflect_rl.llm.client import ChatRequest
-from reflect_rl.llm.exchange import body_of, most_prompt_tokens
+from reflect_rl.llm import ChatRequest, max_prompt_tokens, request_body
 from reflect_rl.envs.guard import guarded
 from reflect_rl.runs.chat import asks_endpoint, chat_decodings, chat_policy, chat_reflector, endpoint_of
 from reflect_rl.evaluation.methods import CHAT
@@ -69,7 +68,7 @@ def _part(config: RunConfig, title: str, requests: Sequence[ChatRequest], evalua
     """The requests of one player: how many, and the first ones as the endpoint shows them."""
     shown = endpoint_of(config, title).preview(requests)
     count = evaluated + trained
-    prompt = max(most_prompt_tokens(body_of(config.endpoint, request)) for request in requests)
+    prompt = max(max_prompt_tokens(request_body(config.endpoint, request)[0]) for request in requests)
     completion = requests[0].max_new_tokens
     training = f" ({trained:,} of them in training, where validation adds more)" if trained else ""
     cost = config.endpoint.cost(count * prompt, count * completion)

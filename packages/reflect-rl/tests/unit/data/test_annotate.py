@@ -27,8 +27,7 @@ from reflect_rl.data.annotate import (
 from reflect_rl.data.generate import DataConfig, demonstrations, rows
 from reflect_rl.envs import corridor, dangerous_taxi
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.llm.client import ChatAnswer, ChatRequest, Endpoint, EndpointError, RefusedError
-from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.llm import ChatAnswer, ChatRequest, Endpoint, EndpointConfig, EndpointError, RefusedError
 from reflect_rl.types import Episode
 from small_task_set import save_small_task_set
 

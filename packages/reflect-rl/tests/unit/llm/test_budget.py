@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
 import time
 
 import pytest
 
-from fault_server import DROP, HANG, FaultServer, question, refuse
+from fault_server import DROP, HANG, FaultServer, question, refuse, rows
 from reflect_rl.errors import UserError
-from reflect_rl.llm.client import BudgetError, Endpoint
-from reflect_rl.llm.ledger import Amount, Ledger
+from reflect_rl.llm import Amount, BudgetError, Endpoint
 
 MOST = 3 + 32 + 16
 """Tokens that `q 0` can take: its bytes, 16 around the message and 16 for the answer's head; 16 of the answer."""
@@ -24,7 +24,7 @@ QUESTIONS = [question(f"q {number}") for number in range(10)]
 @pytest.fixture(autouse=True)
 def _no_key_and_no_pauses(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("reflect_rl.llm.patience.FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
 
 
 def test_the_first_request_that_could_exceed_the_budget_is_not_sent(tmp_path):
@@ -87,7 +87,7 @@ def test_a_request_whose_answer_was_lost_counts_with_the_most_it_can_have_cost(t
     with FaultServer([fault]) as server:
         endpoint = Endpoint(server.config(timeout_seconds=0.3, max_total_tokens=MOST + USED + MOST), tmp_path)
         endpoint.answer(QUESTIONS[:1])
-        assert (endpoint.ledger.known, endpoint.ledger.reserved) == (Amount(USED), Amount(MOST))
+        assert (endpoint.log.known, endpoint.log.reserved) == (Amount(USED), Amount(MOST))
         assert endpoint.spent.prompt_tokens + endpoint.spent.completion_tokens == USED
         endpoint.answer(QUESTIONS[1:2])
         with pytest.raises(BudgetError, match=r"at most 51 for requests without an answer"):
@@ -98,17 +98,15 @@ def test_a_refusal_costs_nothing(tmp_path):
     with FaultServer([refuse(500), refuse(429)]) as server:
         endpoint = Endpoint(server.config(max_total_tokens=60), tmp_path)
         endpoint.answer(QUESTIONS[:1])
-    assert (endpoint.ledger.known, endpoint.ledger.reserved) == (Amount(USED), Amount())
+    assert (endpoint.log.known, endpoint.log.reserved) == (Amount(USED), Amount())
     assert endpoint.spent.requests == 3
 
 
 def test_what_a_killed_process_had_under_way_counts(tmp_path):
     with FaultServer() as server:
         config = server.config(max_total_tokens=100)
-        Ledger(config, tmp_path, "chat", "endpoint").begin(
-            "0" * 64, {"messages": [{"content": "q 0"}], "max_tokens": 16}, 1
-        )
-        assert Ledger(config, tmp_path, "chat", "endpoint").reserved == Amount(MOST)
+        Endpoint(config, tmp_path).log.begin({"messages": [{"content": "q 0"}], "max_tokens": 16}, "0" * 64)
+        assert Endpoint(config, tmp_path).log.reserved == Amount(MOST)
         with pytest.raises(BudgetError):
             Endpoint(config, tmp_path).answer(QUESTIONS[:1])
         assert server.bodies == []
@@ -118,12 +116,12 @@ def test_each_attempt_is_listed_before_it_is_sent(tmp_path):
     seen = []
 
     def look(handler, body):
-        seen.append([json.loads(line)["event"] for line in (tmp_path / "requests.jsonl").read_text().splitlines()])
+        seen.append([row["status"] for row in rows(tmp_path)])
         handler.refuse(500, "no")
 
     with FaultServer([look, look]) as server:
         Endpoint(server.config(), tmp_path).answer(QUESTIONS[:1])
-    assert seen == [["sent"], ["sent", "ended", "sent"]]
+    assert seen == [[None], ["500", None]]
 
 
 def test_without_a_folder_the_budget_holds_as_well():
@@ -132,3 +130,36 @@ def test_without_a_folder_the_budget_holds_as_well():
         with pytest.raises(BudgetError):
             endpoint.answer(QUESTIONS)
     assert len(server.bodies) == 5
+
+
+SPEND = """
+import sys
+from pathlib import Path
+from reflect_rl.llm import BudgetError, ChatRequest, Endpoint, EndpointConfig
+config = EndpointConfig(base_url=sys.argv[1], model="tiny", parallel_requests=4, max_total_tokens=300)
+try:
+    Endpoint(config, Path(sys.argv[2])).answer([ChatRequest((("user", f"{sys.argv[3]} {k}"),), 16) for k in range(100)])
+except BudgetError:
+    print("stopped")
+"""
+
+
+def test_processes_at_work_in_one_folder_share_its_budget(tmp_path):
+    most = []
+
+    def look(handler, body):
+        handler.complete(body)
+        listed = rows(tmp_path)
+        most.append(
+            sum(r["prompt_tokens"] + r["completion_tokens"] if r["status"] else r["most_tokens"] for r in listed)
+        )
+
+    with FaultServer(fault=look) as server:
+        command = [sys.executable, "-c", SPEND, server.url, str(tmp_path)]
+        processes = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in "abc"]
+        assert [process.communicate(timeout=60)[0] for process in processes] == ["stopped\n"] * 3
+    assert 0 < max(most) <= 300
+    # 300 tokens are 50 answers of 6; the next one could take 51.
+    spent = sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows(tmp_path))
+    assert 300 - MOST < spent <= 300
+    assert len(server.bodies) == len(rows(tmp_path))

@@ -6,7 +6,7 @@ import pytest
 
 from reflect_rl.config import Frozen, parse
 from reflect_rl.errors import ConfigError
-from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.llm import EndpointConfig
 
 SECRET = "sk-very-secret-0123456789"
 HERE = {"base_url": "http://127.0.0.1:8000/v1", "model": "tiny"}

@@ -9,7 +9,7 @@ import pytest
 
 from fault_server import DROP, ECHO_KEY, EMPTY_CHOICES, HALF, REFUSE_KEY, FaultServer, question, refuse, say
 from reflect_rl.errors import ConfigError
-from reflect_rl.llm.client import Endpoint, EndpointError
+from reflect_rl.llm import Endpoint, EndpointError
 
 SECRET = "sk-very-secret-0123456789"
 
@@ -17,11 +17,11 @@ SECRET = "sk-very-secret-0123456789"
 @pytest.fixture(autouse=True)
 def _key_and_no_pauses(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", f"{SECRET}\n")
-    monkeypatch.setattr("reflect_rl.llm.patience.FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
 
 
 def written(folder):
-    return [path for path in folder.rglob("*") if path.is_file() and SECRET in path.read_text()]
+    return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
 FAULTS = {

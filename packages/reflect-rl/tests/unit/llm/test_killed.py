@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -10,14 +9,13 @@ import time
 
 import pytest
 
-from fault_server import HANG, FaultServer, question
-from reflect_rl.llm.client import Endpoint
+from fault_server import HANG, FaultServer, question, rows
+from reflect_rl.llm import Endpoint
 
 RUN = """
 import sys
 from pathlib import Path
-from reflect_rl.llm.client import ChatRequest, Endpoint
-from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.llm import ChatRequest, Endpoint, EndpointConfig
 config = EndpointConfig(base_url=sys.argv[1], model="tiny", parallel_requests=2)
 requests = [ChatRequest((("user", f"q {number}"),), 16) for number in range(30)]
 Endpoint(config, Path(sys.argv[2])).answer(requests)
@@ -32,31 +30,25 @@ def until(condition, process):
         time.sleep(0.01)
 
 
-def lines(path):
-    return path.read_text().splitlines() if path.exists() else []
-
-
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_the_same_command_asks_only_for_the_rest(tmp_path, ending):
     with FaultServer([None] * 12, HANG) as server:
         process = subprocess.Popen([sys.executable, "-c", RUN, server.url, str(tmp_path)], stderr=subprocess.DEVNULL)
         # Two hang, so the twelve answers have been read; they are on the disk a moment later.
-        until(lambda: len(server.bodies) == 14 and len(lines(tmp_path / "cache.jsonl")) == 12, process)
+        until(lambda: len(server.bodies) == 14 and len(rows(tmp_path, "answers")) == 12, process)
         began = time.monotonic()
         process.send_signal(ending)
         process.wait(10)
         assert time.monotonic() - began < 3  # of the 120 s that the two may take
         answered = {body["messages"][0]["content"] for body in server.bodies[:12]}
-        with (tmp_path / "cache.jsonl").open("ab") as file:
-            file.write(b'{"key": "half", "text": "\xc3')  # as if the kill had come in a write
         server.released.set()
         server.fault = None
         server.counts.clear()
         endpoint = Endpoint(server.config(), tmp_path)
         # The two that were under way count with the most that they can have taken: 4 + 32 + 16 tokens.
-        assert endpoint.ledger.reserved.tokens == 2 * 52
+        assert endpoint.log.reserved.tokens == 2 * 52
         answers = endpoint.answer([question(f"q {number}") for number in range(30)])
     assert [answer.text for answer in answers] == [f"answer to q {number}" for number in range(30)]
     assert sum(answer.cached for answer in answers) == 12
     assert server.counts == {f"q {number}": 1 for number in range(30) if f"q {number}" not in answered}
-    assert len({json.loads(line)["key"] for line in lines(tmp_path / "cache.jsonl")}) == 30
+    assert len(rows(tmp_path, "answers")) == 30

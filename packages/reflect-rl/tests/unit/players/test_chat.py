@@ -15,8 +15,7 @@ from reflect_locate.envs import autoexplore, autoexplore_paper
 from reflect_rl.envs import dangerous_taxi
 from reflect_rl.envs.base import spec_of
 from reflect_rl.envs.corridor import RULES
-from reflect_rl.llm.client import ChatAnswer, ChatRequest, Endpoint, EndpointError
-from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.llm import ChatAnswer, ChatRequest, Endpoint, EndpointConfig, EndpointError
 from reflect_rl.players.policies.chat import ChatPolicy
 from reflect_rl.players.reflectors.chat import ChatReflector
 from reflect_rl.rollout import Request, play

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import socket
 import threading
 import time
@@ -13,10 +11,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from fault_server import rows
 from reflect_rl.config import parse
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import ConfigError, FaultyPlayerError, ModelError, PlayerTimeoutError, RunFolderError
-from reflect_rl.llm.address import ADDRESS
+from reflect_rl.llm import ServerAddress, is_loopback
 from reflect_rl.players.policies.random import RandomPolicy
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.served import ServedReflector, ServerConfig
@@ -121,16 +120,15 @@ def test_what_leaves_this_machine_is_listed_before_it_is_sent(model, tmp_path, m
     with ReflectionServer(model) as server:
         ServedReflector(server.config(), 8, folder=tmp_path / "list").reflect(views())
         assert not (tmp_path / "list").exists()
-        monkeypatch.setattr(ServerConfig, "is_local", property(lambda self: False))
+        local = len(server.requests)
+        monkeypatch.setattr(ServerAddress, "is_local", property(lambda self: False))
         player = ServedReflector(server.config(), 8, folder=tmp_path / "list")
         player.check()
         player.reflect(views())
-        rows = [json.loads(line) for line in (tmp_path / "list/requests.jsonl").read_text().splitlines()]
-        sent = {hashlib.sha256(body["prompt"].encode()).hexdigest() for body in server.requests}
-        assert {row["sha256"] for row in rows} == sent
-        assert len(rows) == len(sent)
-        expected = ("sent", player.server.host, False, "tiny", "reflections")
-        assert {tuple(row[k] for k in ("event", "host", "local", "model", "purpose")) for row in rows} == {expected}
+        listed = rows(tmp_path / "list")
+        assert len(listed) == len({row["sha256"] for row in listed}) == len(server.requests) - local == 8
+        expected = (player.server.host, 0, "tiny", "reflections")
+        assert {tuple(row[k] for k in ("host", "local", "model", "purpose")) for row in listed} == {expected}
         (tmp_path / "file").touch()
         before = len(server.requests)
         with pytest.raises(RunFolderError, match="cannot be written"):
@@ -418,5 +416,6 @@ def test_a_missing_package_is_named_with_its_remedy(monkeypatch):
 
 
 def test_the_address_pattern_leaves_no_room_for_surprises():
-    assert not ADDRESS.fullmatch("http://127.0.0.1:8000/v1\n")
-    assert not ADDRESS.fullmatch("http://127.0.0.1:8000/v1 ")
+    assert is_loopback("http://127.0.0.1:8000/v1")
+    assert not is_loopback("http://127.0.0.1:8000/v1\n")
+    assert not is_loopback("http://127.0.0.1:8000/v1 ")

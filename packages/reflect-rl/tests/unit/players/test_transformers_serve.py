@@ -16,8 +16,7 @@ import pytest
 from transformers.utils.import_utils import is_serve_available
 
 from reflect_rl.envs.corridor import RULES, Corridor
-from reflect_rl.llm.client import Endpoint, EndpointError
-from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.llm import Endpoint, EndpointConfig, EndpointError
 from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.models.load import LanguageModel

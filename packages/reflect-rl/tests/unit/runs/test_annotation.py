@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from fault_server import FaultServer, refuse
+from fault_server import FaultServer, refuse, rows
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError, RunFolderError
-from reflect_rl.llm.client import EndpointError
+from reflect_rl.llm import EndpointError
 from reflect_rl.runs.annotation import card_text, preview_annotations, result_mark
 from reflect_rl.runs.check import check
 from reflect_rl.runs.config import RunConfig
@@ -108,7 +108,7 @@ def test_what_was_answered_before_a_failure_is_kept(tmp_path):
         with pytest.raises(EndpointError, match="401"):
             do(run, "annotate")
         assert not (tmp_path / "run/annotation/annotations.jsonl").exists()
-        answered = len(lines(tmp_path / "run/endpoint/cache.jsonl"))
+        answered = len(rows(tmp_path / "run/endpoint", "answers"))
         server.fault = None
         before = sum(server.counts.values())
         do(run, "annotate")
@@ -138,7 +138,7 @@ def test_an_endpoint_of_its_own_has_its_own_folder_and_budget(tmp_path):
         # The limit may be raised in the same folder: it changes no text.
         richer = config(tmp_path / "run", data={"annotation": {"endpoint": own | {"max_cost": 5.0}}})
         assert "cost" in do(richer, "annotate")[-1]
-    assert (tmp_path / "run/annotation/requests.jsonl").exists()
+    assert (tmp_path / "run/annotation/requests.sqlite").exists()
     assert not (tmp_path / "run/endpoint").exists()
 
 

@@ -13,7 +13,7 @@ from chat_server import ChatServer, listed, walker
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError
 from reflect_rl.store import read_json, read_jsonl
-from reflect_rl.llm.client import BudgetError, EndpointError
+from reflect_rl.llm import BudgetError, EndpointError
 from reflect_rl.runs.check import check
 from reflect_rl.evaluation.methods import METHODS, find_method
 from reflect_rl.runs.config import RunConfig

@@ -15,20 +15,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from reflect_locate.questions.candidate import CandidateQuestion
-from reflect_locate.questions.endpoint_client import (
-    Completion,
-    EndpointConfig,
-    EndpointError,
-    Progress,
-    PromptClient,
-    RefusedError,
-)
+from reflect_locate.questions.endpoint_client import EndpointConfig, EndpointError, Progress, PromptClient, RefusedError
 from reflect_locate.repositories.snapshot import Snapshot
-from reflect_rl.errors import RunFolderError
-from reflect_rl.llm.journal import Journal
+from reflect_rl.llm import ChatAnswer, Store
 
 __all__ = ["NAME", "Counts", "EndpointConfig", "EndpointError", "Progress", "candidates", "preview", "prompts"]
 
@@ -93,7 +84,7 @@ QUOTES = "\"'`"
 LONGEST_QUESTION = 400
 
 
-DRAWING = {"temperature", "top_p", "seed", "reasoning_effort"}
+DRAWING = {"temperature", "seed", "reasoning_effort"}
 """Settings of the endpoint that an answer depends on, besides the model and the length."""
 
 
@@ -137,7 +128,7 @@ def candidates(
     Args:
         snapshot: the files; nothing else is sent.
         config: of the endpoint.
-        cache: JSONL file of all answers so far; no answer in it is asked for again.
+        cache: SQLite file of all answers so far; no answer in it is asked for again.
         paths: ask about these files only (None: all).
         counts: is filled in.
         folder: of the list of requests, which the budget is counted from (None: that of the cache).
@@ -151,12 +142,12 @@ def candidates(
     counts = counts if counts is not None else Counts()
     requests = _chosen(snapshot, config, paths)
     counts.files = len({request.key for request in requests.values()})
-    journal = _journal(cache)
-    answers = _known(journal)
+    store = Store(cache)
+    answers = _known(store, requests.values())
     missing = {entry.key: entry.prompt for entry in requests.values() if entry.key not in answers}
     if missing:
         server = PromptClient(config, cache.parent if folder is None else folder)
-        answers |= _asked(missing, server, journal, counts, progress)
+        answers |= _asked(missing, server, store, counts, progress)
     for path, request in requests.items():
         if request.key in answers:
             for question in _questions(answers[request.key], request.block, config.questions_per_file, counts):
@@ -171,8 +162,8 @@ def prompts(
     Raises:
         RunFolderError: the cache cannot be read.
     """
-    answers = _known(_journal(cache))
     chosen = _chosen(snapshot, config, paths).values()
+    answers = _known(Store(cache), chosen)
     return {request.key: request.prompt for request in chosen if request.key not in answers}
 
 
@@ -228,27 +219,17 @@ def _block(text: str, number: int, size: int) -> str:
     return block[: block.rfind("\n") + 1] or block
 
 
-REMEDY = "Delete it, and every file is asked about again."
-
-
-def _journal(cache: Path) -> Journal:
-    return Journal(cache, REMEDY)
-
-
-def _known(journal: Journal) -> dict[str, Completion]:
+def _known(store: Store, requests: Iterable[_Request]) -> dict[str, ChatAnswer]:
     """The answers on the disk."""
-    rows: list[Any] = journal.fresh()
-    try:
-        return {str(row["key"]): (str(row["text"]), str(row["ending"])) for row in rows}
-    except (KeyError, TypeError):
-        raise RunFolderError(f"{journal.path} holds other rows than answers of an endpoint. {REMEDY}") from None
+    found = {request.key: store.find(request.key) for request in requests}
+    return {key: answer for key, answer in found.items() if answer is not None}
 
 
 def _asked(
-    missing: Mapping[str, str], server: PromptClient, journal: Journal, counts: Counts, progress: Progress | None
-) -> dict[str, Completion]:
+    missing: Mapping[str, str], server: PromptClient, store: Store, counts: Counts, progress: Progress | None
+) -> dict[str, ChatAnswer]:
     """Answers to these prompts, each on the disk as it comes."""
-    answers: dict[str, Completion] = {}
+    answers: dict[str, ChatAnswer] = {}
     failure: EndpointError | None = None
     for key, answer in server.ask(missing, progress):
         counts.requests += 1
@@ -257,18 +238,17 @@ def _asked(
         elif isinstance(answer, EndpointError):
             failure = failure or answer
         else:
-            text, ending = answers[key] = answer
-            journal.add({"key": key, "model": server.config.model, "text": text, "ending": ending})
+            answers[key] = answer
+            store.add(key, answer, server.config.model)
     if failure:
         raise failure
     return answers
 
 
-def _questions(answer: Completion, block: str, most: int, counts: Counts) -> Iterator[str]:
+def _questions(answer: ChatAnswer, block: str, most: int, counts: Counts) -> Iterator[str]:
     """The questions of one answer that are well-formed and founded on the text."""
-    text, ending = answer
-    text = THOUGHTS.sub("", text.replace("\r\n", "\n"))
-    if ending == "length":  # the last line may be cut
+    text = THOUGHTS.sub("", answer.text.replace("\r\n", "\n"))
+    if answer.ending == "length":  # the last line may be cut
         text = text.rpartition("\n")[0]
     pairs = [found.groups() for found in PAIR.finditer(text)]
     stray = [line for line in PAIR.sub("", text).split("\n") if line.strip()]

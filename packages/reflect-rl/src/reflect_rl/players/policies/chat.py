@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from reflect_rl.llm.client import ChatAnswer, ChatRequest, Endpoint
+from reflect_rl.llm import ChatAnswer, ChatRequest, Endpoint
 from reflect_rl.players._chat import Asker
 from reflect_rl.prompts.chat import choice_schema, label_log_probs, number_messages, parse_choice, policy_messages
 from reflect_rl.types import NO_ACTION, Decision, View

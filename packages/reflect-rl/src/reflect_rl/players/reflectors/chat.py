@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reflect_rl.llm.client import ChatRequest, Endpoint
+from reflect_rl.llm import ChatRequest, Endpoint
 from reflect_rl.players._chat import Asker
 from reflect_rl.prompts.chat import advice_text, reflector_messages
 from reflect_rl.types import View

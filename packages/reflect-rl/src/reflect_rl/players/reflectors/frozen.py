@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.players.reflectors._cached import MemoisedReflector, Numbers
+from reflect_rl.players.reflectors._cached import CachedReflector, Numbers
 
 __all__ = ["FrozenReflector"]
 
 
-class FrozenReflector(MemoisedReflector):
+class FrozenReflector(CachedReflector):
     """Greedy, batched, memoised (least recently used of `cache_size` prompts go first)."""
 
     name = "frozen"

@@ -9,37 +9,42 @@ Nothing that goes wrong becomes a reflection: an answer is a text that the serve
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from reflect_rl.errors import FaultyPlayerError, ModelError, PlayerTimeoutError
-from reflect_rl.llm.address import check_address
-from reflect_rl.llm.config import ServedConfig
-from reflect_rl.llm.connection import RETRIES, open_client
-from reflect_rl.llm.errors import Wording, explained, failure_of, told
-from reflect_rl.llm.journal import Journal
-from reflect_rl.llm.ledger import REQUESTS, now
-from reflect_rl.llm.together import as_they_come
+from reflect_rl.llm import (
+    STORE,
+    EndpointConfig,
+    RequestLog,
+    ServerAddress,
+    Store,
+    Wording,
+    as_completed,
+    check_address,
+    error_message,
+    failure_of,
+    one_line,
+    open_client,
+)
 from reflect_rl.models.chat_template import ChatFrame
-from reflect_rl.players.reflectors._cached import MemoisedReflector, Numbers
+from reflect_rl.players.reflectors._cached import CachedReflector, Numbers
 
-__all__ = ["FOLDER", "NEEDS", "ServedReflector", "ServerConfig"]
+__all__ = ["FOLDER", "INSTALL", "ServedReflector", "ServerConfig"]
 
 FOLDER = "{folder}"
 """In the name of a served model, this stands for the folder of the run's reflection model."""
 
-REMEDY = "It lists what was sent; move it away to begin anew."
+INSTALL = "reflector.server needs the package openai: pip install 'reflect-rl[api]'."
 
-NEEDS = "reflector.server needs the package openai: pip install 'reflect-rl[api]'."
+RETRIES = 2
 
 
-class ServerConfig(ServedConfig):
+class ServerConfig(ServerAddress):
     """A server of the OpenAI kind that writes the reflections, on other processors than those that train."""
 
     base_url: str = ""
@@ -63,15 +68,15 @@ class ServerConfig(ServedConfig):
         return self.model_copy(update={"model": self.model.replace(FOLDER, str(folder))})
 
 
-class ServedReflector(MemoisedReflector):
-    """Greedy, several requests at a time, memoised (least recently used of `cache_size` prompts go first).
+class ServedReflector(CachedReflector):
+    """Greedy, several requests at a time, with a cache of the `cache_size` most recently used prompts.
 
     Args:
         server: address and name of the model (`ServerConfig.of` fills in a folder).
         max_new_tokens: longest reflection.
         cache_size: reflections kept in memory.
         folder: of the list of requests, which only a server on another machine has (None: there is no list).
-        numbers: see `MemoisedReflector`.
+        numbers: see `CachedReflector`.
         chat: what the model's chat template puts around a prompt; the server gets the whole text.
 
     Raises:
@@ -90,9 +95,13 @@ class ServedReflector(MemoisedReflector):
         chat: ChatFrame | None = None,
     ) -> None:
         super().__init__(cache_size, numbers)
-        self._journal = Journal(folder / REQUESTS, REMEDY) if folder is not None and not server.is_local else None
         self.server, self.max_new_tokens, self._chat = server, max_new_tokens, chat
-        self._client = open_client(server, RETRIES, NEEDS)
+        self._name = f"the reflection server {server.host} (model {server.model!r})"
+        # What stays on this machine needs no list on the disk: it is counted in memory.
+        path = folder / STORE if folder is not None and not server.is_local else None
+        listed = EndpointConfig(base_url=server.base_url, model=server.model, allow_remote=True)
+        self._log = RequestLog(listed, Store(path), "reflections")
+        self._client = open_client(server, self._log, RETRIES, install=INSTALL)
 
     @property
     def origin(self) -> dict[str, str]:
@@ -112,10 +121,10 @@ class ServedReflector(MemoisedReflector):
         except FaultyPlayerError as error:
             raise ModelError(str(error)) from None
         if not served:
+            listed = one_line(", ".join(names), self._client.api_key) or "none"
             raise ModelError(
-                f"{self._name} does not serve this model. It lists: {self._told(', '.join(names)) or 'none'}. Serve "
-                f"it, for example with `vllm serve {self.server.model}`, or set reflector.server.model to the name it "
-                "has there."
+                f"{self._name} does not serve this model. It lists: {listed}. Serve it, for example with `vllm serve "
+                f"{self.server.model}`, or set reflector.server.model to the name it has there."
             )
 
     def _listed(self) -> list[str]:
@@ -130,7 +139,7 @@ class ServedReflector(MemoisedReflector):
             return []
 
     def _serves_unlisted(self, say_why_not: bool) -> bool:
-        """Some servers load models on demand and do not list them; some ignore names, and answer for any."""
+        """Try the model: some servers load models on demand and do not list them."""
         from openai import APIStatusError
 
         try:
@@ -139,23 +148,21 @@ class ServedReflector(MemoisedReflector):
             if say_why_not:
                 raise
             return False
-        try:
+        try:  # a server that answers for any name says nothing by answering for this one
             self._greet(f"{self.server.model}-absent")
         except APIStatusError:
             return True
         return False
 
     def _greet(self, model: str) -> None:
-        """The shortest request."""
-        self._write_down("a", model)
+        """Send the shortest request."""
         self._client.completions.create(model=model, prompt="a", max_tokens=1)
 
     def _write(self, prompts: Sequence[str]) -> list[str]:
-        """The first failure is raised at once, and requests in line are dropped."""
+        """Raise the first failure at once, and drop requests in line."""
         texts: dict[int, str] = {}
-        work = as_they_come(self._ask, prompts, self.server.parallel_requests, "reflection request")
-        with closing(work):
-            for number, answer in work:
+        with closing(as_completed(self._ask, prompts, self.server.parallel_requests)) as results:
+            for number, answer in results:
                 if isinstance(answer, BaseException):
                     raise answer
                 texts[number] = answer
@@ -164,7 +171,6 @@ class ServedReflector(MemoisedReflector):
     def _ask(self, prompt: str) -> str:
         """The server's continuation of one prompt."""
         prompt = prompt if self._chat is None else self._chat.text(prompt)
-        self._write_down(prompt, self.server.model)
         with self._explained():
             answer: Any = self._client.completions.create(
                 model=self.server.model,
@@ -173,34 +179,20 @@ class ServedReflector(MemoisedReflector):
                 temperature=0,
                 frequency_penalty=0,  # some servers would take a penalty from the model's folder
             )
+        # The package does not check the shape of what it parses.
         choices = getattr(answer, "choices", None)
         choice = choices[0] if isinstance(choices, list) and choices else None
         text, ending = getattr(choice, "text", None), getattr(choice, "finish_reason", None)
         if not isinstance(text, str):
             raise FaultyPlayerError(f"{self._name} gave an answer without a text. Does it offer /v1/completions?")
         if ending not in ("stop", "length", None):
-            raise FaultyPlayerError(f"{self._name} broke off: {self._told(str(ending))}. See the server's own log.")
+            said = one_line(str(ending), self._client.api_key)
+            raise FaultyPlayerError(f"{self._name} broke off: {said}. See the server's own log.")
         return text
-
-    def _write_down(self, prompt: str, model: str) -> None:
-        """What leaves this machine is listed first, without its text.
-
-        Raises:
-            RunFolderError: it cannot be written down.
-        """
-        if self._journal is None:
-            return
-        sha256 = hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()
-        row = {"event": "sent", "time": now(), "host": self.server.host, "local": False}
-        self._journal.add(row | {"model": model, "purpose": "reflections", "sha256": sha256})
-
-    @property
-    def _name(self) -> str:
-        return f"the reflection server {self.server.host} (model {self.server.model!r})"
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """What goes wrong with a request becomes an error that names server, model and remedy, and never the key."""
+        """Turn what goes wrong with a request into an error that names server, model and remedy, never the key."""
         try:
             yield
             return
@@ -208,21 +200,21 @@ class ServedReflector(MemoisedReflector):
             failure = failure_of(error, self._client.api_key)
             if failure is None:
                 raise
+        # Raised outside of the block, so that no traceback shows the request and its key.
         kind = PlayerTimeoutError if failure.kind == "timeout" else FaultyPlayerError
-        raise kind(explained(replace(failure, attempts=RETRIES + 1), self._wording, self.server.timeout_seconds))
+        raise kind(error_message(failure, self._wording))
 
     @property
     def _wording(self) -> Wording:
         return Wording(
             self._name,
             "reflector.server",
+            RETRIES + 1,
+            self.server.timeout_seconds,
             start=f"Start it, for example with `vllm serve {self.server.model}`",
             route="",
-            room=(
+            refused=(
                 "Is the model's name right, and is there room for the prompt and reflector.max_new_tokens in the "
                 "server's context?"
             ),
         )
-
-    def _told(self, words: str) -> str:
-        return told(words, self._client.api_key)

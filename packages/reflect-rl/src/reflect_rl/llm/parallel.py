@@ -1,4 +1,4 @@
-"""Many waits at a time, a bounded number of them, which no hanging server can make endless."""
+"""Many waits at a time, a bounded number of them."""
 
 from __future__ import annotations
 
@@ -8,36 +8,32 @@ from collections.abc import Callable, Generator, Sequence
 from queue import SimpleQueue
 from typing import TypeVar
 
-__all__ = ["as_they_come"]
+__all__ = ["as_completed"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def as_they_come(
+def as_completed(
     work: Callable[[Item], Result],
     items: Sequence[Item],
-    at_once: int,
-    name: str,
+    workers: int,
     goes_on: Callable[[BaseException], bool] = lambda error: False,
 ) -> Generator[tuple[int, Result | BaseException], None, None]:
-    """Number and result, or exception, of each item.
+    """Yield the number and the result, or the exception, of each item.
 
-    After an exception for which `goes_on` is false no more items are begun, and those under way are waited for. When
-    the iterator is closed, no more are begun either, and nothing is waited for. The threads are daemons, so that
-    neither an interrupt, nor the watchdog, nor the end of the program waits for a server that hangs.
+    Closing the generator begins no more items and waits for nothing.
 
     Args:
         work: what is done with an item.
         items: in the order in which they are begun.
-        at_once: most items under way.
-        name: of the threads.
-        goes_on: whether an exception concerns its own item only.
+        workers: most items under way.
+        goes_on: whether an exception concerns its own item only; after any other no more items are begun.
     """
     waiting = deque(range(len(items)))
     results: SimpleQueue[tuple[int, Result | BaseException] | None] = SimpleQueue()
 
-    def serve() -> None:
+    def run() -> None:
         while waiting:
             try:
                 number = waiting.popleft()
@@ -51,14 +47,15 @@ def as_they_come(
                 results.put((number, error))
         results.put(None)
 
-    serving = min(at_once, len(items))
-    for _ in range(serving):
-        threading.Thread(target=serve, name=name, daemon=True).start()
+    running = min(workers, len(items))
+    for _ in range(running):
+        # Python joins the threads of a ThreadPoolExecutor at exit, so Ctrl-C would wait for a server that hangs.
+        threading.Thread(target=run, name="endpoint request", daemon=True).start()
     try:
-        while serving:
+        while running:
             result = results.get()
             if result is None:
-                serving -= 1
+                running -= 1
             else:
                 yield result
     finally:

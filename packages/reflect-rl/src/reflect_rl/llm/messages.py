@@ -1,4 +1,4 @@
-"""What is asked and what comes back: values without a key, and what they are on the wire."""
+"""Requests and answers as values without a key, and as JSON on the wire."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from reflect_rl.llm.config import EndpointConfig
+from reflect_rl.llm.errors import UnreadableError
 
 __all__ = [
     "FEATURES",
     "ChatAnswer",
     "ChatRequest",
     "Spent",
-    "UnreadableError",
-    "answer_of",
-    "body_of",
-    "features_of",
-    "key_of",
-    "most_new_tokens",
-    "most_prompt_tokens",
+    "answer_key",
+    "max_new_tokens",
+    "max_prompt_tokens",
+    "read_answer",
+    "request_body",
 ]
 
 FEATURES: dict[str, tuple[str, ...]] = {
@@ -31,13 +30,16 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "stop": ("stop",),
     "seed": ("seed",),
 }
-"""What not every server offers, and the names by which its refusal speaks of it."""
+"""What not every server offers, and the names by which a refusal speaks of it."""
 
 LONGEST_TEXT = 100_000
 """Characters of an answer that are read."""
 
 BROKEN = ("abort", "error")
 """Endings with which servers say that an answer is none."""
+
+TEMPLATE_TOKENS = 16
+"""Most tokens that a chat template puts around one message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class ChatAnswer:
     completion_tokens: int
     """As the server counts them, or as they are at most, where it does not say."""
     seconds: float
-    """From the request to the answer, pauses and failed attempts left out."""
+    """From the request to the answer, failed attempts included."""
     cached: bool
     """Whether it was here already, so that nothing was sent."""
     logprobs: tuple[tuple[str, float], ...] | None = None
@@ -90,41 +92,31 @@ class Spent:
     cost: float = 0.0
     """In the currency of the prices."""
     seconds: float = 0.0
-    """Sum over the requests, however many were under way at a time."""
+    """Sum over the answers, however many were under way at a time."""
 
 
-class UnreadableError(ValueError):
-    """An answer that is no JSON, or of another shape; the message says what is wrong with it."""
-
-
-def body_of(config: EndpointConfig, request: ChatRequest, withheld: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The request as it is sent.
+def request_body(
+    config: EndpointConfig, request: ChatRequest, withheld: frozenset[str] = frozenset()
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """Build the request as it is sent, and name the features (`FEATURES`) that it makes use of.
 
     Args:
         config: of the endpoint.
         request: what is asked.
-        withheld: features (`FEATURES`) that the server does not offer.
+        withheld: features that the server does not offer.
     """
     body: dict[str, Any] = {
         "model": config.model,
         "messages": [{"role": role, "content": _plain(text)} for role, text in request.messages],
         "stream": False,  # the default of some servers is to stream
     }
-    if config.reasoning:
+    if config.reasoning:  # these models refuse `max_tokens` and a temperature
         body["max_completion_tokens"] = request.max_new_tokens
     else:
         body["max_tokens"] = request.max_new_tokens
-        body |= {name: value for name in ("temperature", "top_p") if (value := getattr(config, name)) is not None}
+        body |= {"temperature": config.temperature} if config.temperature is not None else {}
     if config.reasoning_effort is not None:
         body["reasoning_effort"] = config.reasoning_effort
-    for feature, settings in _wanted(config, request).items():
-        if feature not in withheld:
-            body |= settings
-    return body
-
-
-def _wanted(config: EndpointConfig, request: ChatRequest) -> dict[str, dict[str, Any]]:
-    """The settings that belong to each feature in use."""
     wanted: dict[str, dict[str, Any]] = {}
     if request.response is not None:
         schema = {"name": "answer", "schema": dict(request.response), "strict": True}
@@ -135,40 +127,43 @@ def _wanted(config: EndpointConfig, request: ChatRequest) -> dict[str, dict[str,
         wanted["stop"] = {"stop": list(request.stop)}
     if config.seed is not None:
         wanted["seed"] = {"seed": config.seed + request.sample}
-    return wanted
-
-
-def features_of(config: EndpointConfig, request: ChatRequest) -> frozenset[str]:
-    """The features that a request makes use of."""
-    return frozenset(_wanted(config, request))
+    used = frozenset(wanted) - withheld
+    for feature in sorted(used):
+        body |= wanted[feature]
+    return body, used
 
 
 def _plain(text: str) -> str:
-    """Text that can be sent: what is no character of Unicode becomes a question mark."""
+    """Replace what cannot be sent, because it is no character of Unicode, by a question mark."""
     return text.encode("utf-8", "replace").decode()
 
 
-def key_of(config: EndpointConfig, body: Mapping[str, Any], sample: int) -> str:
-    """SHA-256 of all that determines an answer: host and path, the body as it is sent, and the number of the sample."""
-    asked = [config.base_url.partition("://")[2].rstrip("/"), body, sample]
+def answer_key(config: EndpointConfig, request: ChatRequest) -> str:
+    """Hash all that determines an answer (SHA-256): host and path, the body, and the number of the sample.
+
+    The body has all features that are wished for, so an answer is found whatever the server has refused since.
+    """
+    body, _ = request_body(config, request)
+    asked = [config.base_url.partition("://")[2].rstrip("/"), body, request.sample]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
-def most_prompt_tokens(body: Mapping[str, Any]) -> int:
-    """Upper bound for the tokens of a prompt: no tokenizer makes more tokens than bytes; a template adds a few."""
-    messages = body["messages"]
+def max_prompt_tokens(body: Mapping[str, Any]) -> int:
+    """Bound the tokens of a prompt from above: no tokenizer makes more tokens than bytes; a template adds a few."""
+    messages = body.get("messages") or [{"content": body.get("prompt", "")}]
     texts = [message["content"] for message in messages]
     if "response_format" in body:
         texts.append(json.dumps(body["response_format"]))
     return sum(len(text.encode()) for text in texts) + TEMPLATE_TOKENS * (len(messages) + 1)
 
 
-TEMPLATE_TOKENS = 16
-"""Most tokens that a chat template puts around one message."""
+def max_new_tokens(body: Mapping[str, Any]) -> int:
+    """Longest answer, in tokens."""
+    return int(body.get("max_tokens") or body["max_completion_tokens"])
 
 
-def answer_of(raw: bytes, body: Mapping[str, Any], stop: tuple[str, ...]) -> tuple[ChatAnswer, str]:
-    """The answer in a server's reply, and the name of the model that the server says wrote it.
+def read_answer(raw: bytes, body: Mapping[str, Any], stop: tuple[str, ...]) -> tuple[ChatAnswer, str]:
+    """Read a server's reply: the answer, and the name of the model that the server says wrote it.
 
     Raises:
         UnreadableError: the reply is no JSON or of another shape, or says itself that it is no answer.
@@ -183,36 +178,26 @@ def answer_of(raw: bytes, body: Mapping[str, Any], stop: tuple[str, ...]) -> tup
         raise UnreadableError("the message is no text")
     if ending in BROKEN:
         raise UnreadableError(f"the server broke off ({ending})")
-    text = _until(_plain(text[:LONGEST_TEXT]), stop)
+    text = _plain(text[:LONGEST_TEXT])
+    # Servers that do not know `stop` write on.
+    text = text[: min((place for mark in stop if (place := text.find(mark)) >= 0), default=len(text))]
     prompt_tokens, completion_tokens = _usage(reply, body, text)
     answer = ChatAnswer(text, ending, prompt_tokens, completion_tokens, 0.0, False, _logprobs(choice))
     return answer, str(reply.get("model") or "")
-
-
-def _until(text: str, stop: tuple[str, ...]) -> str:
-    """The text before the first of these; servers that do not offer this write on."""
-    return text[: min((place for mark in stop if (place := text.find(mark)) >= 0), default=len(text))]
 
 
 def _usage(reply: Mapping[str, Any], body: Mapping[str, Any], text: str) -> tuple[int, int]:
     """Tokens of prompt and answer, as counted by the server, or as they are at most."""
     usage = reply.get("usage")
     counts = usage if isinstance(usage, dict) else {}
-    most = most_new_tokens(body)
+    most = max_new_tokens(body)
     # Thoughts are paid for and not shown, so their number does not follow from the text.
     likely = most if "max_completion_tokens" in body else min(len(text.encode()) + 1, most)
-    return _count(counts.get("prompt_tokens"), most_prompt_tokens(body)), _count(
-        counts.get("completion_tokens"), likely
-    )
+    return _count(counts.get("prompt_tokens"), max_prompt_tokens(body)), _count(counts.get("completion_tokens"), likely)
 
 
 def _count(value: Any, otherwise: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
-
-
-def most_new_tokens(body: Mapping[str, Any]) -> int:
-    """Longest answer, in tokens."""
-    return int(body.get("max_tokens") or body["max_completion_tokens"])
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[tuple[str, float], ...] | None:
