@@ -28,8 +28,8 @@ PAGE = Path(__file__).parents[5] / "docs" / "algorithms.md"
 
 
 def build(name: str, **settings: Any) -> Any:
-    module = registry.find("algorithms", name)
-    return module.Algorithm(module.Config(**{"entropy_coef": 0.0, **settings}))
+    algorithm = registry.find("algorithms", name)
+    return algorithm(algorithm.Config(**{"entropy_coef": 0.0, **settings}))
 
 
 def played(algorithm: Any) -> Batch:
