@@ -22,7 +22,7 @@ from typing import Any
 
 from reflect_locate.calibrate import Candidates, ask, best_threshold, calibrate, judge, trees_of
 from reflect_locate.evidence import Evidence, Weights, score
-from reflect_locate.locate import SearchOptions
+from reflect_locate.finder import SearchOptions
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.tree_index import forget_indexes, index_matches
 from reflect_locate.trained_player import Player, load_player

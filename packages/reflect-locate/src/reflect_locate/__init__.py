@@ -1,1 +1,66 @@
-"""AutoExplore in use: find a file, adapt a player to a repository, serve other programs."""
+"""Find the file of a repository that answers a question, with a small model on this machine.
+
+The command line is a thin shell over these names. Importing the package loads no model library; the first use of a name
+does.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> from reflect_locate import SearchOptions, load_player, locate, open_repository
+>>> folder = Path(tempfile.mkdtemp())
+>>> _ = (folder / "limits.py").write_text("# Parsing of rate limits.")
+>>> _ = (folder / "clock.py").write_text("# Wall clocks and stop watches.")
+>>> answer = locate(load_player(), open_repository(folder), "Where are rate limits parsed?", SearchOptions(episodes=1))
+>>> answer.found, answer.files[0].path
+(True, 'limits.py')
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reflect_locate.finder import Answer, FoundFile, SearchOptions, locate
+    from reflect_locate.repositories.ingest import IngestConfig, open_repository
+    from reflect_locate.repositories.snapshot import SnapshotError
+    from reflect_locate.repositories.tree import Tree
+    from reflect_locate.trained_player import Player, export_player, load_player
+
+__all__ = [
+    "Answer",
+    "FoundFile",
+    "IngestConfig",
+    "Player",
+    "SearchOptions",
+    "SnapshotError",
+    "Tree",
+    "export_player",
+    "load_player",
+    "locate",
+    "open_repository",
+]
+
+_PLACES = {
+    "Answer": "finder",
+    "FoundFile": "finder",
+    "IngestConfig": "repositories.ingest",
+    "Player": "trained_player",
+    "SearchOptions": "finder",
+    "SnapshotError": "repositories.snapshot",
+    "Tree": "repositories.tree",
+    "export_player": "trained_player",
+    "load_player": "trained_player",
+    "locate": "finder",
+    "open_repository": "repositories.ingest",
+}
+"""Module of each public name."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

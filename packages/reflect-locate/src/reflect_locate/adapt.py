@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reflect_locate.envs import autoexplore
-from reflect_locate.locate import SearchOptions, locate
+from reflect_locate.finder import SearchOptions, locate
 from reflect_locate.questions.build import build_task_set
 from reflect_locate.questions.config import TasksConfig
 from reflect_locate.questions.task_set import Question, TaskSet

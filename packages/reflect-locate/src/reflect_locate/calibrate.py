@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reflect_locate.evidence import Evidence, Weights, confidence, fit, score
-from reflect_locate.locate import EFFORT, SearchOptions, locate
+from reflect_locate.finder import EFFORT, SearchOptions, locate
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.questions.trees import sample_tree
 from reflect_locate.repositories.tree import Tree

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from reflect_locate.locate import Answer, SearchOptions, StoppedError, locate
+from reflect_locate.finder import Answer, SearchOptions, StoppedError, locate
 from reflect_locate.served_folders import ServedFolders
 from reflect_rl import __version__
 from reflect_rl.errors import ReflectRLError, UserError

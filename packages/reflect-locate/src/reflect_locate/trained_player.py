@@ -40,6 +40,8 @@ PACKAGED = Path(__file__).with_name("player")
 """The player that comes with this package."""
 MADE_BY = "reflect-rl run configs/autoexplore/default.toml"
 SETTINGS = "settings.json"
+ADAPTED = "player"
+"""Folder of the adapted player in the folder that `adapt` writes."""
 NOTED = ("command", "config_hash", "fingerprint", "git_commit", "versions", "created", "finished", "hardware")
 """Of a run's card, what is noted with a player."""
 
@@ -101,7 +103,7 @@ def load_player(folder: Path | None = None, unit: str = "", method: str = "", de
     """The player of a folder.
 
     Args:
-        folder: a player, or a run (None: the packaged player).
+        folder: a player, a run, or a folder of `adapt` (None: the packaged player).
         unit: of a run: for example `starts-100/seed-0` (empty: its first).
         method: of a run (empty: the last trained one that its configuration names).
         device: see `ModelConfig.device`.
@@ -144,14 +146,14 @@ def export_player(
     *,
     half: bool = False,
 ) -> Path:
-    """Copy a trained player out of a run.
+    """Copy a trained player out of a run, or one that `adapt` made.
 
     Args:
-        run: the run folder.
+        run: a run folder, a folder of `adapt`, or a player.
         target: folder for the player, which must not be there yet.
         unit: for example `starts-100/seed-0` (empty: the run's first).
         method: whose players (empty: the last trained one that the run's configuration names).
-        answers: settings of the player's answers, `weights` and `threshold` (what is missing keeps its default).
+        answers: settings of the player's answers, `weights` and `threshold` (unset: as they were).
         notes: what is kept under `trained` besides the run's card, such as how these were measured.
         half: store weights in 16 bits, half the size, rounded to 11 bits of precision. Players compute in 32.
 
@@ -164,7 +166,7 @@ def export_player(
     """
     if target.exists():
         raise ModelError(f"{target} exists. Choose another folder for the player, or delete it.")
-    place = _of_run(run, unit, method)
+    place = _find(run, unit, method)
     values = place.settings.model_dump(mode="json")
     values |= answers
     values["environment"].pop("tasks")  # a place on this machine
@@ -199,12 +201,15 @@ def _find(folder: Path | None, unit: str, method: str) -> _Place:
             )
         return _of_player(PACKAGED)
     folder = folder.expanduser()
+    if not (folder / SETTINGS).is_file() and (folder / ADAPTED / SETTINGS).is_file():
+        folder /= ADAPTED
     if (folder / SETTINGS).is_file():
         return _of_player(folder)
     if (folder / "config.json").is_file() and (folder / "run.json").is_file():
         return _of_run(folder, unit, method)
     raise ModelError(
-        f"{str(folder)!r} is neither a player (a folder with {SETTINGS}) nor a run folder. Make a run with `{MADE_BY}`."
+        f"{str(folder)!r} is neither a player (a folder with {SETTINGS}) nor a run folder, nor one of `reflect-rl "
+        f"adapt`. Make a run with `{MADE_BY}`."
     )
 
 
@@ -216,6 +221,9 @@ def _of_player(folder: Path) -> _Place:
         settings = parse(PlayerSettings, values)
     except (ConfigError, UnknownNameError) as error:
         raise ModelError(f"{folder / SETTINGS}: {error} Export the player again.") from None
+    # `adapt` keeps its questions beside the player, which itself names no place on this machine.
+    if folder.name == ADAPTED and (tasks := folder.parent / "tasks").is_dir():
+        settings = settings.model_copy(update={"environment": settings.environment.model_copy(update={"tasks": tasks})})
     return _Place(settings, folder / "policy", folder / "reflector" if settings.reflector == "model" else None)
 
 

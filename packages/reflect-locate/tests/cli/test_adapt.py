@@ -7,7 +7,8 @@ from rich.console import Console
 
 from reflect_locate.adapt import Outcome, compare
 from reflect_locate.cli.adapt import comparison_table, parse_adapt, run
-from reflect_locate.trained_player import load_player
+from reflect_locate.cli.export import run as export
+from reflect_locate.trained_player import load_player, load_settings
 from reflect_rl.errors import ConfigError, UserError
 from tiny_player import project_files, save_tiny_player, write_files
 
@@ -35,10 +36,23 @@ def test_a_repository_is_learnt_and_measured_before_and_after(adapted, tmp_path)
     assert [entry["name"] for entry in table["comparisons"]][:2] == ["first", "first 5"]
     assert table["comparisons"][0]["questions"] == 10
     assert len((out / "after.jsonl").read_text().splitlines()) == 10
+    settings = load_settings(tmp_path / "player")[0]
     before, after = load_player(tmp_path / "player", device="cpu"), load_player(out / "player", device="cpu")
     assert before.model.hash() != after.model.hash()
     assert before.labels == after.labels
     assert after.settings.environment.max_episode_steps == 5
+    # What was made can be exported, from its folder or from the player in it, with its weights and settings.
+    for number, source in enumerate((out, out / "player")):
+        target = tmp_path / f"exported-{number}"
+        export([str(source), str(target), "--questions", "0"], Console(quiet=True))
+        exported = load_player(target, device="cpu")
+        assert exported.model.hash() == after.model.hash() == exported.settings.trained["weights"]
+        assert (exported.settings.weights, exported.settings.threshold) == (settings.weights, settings.threshold)
+        assert "tasks" not in json.loads((target / "settings.json").read_text())["environment"]
+    # Its threshold can be measured on the questions that were made for it.
+    assert (
+        load_settings(out)[0].environment.tasks == load_settings(out / "player")[0].environment.tasks == out / "tasks"
+    )
     # The same command goes on, and everything is done.
     again = adapted(tmp_path / "alder")
     assert "made before" in again

@@ -113,6 +113,38 @@ def test_flags_have_values():
     assert parse_locate(["x", QUESTION])[2].search is None
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--json"], True),
+        (["--json", "True"], True),
+        (["--json", "true", "--seed", "4"], True),
+        (["--json=yes"], True),
+        (["--json", "False"], False),
+        (["--json=0"], False),
+    ],
+)
+def test_a_switch_may_have_a_value(words, expected):
+    for place in ([*words, "x", QUESTION], ["x", QUESTION, *words]):
+        if "--seed" in words and place[0] != "x":
+            continue  # flags with values stand behind the path and the question
+        path, question, options = parse_locate(place)
+        assert (path, question, options.as_json) == ("x", QUESTION, expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--json=maybe"], "--json is a switch: write --json, or --json false, not '--json=maybe'"),
+        (["--json", "--json"], "--json is given twice"),
+        (["--search", "false", "--no-search"], "exclude each other"),
+    ],
+)
+def test_a_switch_that_says_nothing_clear_is_refused(words, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_locate(["x", QUESTION, *words])
+
+
 def test_the_help_names_all_flags(capsys):
     with pytest.raises(SystemExit) as stop:
         parse_locate(["--help"])

@@ -16,7 +16,7 @@ from reflect_locate.adapt import (
     trained_modes,
 )
 from reflect_locate.envs import autoexplore
-from reflect_locate.locate import SearchOptions
+from reflect_locate.finder import SearchOptions
 from reflect_locate.trained_player import PlayerSettings, load_settings
 from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.runs.folder import units

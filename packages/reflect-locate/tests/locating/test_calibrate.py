@@ -4,7 +4,7 @@ import pytest
 
 from reflect_locate.calibrate import Candidates, best_threshold, calibrate, collect
 from reflect_locate.evidence import Evidence, Weights
-from reflect_locate.locate import SearchOptions
+from reflect_locate.finder import SearchOptions
 from three_projects import save_task_set
 from tiny_player import FILES, ScriptedPlayer
 

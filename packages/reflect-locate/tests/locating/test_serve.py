@@ -5,7 +5,7 @@ import threading
 import anyio
 import pytest
 
-from reflect_locate.locate import SearchOptions
+from reflect_locate.finder import SearchOptions
 from reflect_locate.serve import Located, LocateService, make_server
 from reflect_locate.served_folders import ServedFolders
 from reflect_rl.errors import UserError

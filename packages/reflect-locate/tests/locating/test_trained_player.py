@@ -6,7 +6,7 @@ import re
 import pytest
 
 from reflect_locate import trained_player
-from reflect_locate.locate import SearchOptions, locate
+from reflect_locate.finder import SearchOptions, locate
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.trained_player import export_player, load_player, load_settings

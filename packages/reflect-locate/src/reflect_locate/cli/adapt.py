@@ -72,7 +72,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     source, options = parse_adapt(arguments)
 
     from reflect_locate.adapt import TrainingAmount, compare, held_out, run_config, task_set_of, write_comparison
-    from reflect_locate.trained_player import export_player, load_player, load_settings
+    from reflect_locate.trained_player import ADAPTED, export_player, load_player, load_settings
     from reflect_rl.runs.workers import silence
 
     folder = options.output_dir or Path("runs") / f"adapt-{Path(source).expanduser().absolute().name}"
@@ -84,7 +84,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     silence()
     player = load_player(options.model, options.unit, options.method)
     before = _measure(player, tasks, questions, options, folder / "before.jsonl", console)
-    target = folder / "player"
+    target = folder / ADAPTED
     if not target.exists():
         method = _train(config, " ".join(["reflect-rl", VERB, *arguments]), console)
         answers = {"weights": settings.weights.model_dump(), "threshold": settings.threshold}
@@ -122,7 +122,7 @@ def _measure(
     console: Console,
 ) -> list[Outcome]:
     from reflect_locate.adapt import measure
-    from reflect_locate.locate import SearchOptions
+    from reflect_locate.finder import SearchOptions
 
     effort = SearchOptions(options.episodes, options.seconds, seed=options.seed)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:

@@ -1,4 +1,4 @@
-"""`reflect-rl export RUN FOLDER`: a trained player out of a run, and from which confidence on its answers are shown."""
+"""`reflect-rl export RUN FOLDER`: copy a trained player, and measure from which confidence on its answers are shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERB = "export"
 
 
 class ExportOptions(Frozen):
-    """Take a trained player out of a run, for `locate`, `adapt` and `serve`."""
+    """Copy a trained player out of a run or of a folder of `adapt`, for `locate`, `adapt` and `serve`."""
 
     unit: str = ""
     """Whose models, for example `starts-100/seed-0` (empty: the run's first)."""
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     """The verb.
 
     Args:
-        arguments: the run folder, the folder for the player, then flags.
+        arguments: the run folder or folder of `adapt`, the folder for the player, then flags.
         console: where progress and the threshold are printed.
 
     Raises:
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     silence()
     if not options.questions:
         export_player(source, target, options.unit, options.method, half=options.half)
-        console.print(f"player: {target} (threshold not measured)")
+        console.print(f"player: {target} (weights of the evidence and threshold as they were)")
         return
     found = _calibrate(source, options, console)
     answers = {"weights": found.weights.model_dump(), "threshold": found.threshold}
@@ -100,7 +100,7 @@ def parse_export(arguments: Sequence[str]) -> tuple[Path, Path, ExportOptions]:
 
 def _calibrate(source: Path, options: ExportOptions, console: Console) -> Calibration:
     from reflect_locate.calibrate import calibrate, collect
-    from reflect_locate.locate import SearchOptions
+    from reflect_locate.finder import SearchOptions
     from reflect_locate.questions.task_set import TaskSet
     from reflect_locate.trained_player import load_player
     from reflect_rl.seeding import stream

@@ -11,15 +11,16 @@ import tyro
 from pydantic import Field
 from rich.console import Console
 
+from reflect_locate.cli.switches import read_words
 from reflect_locate.repositories.ingest import ingest, left_out_counts
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
-from reflect_rl.cli.arguments import named_and_flags, overridden
+from reflect_rl.cli.arguments import overridden
 from reflect_rl.config import Frozen, parse
 from reflect_rl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from reflect_locate.locate import Answer, FoundFile
+    from reflect_locate.finder import Answer, FoundFile
 
 __all__ = ["LocateOptions", "PlayerOptions", "parse_locate", "printable", "run", "show_help", "told_left_out"]
 
@@ -79,7 +80,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     path, question, options = parse_locate(arguments)
     notes = console if not options.as_json else Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
-    from reflect_locate.locate import SearchOptions, check_question, locate
+    from reflect_locate.finder import SearchOptions, check_question, locate
     from reflect_locate.trained_player import load_player
     from reflect_rl.runs.workers import silence
 
@@ -104,13 +105,7 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
         ConfigError: a wrong flag or value, or no path or question.
         SystemExit: the help was asked for (0).
     """
-    words = [word for word in arguments if word not in ("-h", "--help", *SWITCHES)]
-    switches = [SWITCHES[word] for word in arguments if word in SWITCHES]
-    named, flags = named_and_flags(VERB, words)
-    for name, value in switches:
-        if name in flags:
-            raise ConfigError("--search and --no-search exclude each other. Give one of them.")
-        flags[name] = [value]
+    named, flags = read_words(VERB, [word for word in arguments if word not in ("-h", "--help")], SWITCHES)
     options = parse(LocateOptions, overridden(LocateOptions, {}, flags, {}))
     if any(word in ("-h", "--help") for word in arguments):
         show_help(f"{VERB} PATH QUESTION", options)

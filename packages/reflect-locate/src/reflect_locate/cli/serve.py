@@ -8,7 +8,8 @@ from pydantic import Field
 from rich.console import Console
 
 from reflect_locate.cli.locate import PlayerOptions, show_help, told_left_out
-from reflect_rl.cli.arguments import named_and_flags, overridden
+from reflect_locate.cli.switches import read_words
+from reflect_rl.cli.arguments import overridden
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError
 
@@ -46,7 +47,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     paths, options = parse_serve(arguments)
     notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
-    from reflect_locate.locate import SearchOptions
+    from reflect_locate.finder import SearchOptions
     from reflect_locate.serve import LocateService, make_server, serve_http, serve_stdio
     from reflect_locate.served_folders import ServedFolders
     from reflect_locate.trained_player import load_player
@@ -75,12 +76,7 @@ def parse_serve(arguments: Sequence[str]) -> tuple[list[str], ServeOptions]:
         ConfigError: a wrong flag or value, or no path.
         SystemExit: the help was asked for (0).
     """
-    words = [word for word in arguments if word not in ("-h", "--help", *SWITCHES)]
-    paths, flags = named_and_flags(VERB, words)
-    for name, value in (SWITCHES[word] for word in arguments if word in SWITCHES):
-        if name in flags:
-            raise ConfigError("--search and --no-search exclude each other. Give one of them.")
-        flags[name] = [value]
+    paths, flags = read_words(VERB, [word for word in arguments if word not in ("-h", "--help")], SWITCHES)
     options = parse(ServeOptions, overridden(ServeOptions, {}, flags, {}))
     if any(word in ("-h", "--help") for word in arguments):
         show_help(f"{VERB} PATH...", options)

@@ -9,10 +9,18 @@ from reflect_locate.repositories._directory import read_directory
 from reflect_locate.repositories._gate import SUFFIXES, Gate, IngestConfig, Reason, left_out_counts
 from reflect_locate.repositories.git import read_commit
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
+from reflect_locate.repositories.tree import Tree
 
 __all__ = [
-    "SUFFIXES", "IngestConfig", "Reason", "ingest", "left_out_counts", "snapshot_of", "split_revision",
-]  # fmt: skip
+    "SUFFIXES",
+    "IngestConfig",
+    "Reason",
+    "ingest",
+    "left_out_counts",
+    "open_repository",
+    "snapshot_of",
+    "split_revision",
+]
 
 DEFAULT = IngestConfig()
 
@@ -44,6 +52,25 @@ def ingest(source: str | Path, config: IngestConfig = DEFAULT, name: str = "") -
     raise SnapshotError(
         f"no folder or archive {str(source)!r}. Give a folder, an archive, or FOLDER@REVISION for a commit."
     )
+
+
+def open_repository(source: str | Path, config: IngestConfig = DEFAULT) -> Tree:
+    """Read a repository into memory: all files that `locate` may answer with.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "limits.py").write_text("rate = 3")
+    >>> open_repository(folder).paths
+    ('limits.py',)
+
+    Args:
+        source: a folder, an archive, or a git repository and a revision, `FOLDER@REVISION`.
+        config: which files are read, and limits.
+
+    Raises:
+        SnapshotError: there is no such source, it cannot be read, or no file of it can be taken.
+    """
+    return Tree(ingest(source, config))
 
 
 def _kind(path: Path) -> str:

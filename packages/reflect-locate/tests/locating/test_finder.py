@@ -3,7 +3,7 @@
 import pytest
 
 from reflect_locate.envs import autoexplore
-from reflect_locate.locate import SearchOptions, StoppedError, check_question, locate
+from reflect_locate.finder import SearchOptions, StoppedError, check_question, locate
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.trained_player import PlayerSettings, load_player
