@@ -13,14 +13,20 @@ from itertools import product
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from reflect_rl.errors import ModelError
+from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import EmbeddedConfig, LanguageModel, forked_rng
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PretrainedConfig
 
-__all__ = ["EmbeddedConfig", "build_embedded"]
+__all__ = ["EmbeddedConfig", "build_embedded", "build_for"]
+
+VOCABULARY_TEXTS = 60_000
+"""Texts that the tokenizer is learned from at most; more would take minutes and change little."""
 
 PIECES = r"[A-Z ][:|]|\n| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s"
 """A text is cut into these before merging: map cell, newline, word, number, punctuation, other space."""
@@ -61,6 +67,29 @@ def build_embedded(
             _shape(config, rows, ends), dtype=torch.float32, attn_implementation="sdpa"
         )
     return LanguageModel(model.eval(), tokenizer)
+
+
+def build_for(
+    texts: Sequence[str], config: EmbeddedConfig, seed: int, labels: Sequence[str], rng: np.random.Generator
+) -> LanguageModel:
+    """A model from scratch that can read these texts and answer with these labels.
+
+    Args:
+        texts: prompts with their answers; of very many, a random part teaches the tokenizer.
+        config: the shape.
+        seed: for the weights.
+        labels: of the actions; the tokenizer gets a token for each.
+        rng: draws the part.
+
+    Raises:
+        ModelError: there are no texts, or the tokenizer lacks labels.
+    """
+    if len(texts) > VOCABULARY_TEXTS:
+        texts = [texts[index] for index in rng.permutation(len(texts))[:VOCABULARY_TEXTS]]
+    model = build_embedded(texts, config, seed, labels)
+    if list(find_labels(model, len(labels)).texts) != list(labels):
+        raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {len(labels) - 1}.")
+    return model
 
 
 def _empty(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:

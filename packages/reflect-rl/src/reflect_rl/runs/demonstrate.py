@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from reflect_rl.envs.base import HasStateTeacher
-from reflect_rl.errors import ModelError
 from reflect_rl.players.base import Reflector
 from reflect_rl.seeding import seed_for, stream
 from reflect_rl.store import write_json, write_jsonl
@@ -29,7 +28,7 @@ from reflect_rl.data.generate import (
     rows,
     shuffled,
 )
-from reflect_rl.models.embedded import build_embedded
+from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import EMBEDDED, LanguageModel, load_model
 from reflect_rl.runs.annotation import annotator_of, read_annotations
@@ -51,9 +50,6 @@ __all__ = [
 ]
 
 Progress = Callable[[int, int, str], None]
-
-VOCABULARY_TEXTS = 60_000
-"""Rows that the embedded tokenizer is learned from; more would take minutes and change little."""
 
 
 def evaluated_modes(config: RunConfig) -> tuple[str, ...]:
@@ -184,19 +180,10 @@ def _listing(config: RunConfig) -> tuple[list[str], dict[str, str]]:
 
 
 def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], labels: list[str]) -> None:
-    """The embedded model, with random weights and a tokenizer that knows the words of the data sets.
-
-    Raises:
-        ModelError: its tokenizer lacks labels.
-    """
+    """The embedded model, with random weights and a tokenizer that knows the words of the data sets."""
     texts = [row.prompt + row.completion for table in tables.values() for row in table]
-    if len(texts) > VOCABULARY_TEXTS:
-        chosen = stream(unit.seed, "vocabulary").permutation(len(texts))[:VOCABULARY_TEXTS]
-        texts = [texts[index] for index in chosen]
-    model = build_embedded(texts, config.model.embedded, seed_for(unit.seed, "embedded model"), labels)
-    if list(find_labels(model, len(labels)).texts) != labels:
-        raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {len(labels) - 1}.")
-    save_whole(model, unit.model("untrained"))
+    seed, rng = seed_for(unit.seed, "embedded model"), stream(unit.seed, "vocabulary")
+    save_whole(build_for(texts, config.model.embedded, seed, labels, rng), unit.model("untrained"))
 
 
 def _noted(episode: Episode, annotations: Annotations | None) -> Episode:

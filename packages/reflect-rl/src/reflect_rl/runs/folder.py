@@ -33,7 +33,7 @@ from reflect_rl.runs.check import check
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
 
-__all__ = ["Unit", "alone", "bound", "close_run", "differences", "fingerprint", "open_run", "read_card", "units"]
+__all__ = ["Unit", "alone", "bound", "close_run", "differences", "fingerprint", "open_run", "provenance", "read_card", "units"]
 
 PACKAGES = ("reflect-rl", "torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
 FREE_OF_ENDPOINTS = (
@@ -225,15 +225,22 @@ def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> dict[str
         "command": command,
         "config_hash": _config_hash(resolved),
         "fingerprint": fingerprint(config),
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
-        "git_commit": _git_commit(),
         "seeds": list(config.seeds),
-        "created": _now(),
         "finished": None,
-        "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
-        "processes": process_count(),
+        **provenance(),
         "reflection_server": config.reflector.server.host or None,
         "endpoint": config.endpoint.host or None,
+    }
+
+
+def provenance() -> dict[str, Any]:
+    """When, with what and on what something is made, for a run card."""
+    return {
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "git_commit": _git_commit(),
+        "created": _now(),
+        "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
+        "processes": process_count(),
     }
 
 

@@ -1,0 +1,146 @@
+"""Models and players as the Python API hands them around."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peft import PeftModel
+
+from reflect_rl.models.embedded import build_for
+from reflect_rl.models.labels import Labels, find_labels
+from reflect_rl.models.load import EmbeddedConfig, LanguageModel, device_of
+from reflect_rl.models.score import Rule, check_scoring
+from reflect_rl.players.base import Reflector
+from reflect_rl.players.policies.language_model import Decoding, LanguageModelPolicy
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.seeding import seed_for, stream
+
+__all__ = ["Agent", "Blueprint", "Origin", "chosen_tasks", "trainable_copy"]
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """A small model that does not exist yet: its tokenizer is learned from the texts of its first training."""
+
+    shape: EmbeddedConfig = field(default_factory=EmbeddedConfig)
+    device: str = "auto"
+    seed: int = 0
+    """Of the random weights."""
+
+    def build(self, texts: Sequence[str], labels: int) -> LanguageModel:
+        """The model, with random weights.
+
+        Args:
+            texts: prompts with their answers, as they will occur.
+            labels: number of actions that it must be able to name.
+
+        Raises:
+            ModelError: there are no texts, or the vocabulary is too small.
+        """
+        seed, rng = seed_for(self.seed, "embedded model"), stream(self.seed, "vocabulary")
+        model = build_for(texts, self.shape, seed, [str(number) for number in range(labels)], rng)
+        placed: Any = model.model
+        return replace(model, model=placed.to(device_of(self.device)))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an agent comes from, for the rows of results."""
+
+    method: str = "base"
+    """The row of the results table that this training makes, for example `sft_rlft`."""
+    algorithm: str = "none"
+    label_source: str = "none"
+    """Where the labels of its supervised training come from; `none` = there was none."""
+    starts: int = 0
+    """Different tasks of its supervised training."""
+    seed: int = 0
+    folder: Path | None = None
+    """Folder of its last training, where evaluations of it are noted."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A policy with its reflection player."""
+
+    model: LanguageModel
+    """The policy's model."""
+    labels: Labels
+    """Names of the listed actions, as many as it was trained with."""
+    reflector: Reflector = field(default_factory=NoReflector)
+    scoring: Rule = "choice_token"
+    origin: Origin = field(default_factory=Origin)
+
+    def policy(self, decoding: Decoding = "sampled") -> LanguageModelPolicy:
+        """The policy player.
+
+        Args:
+            decoding: `sampled` at temperature 1, or `greedy`.
+        """
+        return LanguageModelPolicy(self.model, self.labels, decoding, self.scoring, name=self.origin.method)
+
+    def for_actions(self, count: int) -> Agent:
+        """The agent with labels for `count` actions; those that it knows keep their names.
+
+        Raises:
+            ModelError: its tokenizer has fewer one-token labels.
+        """
+        if len(self.labels.texts) >= count:
+            return self
+        return replace(self, labels=find_labels(self.model, count))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the policy's model as a Hugging Face folder, which `load_model` reads; the folder.
+
+        With an adapter, only the adapter is written. The reflection player is not.
+        """
+        self.model.save(Path(folder))
+        return Path(folder)
+
+    @classmethod
+    def of(cls, model: LanguageModel, actions: int) -> Agent:
+        """An untrained agent.
+
+        Args:
+            model: its policy.
+            actions: number of labels that it needs.
+
+        Raises:
+            ModelError: the tokenizer has fewer labels, or the model cannot be scored.
+        """
+        check_scoring(model)
+        return cls(model, find_labels(model, actions))
+
+
+def trainable_copy(model: LanguageModel) -> LanguageModel:
+    """A copy with weights of its own, so that training it leaves the model as it was.
+
+    Weights that are frozen under an adapter are shared: they never change.
+    """
+    network: Any = model.model
+    weights = list(network.parameters())
+    shares = any(weight.requires_grad for weight in weights)
+    frozen = {id(weight): weight for weight in weights if shares and not weight.requires_grad}
+    twin = copy.deepcopy(network, dict(frozen))
+    if not shares and isinstance(twin, PeftModel):  # it was frozen for play
+        twin.set_adapter(twin.active_adapters[0])
+    elif not shares:
+        twin.requires_grad_(True)
+    for weight in twin.parameters():
+        weight.grad = None
+    return replace(model, model=twin.eval())
+
+
+def chosen_tasks(count: int, wanted: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Number and copy of each task to play: all in a random order, then all again.
+
+    >>> sorted(chosen_tasks(2, 3, np.random.default_rng(0)))[1:]
+    [(0, 1), (1, 0)]
+    """
+    order = rng.permutation(count).tolist()
+    return [(order[place % count], place // count) for place in range(wanted)]

@@ -1,0 +1,502 @@
+"""The public functions of the Python API; `import reflect_rl` offers them without loading torch.
+
+An environment is an `EnvSpec`, the name of an installed one, or a class over `TextEnv`. A policy is an `Agent`, any
+`Policy`, or the name of an installed one. docs/api.md shows all of it at work.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from reflect_rl import registry
+from reflect_rl.agent import Agent, Blueprint, Origin, chosen_tasks, trainable_copy
+from reflect_rl.config import AlgorithmConfig, EnvironmentConfig, parse
+from reflect_rl.data.generate import held_out_states, rows, shuffled
+from reflect_rl.data.recorded import (
+    append_episodes,
+    has_reflections,
+    imitated,
+    labelled,
+    read_episodes,
+    reflected,
+    won,
+)
+from reflect_rl.envs.base import EnvSpec, NumbersActions, TextEnv, require_known, spec_of
+from reflect_rl.errors import UserError
+from reflect_rl.evaluation.evaluate import EvaluationConfig
+from reflect_rl.evaluation.evaluate import evaluate as play_split
+from reflect_rl.evaluation.outcome import Evaluation
+from reflect_rl.models.load import EMBEDDED, EmbeddedConfig, LanguageModel, LoRAConfig, ModelConfig
+from reflect_rl.models.load import load_model as load_language_model
+from reflect_rl.players.base import Policy, Reflector
+from reflect_rl.players.policies.language_model import Decoding
+from reflect_rl.players.reflectors.frozen import FrozenReflector
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.reports.page import write_report
+from reflect_rl.rollout import Request, play
+from reflect_rl.runs.folder import Unit
+from reflect_rl.runs.record import begin_training, note_evaluation
+from reflect_rl.seeding import seed_for, stream
+from reflect_rl.store import write_jsonl
+from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.online import OnlineTrainer
+from reflect_rl.training.sft import SFTConfig, sft_checkpoints
+from reflect_rl.training.sft import train_sft as train_on_pairs
+from reflect_rl.types import Episode, Task, to_json
+
+__all__ = [
+    "add_reflections",
+    "collect",
+    "evaluate",
+    "load_model",
+    "make_env",
+    "read_episodes",
+    "report",
+    "train_rl",
+    "train_sft",
+    "warm_up",
+    "write_episodes",
+]
+
+Environment = EnvSpec | str | type[TextEnv]
+Model = LanguageModel | Blueprint | Agent
+Player = Policy | Agent | str
+Split = Literal["train", "validation", "test"]
+Progress = Callable[[int, int, str], None]
+"""Called with what is done, what there is to do (both in steps or turns), and a note."""
+
+PRETRAINED_RATE = 2e-4
+"""Learning rate of supervised training where the weights were trained before (Reflect-RL, appendix)."""
+
+
+def load_model(
+    path_or_name: str | Path = EMBEDDED,
+    *,
+    lora_rank: int = 0,
+    texts: Sequence[str] | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    precision: Literal["float32", "mixed", "bfloat16"] = "float32",
+    **settings: Any,
+) -> LanguageModel | Blueprint:
+    """A language model to train.
+
+    Args:
+        path_or_name: folder or hub name of a causal language model; `embedded` = a small one from scratch.
+        lora_rank: rank of low-rank adapters (Hu et al. 2022); 0 trains all weights.
+        texts: what the tokenizer of the embedded model is learned from. Without them the model is a `Blueprint`, which
+            is built at its first training from the texts of the episodes, as runs do it.
+        seed: of new weights.
+        device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
+        precision: number format.
+        **settings: further fields of `ModelConfig`; for `embedded` those of `EmbeddedConfig` (`hidden_size`, ...).
+
+    Returns:
+        the model with its tokenizer, all or the adapter's weights trainable.
+
+    Raises:
+        ConfigError: a setting does not exist or has a wrong value.
+        ModelError: the model cannot be used; the message says why and what to do.
+
+    >>> load_model("embedded", hidden_size=32, layers=1).shape.hidden_size
+    32
+    """
+    if str(path_or_name) == EMBEDDED:
+        blueprint = Blueprint(parse(EmbeddedConfig, settings), device, seed)
+        return blueprint if texts is None else blueprint.build(texts, TextEnv.max_actions)
+    adapter = settings.pop("lora", None) or LoRAConfig(rank=lora_rank)
+    values = {"path": str(path_or_name), "device": device, "precision": precision, **settings}
+    return load_language_model(parse(ModelConfig, values | {"lora": dict(adapter)}), trainable=True, seed=seed)
+
+
+def make_env(env: Environment, **settings: Any) -> EnvSpec:
+    """An environment with its settings.
+
+    Args:
+        env: the name of an installed environment, `package.module:Class`, a class over `TextEnv`, or a spec.
+        **settings: fields of its `Config`.
+
+    Raises:
+        ConfigError: a setting does not exist or has a wrong value.
+        UnknownNameError: no environment has this name.
+        UserError: settings were given for a spec, which has its own.
+
+    >>> make_env("corridor", max_episode_steps=12).max_episode_steps
+    12
+    """
+    if isinstance(env, EnvSpec):
+        if settings:
+            raise UserError(f"the spec of {env.name!r} has its settings already: make it with {sorted(settings)} set.")
+        return env
+    if isinstance(env, str):
+        found = spec_of(EnvironmentConfig(name=env)).env_class
+        named = {"name": env} if ":" in env else {}
+        return EnvSpec(found, parse(found.Config, named | settings))
+    if not (isinstance(env, type) and issubclass(env, TextEnv)):
+        raise UserError(f"{env!r} is no environment. Give a name, a class over reflect_rl.TextEnv, or make_env(...).")
+    return EnvSpec(env, parse(env.Config, settings))
+
+
+def collect(
+    env: Environment,
+    policy: Player,
+    reflector: Reflector | None = None,
+    *,
+    episodes: int = 100,
+    split: Split = "train",
+    decoding: Decoding = "sampled",
+    num_envs: int = 64,
+    seed: int = 0,
+) -> list[Episode]:
+    """Episodes of a player, on the tasks of all modes in a random order; when all were played, again.
+
+    Args:
+        env: the environment.
+        policy: the player; an agent brings its reflection player.
+        reflector: who writes reflections (None: the agent's own, or nobody).
+        episodes: how many to play.
+        split: whose tasks.
+        decoding: how an agent chooses.
+        num_envs: games played at once.
+        seed: of the order of tasks and of all randomness in play.
+
+    Raises:
+        FaultyEnvironmentError: the environment failed, or took too long.
+        UserError: the split has no task.
+
+    >>> len(collect("corridor", "random", episodes=3))
+    3
+    """
+    spec = make_env(env)
+    player, writer = _players(policy, reflector, spec, decoding)
+    tasks = _tasks(spec, split)
+    order = chosen_tasks(len(tasks), episodes, stream(seed, "collect"))
+    requests = [Request(tasks[place], seed_for(seed, "collect", tasks[place].key, copy)) for place, copy in order]
+    return play(spec, requests, writer, player, num_envs=num_envs)
+
+
+def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
+    """Write episodes as JSONL, whole or not at all; `read_episodes` gives them back.
+
+    Args:
+        path: the file; one that is there is replaced.
+        episodes: any.
+    """
+    write_jsonl(Path(path), map(to_json, episodes))
+
+
+def add_reflections(episodes: Sequence[Episode], reflector: Reflector) -> list[Episode]:
+    """The episodes with a reflection on every state, by this player; what was played stays.
+
+    Args:
+        episodes: recorded ones, for example of a person, who writes none.
+        reflector: one that needs no solver.
+    """
+    return reflected(episodes, reflector)
+
+
+def train_sft(
+    model: Model,
+    episodes: Sequence[Episode],
+    *,
+    env: Environment | None = None,
+    steps: int = 300,
+    reflections: bool = False,
+    lost: bool = False,
+    out: str | Path | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Agent:
+    """Supervised training on recorded episodes; the model that went in stays as it is.
+
+    A turn's label is the action that an annotator recommended, else the one that was played.
+
+    Args:
+        model: what to start from.
+        episodes: recorded ones, such as `read_episodes` or `collect` give.
+        env: their environment: states in which held-out tasks begin are then left out, and the number of labels fits.
+        steps: optimiser steps of each model.
+        reflections: train a reflection player on the reflections of the episodes, too, and the policy to read them.
+        lost: learn from episodes that were lost, too.
+        out: run folder for metrics and models (None: nothing is kept).
+        seed: of the order of rows and of dropout.
+        progress: told about each logged step.
+        **settings: further fields of `SFTConfig`: `batch_size`, `learning_rate`, ...
+
+    Raises:
+        ConfigError: a setting does not exist or has a wrong value.
+        ModelError: an episode's prompt is longer than the model's context.
+        TrainingError: the loss or the gradient is not finite.
+        UserError: there is nothing to learn from.
+    """
+    spec = None if env is None else make_env(env)
+    kept = labelled(episodes if lost else won(episodes))
+    _require_examples(len(episodes), kept, reflections=reflections)
+    excluded = frozenset[str]() if spec is None else held_out_states(spec, spec.modes)
+    agent = _agent(model, kept, spec, seed)
+
+    def pairs(part: str) -> list[tuple[str, str]]:
+        table = rows(part, kept, agent.labels.texts, excluded, agent.scoring, imitated)
+        if not table:
+            raise UserError("all states of the episodes are starts of held-out tasks: record training tasks instead.")
+        return [(row.prompt, row.completion) for row in shuffled(table, stream(seed, "rows", part))]
+
+    fresh = not isinstance(model, Blueprint)
+    config = parse(SFTConfig, ({"learning_rate": PRETRAINED_RATE} if fresh else {}) | {"steps": steps} | settings)
+    starts = len({episode.task.key for episode in kept})
+    with _folder(out) as folder:
+        unit = Unit(folder, starts, seed)
+
+        def trained(part: str) -> LanguageModel:
+            twin, ends, place = trainable_copy(agent.model), part == "reflector", unit.sft(part)
+            train_on_pairs(
+                twin, pairs(part), config, place, seed_for(seed, "sft", part), ends=ends, progress=progress or _silent
+            )
+            sft_checkpoints(place, config).clear()
+            if out is not None:
+                twin.save(unit.model(part))
+            return twin
+
+        policy = trained("policy_reflect" if reflections else "policy_plain")
+        writer = FrozenReflector(trained("reflector"), numbers=_numbers(spec)) if reflections else agent.reflector
+    method = "sft_reflect" if reflections else "sft"
+    origin = Origin(method, "none", "recorded", starts, seed, None if out is None else Path(out))
+    return replace(agent, model=policy, reflector=writer, origin=origin)
+
+
+def warm_up(
+    model: Model,
+    env: Environment,
+    *,
+    episodes: int = 500,
+    policy: Player | None = None,
+    seed: int = 0,
+    **settings: Any,
+) -> Agent:
+    """Supervised training on a player's own successes, for games without a solver (RAFT, Dong et al. 2023, one round).
+
+    Args:
+        model: what to start from.
+        env: the environment.
+        episodes: how many to play; those that are won are learned from.
+        policy: who plays (None: the model itself, or a random player where the model is not built yet).
+        seed: of play and training.
+        **settings: as for `train_sft`.
+
+    Raises:
+        UserError: no episode was won.
+    """
+    spec = make_env(env)
+    if policy is None:
+        policy = "random" if isinstance(model, Blueprint) else _agent(model, (), spec, seed)
+    return train_sft(model, collect(spec, policy, episodes=episodes, seed=seed), env=spec, seed=seed, **settings)
+
+
+def train_rl(
+    model: Model,
+    env: Environment,
+    *,
+    algorithm: str | type | Mapping[str, Any] = "ppo",
+    turns: int = 15_000,
+    reflector: Reflector | None = None,
+    out: str | Path | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Agent:
+    """Online reinforcement learning (Reflect-RL, stage 2); the model that went in stays as it is.
+
+    Args:
+        model: an agent, or a model to start from untrained.
+        env: the environment to play.
+        algorithm: name of an installed one, a class, or a table of its settings with its `name`.
+        turns: training budget in turns of the environment.
+        reflector: who writes reflections (None: the agent's own, or nobody).
+        out: run folder for metrics, checkpoints and the model; a training that was interrupted there goes on
+            (None: nothing is kept).
+        seed: of everything random.
+        progress: told after each update.
+        **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ...
+
+    Raises:
+        ConfigError: a setting does not exist or has a wrong value.
+        FaultyEnvironmentError: the environment failed, or took too long.
+        RunFolderError: `out` holds a training with other settings.
+        TrainingError: the loss or the gradient is not finite.
+    """
+    spec = make_env(env)
+    config = parse(RLFTConfig, {"algorithm": _algorithm(algorithm), "total_turns": turns, **settings})
+    start = _agent(model, (), spec, seed).for_actions(spec.max_actions)
+    twin, writer = trainable_copy(start.model), reflector or start.reflector
+    before = start.origin
+    method = {"base": "rlft", "sft": "sft_rlft", "sft_reflect": "reflect_rl"}.get(before.method, before.method)
+    origin = replace(before, method=method, algorithm=config.algorithm.name, seed=seed)
+    with _folder(out) as run:
+        folder = Unit(run, before.starts, seed).rlft(method)
+        begin_training(folder, spec, config, start.model.hash(), writer.name)
+        OnlineTrainer(
+            twin,
+            start.labels,
+            writer,
+            spec,
+            config,
+            folder,
+            seed_for(seed, "rlft", method),
+            reference=start.model if getattr(config.algorithm, "kl_coef", 0) > 0 else None,
+            rule=start.scoring,
+            excluded=held_out_states(spec, spec.modes),
+        ).train(progress or _silent)
+        if out is not None:
+            twin.save(folder / "model")
+    return replace(
+        start, model=twin, reflector=writer, origin=replace(origin, folder=None if out is None else Path(out))
+    )
+
+
+def evaluate(
+    policy: Player,
+    env: Environment,
+    *,
+    split: Split = "test",
+    horizon: int | None = None,
+    decoding: Decoding = "greedy",
+    repetitions: int = 3,
+    modes: Sequence[str] = (),
+    reflector: Reflector | None = None,
+    num_envs: int = 64,
+) -> Evaluation:
+    """Play all tasks of a split, with the same seeds whoever plays, so that players can be compared in pairs.
+
+    An agent that was trained into a folder has its result noted there, for `report`.
+
+    Args:
+        policy: the player; an agent brings its reflection player.
+        env: the environment.
+        split: whose tasks.
+        horizon: turns after which an episode is lost (None: the environment's longest episode).
+        decoding: `greedy`, one episode per task, or `sampled`.
+        repetitions: sampled episodes per task.
+        modes: variants of the game (empty: all of its settings).
+        reflector: who writes reflections (None: the agent's own, or nobody).
+        num_envs: games played at once.
+
+    Raises:
+        FaultyEnvironmentError: an episode failed; none may be left out.
+        UserError: the split has no task.
+
+    >>> print(evaluate("oracle", "corridor"))
+    oracle on corridor-v1 (test, greedy, horizon 20): 100.0% won [95% interval 78.5% to 100.0%], 14 of 14 ...
+    """
+    spec = make_env(env)
+    player, writer = _players(policy, reflector, spec, decoding)
+    _tasks(spec, split)
+    longest = horizon or spec.max_episode_steps
+    config = EvaluationConfig(split=split, horizons=(longest,), repetitions=repetitions, num_envs=num_envs)
+    played: dict[str, tuple[list[Episode], float]] = {}
+    for mode in modes or spec.modes:
+        require_known(f"mode of {spec.name}", mode, spec.all_modes)
+        if spec.tasks(mode, split):
+            played[mode] = play_split(spec, config, mode, decoding, writer, player)
+    episodes = tuple(episode for part, _ in played.values() for episode in part)
+    seconds = sum(sum(len(e.turns) for e in part) / speed for part, speed in played.values())
+    speed = sum(len(episode.turns) for episode in episodes) / seconds
+    if isinstance(policy, Agent) and policy.origin.folder is not None:
+        note_evaluation(policy.origin.folder, policy, spec, config, decoding, played)
+    return Evaluation(player.name, spec.identity, split, decoding, longest, episodes, speed)
+
+
+def report(folder: str | Path, *others: str | Path) -> Path:
+    """Write `report.html` into a run folder: tables, curves, episodes; its path.
+
+    Args:
+        folder: a run folder with results: of `evaluate`, or of the command line.
+        *others: further ones, whose results go into the same page.
+
+    Raises:
+        RunFolderError: a folder holds no results.
+    """
+    return write_report([Path(folder), *map(Path, others)], Path(folder) / "report.html")
+
+
+def _players(policy: Player, reflector: Reflector | None, spec: EnvSpec, decoding: Decoding) -> tuple[Policy, Reflector]:
+    if isinstance(policy, Agent):
+        return policy.for_actions(spec.max_actions).policy(decoding), reflector or policy.reflector
+    if isinstance(policy, str):
+        named: Policy = registry.find("policies", policy)()
+        return named, reflector or NoReflector()
+    if not isinstance(policy, Policy):
+        raise UserError(f"{policy!r} is no player. Give an Agent, a Policy (name, sees_oracle, decide), or a name.")
+    return policy, reflector or NoReflector()
+
+
+def _tasks(spec: EnvSpec, split: Split) -> list[Task]:
+    tasks = [task for mode in spec.modes for task in spec.tasks(mode, split)]
+    if not tasks:
+        raise UserError(f"{spec.name} has no {split!r} task. Its tasks(mode, split) must return some.")
+    return tasks
+
+
+def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed: int) -> Agent:
+    """The model as an agent; one that is not built yet learns its words from the episodes, or from random play."""
+    if isinstance(model, Agent):
+        return model
+    longest = max((len(turn.order) for episode in episodes for turn in episode.turns), default=0)
+    actions = max(longest, TextEnv.max_actions if spec is None else spec.max_actions)
+    if isinstance(model, LanguageModel):
+        return Agent.of(model, actions)
+    if spec is not None and not episodes:
+        episodes = labelled(collect(spec, "random", episodes=WORD_EPISODES, seed=seed))
+    parts = ("policy_plain", "policy_reflect", "reflector") if has_reflections(episodes) else ("policy_plain",)
+    names = [str(number) for number in range(actions)]
+    tables = [rows(part, episodes, names, frozenset(), notes=imitated) for part in parts]
+    return Agent.of(model.build([row.prompt + row.completion for table in tables for row in table], actions), actions)
+
+
+WORD_EPISODES = 200
+"""Random episodes from which a model without demonstrations learns the words of a game."""
+
+
+def _require_examples(count: int, kept: Sequence[Episode], *, reflections: bool) -> None:
+    if not kept:
+        raise UserError(
+            f"none of the {count} episodes was won, so there is nothing to imitate. Record more, or pass lost=True."
+        )
+    if reflections and not has_reflections(kept):
+        raise UserError(
+            "the episodes hold no reflection to learn from. Let a reflection player write them: "
+            "add_reflections(episodes, reflector); or leave reflections=False."
+        )
+
+
+def _algorithm(algorithm: str | type | Mapping[str, Any]) -> AlgorithmConfig | dict[str, Any]:
+    """The table of an algorithm; a class is named by where it can be imported from."""
+    if isinstance(algorithm, str):
+        return {"name": algorithm}
+    if isinstance(algorithm, type):
+        return {"name": f"{algorithm.__module__}:{algorithm.__qualname__}"}
+    return dict(algorithm)
+
+
+def _numbers(spec: EnvSpec | None) -> Callable[[str], Mapping[str, int]] | None:
+    game = None if spec is None else spec.capability(NumbersActions)
+    return None if game is None else game.action_numbers
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    """The folder of a training; one that nothing is kept of has one that goes away."""
+    if out is not None:
+        yield Path(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="reflect-rl-") as folder:
+        yield Path(folder)
+
+
+def _silent(done: int, total: int, note: str) -> None:
+    """Progress that nobody asked for."""

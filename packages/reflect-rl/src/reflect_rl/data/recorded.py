@@ -1,0 +1,90 @@
+"""Recorded episodes: the file format, and supervised examples from what was played instead of from a solver.
+
+A file holds one JSON object per line, the fields of `reflect_rl.types.Episode`; docs/environments.md lists them. The
+label of a turn is the action that an annotator recommended (`decision.target`), else the action that was played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from reflect_rl.data.annotate import Note
+from reflect_rl.errors import UserError
+from reflect_rl.players.base import Reflector
+from reflect_rl.rollout import blind
+from reflect_rl.store import append_jsonl, read_jsonl
+from reflect_rl.types import NO_ACTION, Episode, View, episode_from_json, to_json
+
+__all__ = ["append_episodes", "has_reflections", "imitated", "labelled", "read_episodes", "reflected", "won"]
+
+REMEDY = "Name a file that `reflect-rl play --record` or `reflect_rl.write_episodes` has written."
+
+
+def read_episodes(path: str | Path) -> list[Episode]:
+    """The episodes of a JSONL file, in its order.
+
+    Raises:
+        RunFolderError: the file is missing, or a line is no JSON.
+        UserError: a line is no episode; the message names the line and what it lacks.
+    """
+    episodes = []
+    for number, row in enumerate(read_jsonl(Path(path), REMEDY), start=1):
+        try:
+            episodes.append(episode_from_json(row))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{path}: row {number} is no episode ({type(error).__name__}: {error}). {REMEDY}") from None
+    return episodes
+
+
+def append_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
+    """Add episodes to a JSONL file, which is made where it is missing."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    append_jsonl(Path(path), map(to_json, episodes))
+
+
+def won(episodes: Iterable[Episode]) -> list[Episode]:
+    """The episodes that ended in success."""
+    return [episode for episode in episodes if episode.success]
+
+
+def imitated(episode: Episode, number: int) -> Note:
+    """What supervised training learns from a recorded turn; a turn without an action has no label."""
+    turn = episode.turns[number]
+    played = None if turn.decision.index == NO_ACTION else turn.decision.index
+    return Note(turn.reflection, played if turn.decision.target is None else turn.decision.target)
+
+
+def labelled(episodes: Iterable[Episode]) -> list[Episode]:
+    """The episodes with the label of each turn written into its decision."""
+    return [
+        replace(
+            episode,
+            turns=tuple(
+                replace(turn, decision=replace(turn.decision, target=imitated(episode, number).target))
+                for number, turn in enumerate(episode.turns)
+            ),
+        )
+        for episode in episodes
+    ]
+
+
+def has_reflections(episodes: Iterable[Episode]) -> bool:
+    """Whether some turn carries a reflection."""
+    return any(turn.reflection for episode in episodes for turn in episode.turns)
+
+
+def reflected(episodes: Sequence[Episode], reflector: Reflector) -> list[Episode]:
+    """The episodes with the reflections that this player writes on their states; what was played stays.
+
+    Args:
+        episodes: any.
+        reflector: one that needs no solver.
+    """
+    views = [blind(View(turn.observation, turn.order)) for episode in episodes for turn in episode.turns]
+    texts = iter(reflector.reflect(views) if views else [])
+    return [
+        replace(episode, turns=tuple(replace(turn, reflection=next(texts)) for turn in episode.turns))
+        for episode in episodes
+    ]
