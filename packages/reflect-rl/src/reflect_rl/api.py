@@ -18,7 +18,6 @@ from reflect_rl.agent import Agent, Blueprint, Origin, chosen_tasks, trainable_c
 from reflect_rl.config import AlgorithmConfig, EnvironmentConfig, parse
 from reflect_rl.data.generate import held_out_states, rows, shuffled
 from reflect_rl.data.recorded import (
-    append_episodes,
     has_reflections,
     imitated,
     labelled,
@@ -200,7 +199,7 @@ def add_reflections(episodes: Sequence[Episode], reflector: Reflector) -> list[E
     return reflected(episodes, reflector)
 
 
-def train_sft(
+def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     model: Model,
     episodes: Sequence[Episode],
     *,
@@ -359,7 +358,7 @@ def train_rl(
     )
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     policy: Player,
     env: Environment,
     *,
@@ -424,7 +423,9 @@ def report(folder: str | Path, *others: str | Path) -> Path:
     return write_report([Path(folder), *map(Path, others)], Path(folder) / "report.html")
 
 
-def _players(policy: Player, reflector: Reflector | None, spec: EnvSpec, decoding: Decoding) -> tuple[Policy, Reflector]:
+def _players(
+    policy: Player, reflector: Reflector | None, spec: EnvSpec, decoding: Decoding
+) -> tuple[Policy, Reflector]:
     if isinstance(policy, Agent):
         return policy.for_actions(spec.max_actions).policy(decoding), reflector or policy.reflector
     if isinstance(policy, str):

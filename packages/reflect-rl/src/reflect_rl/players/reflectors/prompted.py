@@ -47,4 +47,6 @@ class PromptedReflector(MemoisedReflector):
     def _question(self, prompt: str) -> list[int]:
         """Token ids of the rules, the request and the state; a state's text cannot end the message."""
         view = View(Observation(prompt.removesuffix(ANALYZE), ()), ())
-        return self.model.encode("\n\n".join(text for _, text in reflector_messages(self.rules, view)) + "\n\n# Advice\n")
+        return self.model.encode(
+            "\n\n".join(text for _, text in reflector_messages(self.rules, view)) + "\n\n# Advice\n"
+        )

@@ -1,0 +1,183 @@
+"""The Python API on the corridor and on a game without solver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import reflect_rl as rrl
+from guess import Guess
+from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError
+
+SMALL = {"hidden_size": 16, "layers": 1, "heads": 2, "context_tokens": 192, "device": "cpu"}
+TINY_RL = {"turns": 40, "starts_per_update": 4, "episodes_per_start": 2, "validate_every": 0}
+
+
+def small_model(seed: int = 0):
+    return rrl.load_model("embedded", seed=seed, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def won_episodes():
+    return rrl.collect(Guess, "random", episodes=60, seed=1)
+
+
+@pytest.fixture(scope="module")
+def warm(won_episodes):
+    return rrl.train_sft(small_model(), won_episodes, env=Guess, steps=3)
+
+
+def test_an_environment_by_class_name_or_spec():
+    spec = rrl.make_env("corridor", max_episode_steps=7)
+    assert (spec.name, spec.max_episode_steps) == ("corridor", 7)
+    assert rrl.make_env(spec) is spec
+    assert rrl.make_env(Guess).name == "guess"
+    assert rrl.make_env("guess:Guess").env_class is Guess
+    assert rrl.make_env("dangerous-taxi").name == "dangerous_taxi"
+
+
+def test_what_is_no_environment():
+    with pytest.raises(UnknownNameError, match=r"no environment named 'coridor'\. Did you mean 'corridor'\?"):
+        rrl.make_env("coridor")
+    with pytest.raises(ConfigError, match=r"unknown key 'lenght' \(value 3\)\. Did you mean 'length'\?"):
+        rrl.make_env("corridor", lenght=3)
+    with pytest.raises(UserError, match="is no environment"):
+        rrl.make_env(dict)
+    with pytest.raises(UserError, match=r"has its settings already: make it with \['length'\] set"):
+        rrl.make_env(rrl.make_env("corridor"), length=3)
+
+
+def test_collect_plays_every_task_once_before_it_plays_one_again():
+    spec = rrl.make_env(Guess)
+    count = len(spec.tasks("default", "train"))
+    episodes = rrl.collect(spec, "random", episodes=count + 3, seed=2)
+    keys = [episode.task.key for episode in episodes]
+    assert len(set(keys[:count])) == count
+    assert keys[count:] == keys[:3]
+    assert episodes == rrl.collect(spec, "random", episodes=count + 3, seed=2)
+    assert episodes != rrl.collect(spec, "random", episodes=count + 3, seed=3)
+
+
+def test_episodes_survive_the_file(tmp_path, won_episodes):
+    rrl.write_episodes(tmp_path / "demos.jsonl", won_episodes)
+    assert rrl.read_episodes(tmp_path / "demos.jsonl") == won_episodes
+
+
+def test_a_file_that_holds_no_episodes(tmp_path):
+    path = tmp_path / "demos.jsonl"
+    with pytest.raises(RunFolderError, match=r"demos\.jsonl is missing\. Name a file that"):
+        rrl.read_episodes(path)
+    path.write_text('{"task": {"key": "a"}}\n', encoding="utf-8")
+    with pytest.raises(UserError, match=r"demos\.jsonl: row 1 is no episode \(KeyError: 'turns'\)"):
+        rrl.read_episodes(path)
+
+
+def test_training_leaves_the_model_that_went_in_as_it_was(warm, won_episodes):
+    before = warm.model.hash()
+    again = rrl.train_sft(warm, won_episodes, env=Guess, steps=2)
+    agent = rrl.train_rl(warm, Guess, **TINY_RL)
+    assert warm.model.hash() == before
+    assert len({before, again.model.hash(), agent.model.hash()}) == 3
+
+
+def test_the_same_seed_gives_the_same_weights(won_episodes):
+    def trained(seed: int) -> str:
+        warm = rrl.train_sft(small_model(), won_episodes, env=Guess, steps=2, seed=seed)
+        return rrl.train_rl(warm, Guess, seed=seed, **TINY_RL).model.hash()
+
+    assert trained(0) == trained(0) != trained(1)
+
+
+def test_only_won_episodes_are_imitated_unless_told_otherwise(won_episodes):
+    lost = [replace(episode, success=False) for episode in won_episodes]
+    with pytest.raises(UserError, match=r"none of the 60 episodes was won.*pass lost=True"):
+        rrl.train_sft(small_model(), lost, steps=1)
+    assert rrl.train_sft(small_model(), lost, steps=1, lost=True).origin.starts == len({e.task.key for e in lost})
+
+
+def test_reflections_must_be_there_to_be_learned(won_episodes):
+    with pytest.raises(UserError, match="the episodes hold no reflection to learn from"):
+        rrl.train_sft(small_model(), won_episodes, steps=1, reflections=True)
+
+
+class Echo:
+    """Writes the first word of the state."""
+
+    name = "echo"
+    sees_oracle = False
+
+    def reflect(self, views):
+        return [view.observation.text.split()[0] for view in views]
+
+
+def test_reflections_are_written_on_recorded_states_and_learned(won_episodes):
+    noted = rrl.add_reflections(won_episodes, Echo())
+    assert {turn.reflection for episode in noted for turn in episode.turns} == {"Answer:"}
+    agent = rrl.train_sft(small_model(), noted, env=Guess, steps=2, reflections=True)
+    assert (agent.origin.method, agent.reflector.name) == ("sft_reflect", "frozen")
+    assert rrl.train_rl(agent, Guess, **TINY_RL).origin.method == "reflect_rl"
+
+
+def test_a_prompted_reflector_writes_one_line_and_leaves_the_model_in_its_mode(won_episodes):
+    wide = rrl.load_model("embedded", **(SMALL | {"context_tokens": 512}))
+    warm = rrl.train_sft(wide, won_episodes, steps=1)
+    warm.model.model.train()
+    prompted = rrl.PromptedReflector(warm.model, rrl.make_env(Guess), max_new_tokens=3)
+    episodes = rrl.collect(Guess, "random", prompted, episodes=2)
+    texts = [turn.reflection for episode in episodes for turn in episode.turns]
+    assert all(text is not None and "\n" not in text for text in texts)
+    assert warm.model.model.training
+
+
+def test_evaluation_counts_what_was_won(warm):
+    spec = rrl.make_env("corridor")
+    outcome = rrl.evaluate("oracle", spec)
+    assert (outcome.rate, outcome.successes, len(outcome.episodes)) == (1.0, 14, 14)
+    assert str(outcome).startswith("oracle on corridor-v1 (test, greedy, horizon 20): 100.0% won [95% interval 78.5%")
+    short = rrl.evaluate("oracle", spec, horizon=1)
+    assert short.successes == sum(len(episode.turns) == 1 for episode in outcome.episodes)
+    assert len(rrl.evaluate("random", spec, decoding="sampled", repetitions=2).episodes) == 28
+
+
+def test_a_paired_comparison_by_hand():
+    spec = rrl.make_env("corridor")
+    oracle, short = rrl.evaluate("oracle", spec), rrl.evaluate("oracle", spec, horizon=2)
+    difference = oracle.compare(short)
+    only_oracle = 14 - short.successes
+    assert difference.difference == pytest.approx(only_oracle / 14)
+    assert difference.p_value == pytest.approx(2 * 0.5**only_oracle)
+    with pytest.raises(UserError, match=r"cannot compare corridor-v1 \(test\) with guess-v1 \(test\)"):
+        oracle.compare(rrl.evaluate("random", Guess))
+
+
+def test_a_run_folder_holds_metrics_model_results_and_a_report(tmp_path, warm):
+    out = tmp_path / "run"
+    agent = rrl.train_rl(warm, Guess, out=out, **TINY_RL)
+    outcome = rrl.evaluate(agent, Guess)
+    folder = next(out.glob("starts-*/seed-0"))
+    assert (folder / "rlft" / "sft_rlft" / "metrics.jsonl").stat().st_size > 0
+    assert rrl.load_model(folder / "rlft" / "sft_rlft" / "model").hash() == agent.model.hash()
+    assert len(rrl.read_episodes(folder / "evaluation" / "sft_rlft" / "episodes.jsonl")) == len(outcome.episodes)
+    page = rrl.report(out)
+    assert "guess" in Path(page).read_text(encoding="utf-8")
+    rrl.evaluate(agent, Guess)  # noted once, however often it is asked for
+    assert len(rrl.read_episodes(folder / "evaluation" / "sft_rlft" / "episodes.jsonl")) == len(outcome.episodes)
+
+
+def test_a_finished_training_is_taken_up_and_one_with_other_settings_is_refused(tmp_path, warm):
+    out = tmp_path / "run"
+    first = rrl.train_rl(warm, Guess, out=out, **TINY_RL)
+    assert rrl.train_rl(warm, Guess, out=out, **TINY_RL).model.hash() == first.model.hash()
+    with pytest.raises(RunFolderError, match=r"training\.total_turns is 40 there and 41 here"):
+        rrl.train_rl(warm, Guess, out=out, **(TINY_RL | {"turns": 41}))
+
+
+def test_mistakes_are_one_sentence(warm):
+    with pytest.raises(ConfigError, match=r"unknown key 'turnz'"):
+        rrl.train_rl(warm, Guess, turnz=3)
+    with pytest.raises(UnknownNameError, match=r"no algorithm named 'pp0'\. Did you mean 'ppo'\?"):
+        rrl.train_rl(warm, Guess, algorithm="pp0")
+    with pytest.raises(UserError, match="is no player"):
+        rrl.evaluate(3, Guess)

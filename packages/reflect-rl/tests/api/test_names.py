@@ -1,0 +1,66 @@
+"""The public names: what the package offers, what type checkers see, and what the page lists are the same."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import reflect_rl
+
+ROOT = Path(__file__).parents[4]
+
+
+def in_a_fresh_process(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_all_is_sorted_and_every_name_loads():
+    assert reflect_rl.__all__ == sorted(set(reflect_rl.__all__))
+    for name in reflect_rl.__all__:
+        assert getattr(reflect_rl, name) is not None
+        assert name in dir(reflect_rl)
+
+
+def test_type_checkers_see_the_same_names_from_the_same_modules():
+    tree = ast.parse(Path(reflect_rl.__file__).read_text(encoding="utf-8"))
+    seen = {
+        alias.name: node.module
+        for branch in tree.body
+        if isinstance(branch, ast.If)
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert sorted([*seen, "__version__"]) == reflect_rl.__all__
+    for name, module in seen.items():
+        assert getattr(sys.modules[module], name) is getattr(reflect_rl, name)
+
+
+def test_the_page_lists_every_public_name():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = {line.split("`")[1].split("(")[0] for line in page.splitlines() if line.startswith("| `")}
+    assert listed == set(reflect_rl.__all__)
+
+
+def test_a_name_that_does_not_exist():
+    with pytest.raises(AttributeError, match="module 'reflect_rl' has no attribute 'train_it'"):
+        reflect_rl.train_it  # noqa: B018
+
+
+def test_importing_loads_no_torch():
+    heavy = "('torch', 'transformers', 'peft', 'accelerate', 'matplotlib')"
+    assert in_a_fresh_process(f"import sys, reflect_rl; print([m for m in {heavy} if m in sys.modules])") == "[]"
+    names = "reflect_rl.TextEnv, reflect_rl.EnvSpec, reflect_rl.Task, reflect_rl.Policy, reflect_rl.UserError"
+    assert in_a_fresh_process(f"import sys, reflect_rl; {names}; print('torch' in sys.modules)") == "False"
+
+
+def test_importing_registers_the_gymnasium_ids():
+    code = "import reflect_rl, gymnasium; env = gymnasium.make('reflect_rl/DangerousTaxi-v1'); env.reset(seed=0); "
+    assert (
+        in_a_fresh_process(code + "print(env.spec.id, env.spec.max_episode_steps)") == "reflect_rl/DangerousTaxi-v1 30"
+    )

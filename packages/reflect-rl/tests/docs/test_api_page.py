@@ -1,0 +1,17 @@
+"""The examples of docs/api.md run as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[4] / "docs" / "api.md"
+
+
+def test_the_first_training_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), {"__name__": "page"})
+    assert "sft_rlft on corridor-v1 (test, greedy, horizon 20)" in capsys.readouterr().out
+    assert (tmp_path / "runs" / "corridor" / "report.html").is_file()
