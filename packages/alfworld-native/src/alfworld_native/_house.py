@@ -27,7 +27,7 @@ from alfworld_native.record import TaskType
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Belonging", "Furnisher", "Furniture", "House", "drawn", "problem_text"]
+__all__ = ["Belonging", "Furniture", "House", "HouseBuilder", "drawn", "problem_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,7 @@ def drawn(rng: np.random.Generator, options: Iterable[tuple[Option, float]]) -> 
     return listed[-1][0]
 
 
-class Furnisher:
+class HouseBuilder:
     """Draws one house; make a new one for the next.
 
     Args:

@@ -87,12 +87,12 @@ class Process:
     def open(self, episode: Episode) -> Step:
         """Begin an episode."""
         with self._lock:
-            return self._twice(episode, None)
+            return self._with_retry(episode, None)
 
     def step(self, episode: Episode, command: str) -> Step:
         """Play one more command. If anything fails, the episode stays as it was."""
         with self._lock:
-            step = self._twice(episode, command)
+            step = self._with_retry(episode, command)
         # After the answer, so that a failed command is not played again on a restart.
         episode.commands.append(command)
         return step
@@ -112,7 +112,7 @@ class Process:
         running.requests.close()
         running.replies.close()
 
-    def _twice(self, episode: Episode, command: str | None) -> Step:
+    def _with_retry(self, episode: Episode, command: str | None) -> Step:
         try:
             return self._play(episode, command)
         except _EndedError:  # it may have been killed for want of memory, or while it had nothing to do

@@ -114,13 +114,13 @@ def take_shortcuts() -> None:
 
 def _fresh(symbol: Any, context: dict[str, Any] | None = None) -> Any:
     """A symbol whose context, and that of the symbol in it (a list has one), can be set."""
-    twin = copy.copy(symbol)
+    copied = copy.copy(symbol)
     if context is not None:
-        twin.context = context
+        copied.context = context
     # Lists hold a symbol of their own, whose context is set separately.
-    if hasattr(getattr(twin, "symbol", None), "context"):
-        twin.symbol = _fresh(twin.symbol)
-    return twin
+    if hasattr(getattr(copied, "symbol", None), "context"):
+        copied.symbol = _fresh(copied.symbol)
+    return copied
 
 
 def _copied_context(context: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from alfworld_native._house import Furnisher, drawn, problem_text
+from alfworld_native._house import HouseBuilder, drawn, problem_text
 from alfworld_native._kinds import (
     ACCEPTS,
     CLEANABLE,
@@ -200,8 +200,8 @@ def generate_game(
     catalogue = room(room_kind)
     # The furniture is drawn before the task, so a house may turn out to allow no such task.
     for _ in range(ATTEMPTS):
-        furnisher = Furnisher(rng, catalogue, size)
-        tasks = _tasks(catalogue, task_type, furnisher.kinds)
+        builder = HouseBuilder(rng, catalogue, size)
+        tasks = _tasks(catalogue, task_type, builder.kinds)
         if tasks:
             break
     else:
@@ -213,8 +213,8 @@ def generate_game(
     numbers = NUMBERS_OF_TWO if task_type == "pick_two_obj_and_place" else NUMBERS
     # A lamp is needed, too, where the task is to look at something.
     needed = {thing: drawn(rng, numbers)} | ({LAMP: 1} if target == LAMP else {})
-    furnisher.things(needed, thing, target if _must_be_elsewhere(task_type) else "")
-    problem = problem_text(furnisher.finish(), task_type, thing, target, "plan_" + key.replace("/", "_"))
+    builder.things(needed, thing, target if _must_be_elsewhere(task_type) else "")
+    problem = problem_text(builder.finish(), task_type, thing, target, "plan_" + key.replace("/", "_"))
     # Drawn last, so that both sentences of a task belong to the same house.
     sentence = SENTENCES[task_type][int(rng.random() * 2)].format(thing=thing.lower(), target=target.lower())
     # ALFWorld names floor plans here; a generated room has only its kind.

@@ -146,11 +146,11 @@ class TextWorldState:
     def copy(self) -> TextWorldState:
         """An independent episode at the same place; it is played anew."""
         number, process = self._workers.place()
-        twin = TextWorldState(self._workers, process, Episode(number, self._episode.name, self._episode.text))
+        other = TextWorldState(self._workers, process, Episode(number, self._episode.name, self._episode.text))
         # TextWorld cannot copy a state; it is deterministic, so playing again leads to the same one.
         for command in self._episode.commands:
-            twin.step(command)
-        return twin
+            other.step(command)
+        return other
 
     def close(self) -> None:
         """Let the process reuse what this episode holds; otherwise it does when this object goes."""

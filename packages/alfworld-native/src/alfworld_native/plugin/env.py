@@ -206,7 +206,7 @@ class Alfworld(TextEnv):
         step = self._episode.first()
         self._memory = Memory(step.feedback, step.admissible)
         # The solver needs the native state also where TextWorld plays; it catches up when it is asked.
-        self._shadow, self._behind = self._game.start(), list[str]()
+        self._native_state, self._not_replayed = self._game.start(), list[str]()
         self._trail = Trail()
         for command in task.data.get("done", ()):
             # A state from another game or wording would otherwise be replayed into nonsense.
@@ -235,7 +235,7 @@ class Alfworld(TextEnv):
         step = self._episode.step(command)
         self._memory.update(command, step.feedback, step.admissible)
         self._trail.add(command, self._memory)
-        self._behind.append(command)
+        self._not_replayed.append(command)
         return step
 
     @translated_errors()
@@ -273,10 +273,10 @@ class Alfworld(TextEnv):
         # Natively the episode itself is the state.
         if isinstance(self._episode, State):
             return self._episode
-        for command in self._behind:
-            self._shadow.step(command)
-        self._behind.clear()
-        return self._shadow
+        for command in self._not_replayed:
+            self._native_state.step(command)
+        self._not_replayed.clear()
+        return self._native_state
 
     def oracle(self) -> Oracle:
         """The shortest solution, and what the explorer would do, who knows no more than the player."""
@@ -307,17 +307,17 @@ class Alfworld(TextEnv):
             # A thing that no receptacle accepts would stay in hand for ever.
             if index not in optimal and not (verb == "take" and not self._can_be_put_down(command)):
                 kinds.setdefault(verb, []).append(index)
-        return tuple(sorted(index for wrong in kinds.values() for index in _spread(wrong)))
+        return tuple(sorted(index for wrong in kinds.values() for index in _evenly(wrong)))
 
     def _can_be_put_down(self, take: str) -> bool:
         thing = self._game.things[take.removeprefix("take ").partition(" from ")[0]]
         return any(thing.kind in receptacle.accepts for receptacle in self._game.receptacles.values())
 
 
-def _spread(indices: Sequence[int]) -> Iterator[int]:
+def _evenly(indices: Sequence[int]) -> Iterator[int]:
     """Indices spread evenly over a list, at most `ALIKE`.
 
-    >>> list(_spread([3, 4, 5, 6, 7, 8]))
+    >>> list(_evenly([3, 4, 5, 6, 7, 8]))
     [3, 5, 7]
     """
     count = min(ALIKE, len(indices))
