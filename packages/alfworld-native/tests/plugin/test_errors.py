@@ -10,6 +10,7 @@ from alfworld_native.errors import (
     TextWorldTimeoutError,
 )
 from alfworld_native.plugin.errors import translated_errors
+from reflect_rl.cli.main import main
 from reflect_rl.errors import EnvironmentTimeoutError, FaultyEnvironmentError, ReflectRLError, UserError
 
 
@@ -32,3 +33,9 @@ def test_errors_are_translated(raised: type[HouseholdError], met: type[ReflectRL
 def test_other_errors_stay_what_they_are():
     with pytest.raises(ZeroDivisionError), translated_errors():
         1 / 0  # noqa: B018
+
+
+def test_the_command_line_ends_with_one_sentence_and_the_code_of_a_mistake(capsys: pytest.CaptureFixture[str]):
+    code = main(["play", "--environment.name", "alfworld", "--environment.games", "/no/such/folder"])
+    assert code == 2
+    assert capsys.readouterr().err.startswith("error: there is no folder /no/such/folder with ALFWorld's games.")
