@@ -18,7 +18,7 @@ TOOLS = ("bench", "tasks", "locate", "adapt", "export", "serve")
 
 
 def test_importing_the_package_and_the_entry_point_loads_no_heavy_library():
-    heavy = "torch", "transformers", "trl", "datasets", "pydantic", "tyro", "numpy", "gymnasium"
+    heavy = "torch", "transformers", "accelerate", "pydantic", "tyro", "numpy", "gymnasium"
     code = f"import sys, reflect_rl, reflect_rl.cli.main; print([m for m in {heavy!r} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 

@@ -35,7 +35,7 @@ from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflectio
 
 __all__ = ["Unit", "alone", "bound", "close_run", "differences", "fingerprint", "open_run", "provenance", "read_card", "units"]
 
-PACKAGES = ("reflect-rl", "torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
+PACKAGES = ("reflect-rl", "torch", "transformers", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
 FREE_OF_ENDPOINTS = (
     *("timeout_seconds", "parallel_requests", "allow_remote", "retries", "key_variable"),
     *("price_input", "price_output", "max_cost", "max_total_tokens"),
