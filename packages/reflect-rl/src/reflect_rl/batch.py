@@ -58,7 +58,6 @@ def collate(
         returns=torch.tensor([returns[i] for i in rows]),
         replayed=torch.tensor([i >= count for i in rows]),
         reference_log_probs=None if reference is None or not rows else reference(views),
-        old_values=None if old is None else torch.tensor([old[i] for i in rows]),
     )
     return views, batch
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from reflect_rl.algorithms import expected as expected_gradient
 from reflect_rl.algorithms import ppo, reinforce
 from reflect_rl.algorithms._batch import Outputs, Trajectory
 from reflect_rl.batch import collate, view_of
@@ -109,18 +110,17 @@ def test_values_and_reference_are_asked_about_the_right_views():
     # The critic sees whole trajectories, the reference the rows that are learnt from.
     assert asked == [["1", "2", "3", "4", "5"], ["1", "3", "4", "5"]]
     assert batch.advantages.tolist()[:2] == [0.5, -0.5]
-    assert batch.old_values.tolist() == [0.5, 0.0, 0.125, 0.75]
     assert batch.reference_log_probs.shape == (4, 2)
 
 
-def test_replayed_turns_have_value_targets_on_the_scale_of_the_fresh_ones():
-    algorithm = ppo.Algorithm(ppo.Config(baseline="none", normalise_rewards=True, normalise_advantages=False))
-    _, batch = collate(algorithm, FRESH, [WIN], frozenset(), None, None)
-    # The returns 1, 1, -0.5 have variance 3/4 - 1/4.
-    scale = math.sqrt(0.5)
-    assert batch.returns.tolist() == pytest.approx([x / scale for x in (1.0, 1.0, -0.5, 1.25, 1.0)])
-    assert batch.advantages.tolist()[3:] == pytest.approx([1 / scale] * 2)
-    assert batch.old_values is None
+def test_replayed_turns_have_value_targets_and_gains_on_the_scale_of_the_fresh_ones():
+    _, batch = collate(expected_gradient.Algorithm(expected_gradient.Config()), FRESH, [WIN], frozenset(), None, None)
+    # Over the mean of the other episode the returns 1, 1, -0.5 are 1.5, 1.5, -1.5, of variance 2.25 - 0.25. Those of
+    # WIN, 1.25 and 1, are over the mean of all turns, 0.5.
+    scale = math.sqrt(2)
+    assert batch.returns.tolist() == pytest.approx([x / scale for x in (1.5, 1.5, -1.5, 0.75, 0.5)])
+    # The totals 1 and -0.5 have mean 0.25 and deviation 0.75; WIN's total of 1.25 is one above the mean.
+    assert batch.advantages.tolist()[3:] == pytest.approx([1 / 0.75] * 2)
 
 
 class Recorder(reinforce.Algorithm):

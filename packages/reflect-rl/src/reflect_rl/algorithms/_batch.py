@@ -62,8 +62,6 @@ class Batch:
     """(N,) True = from the replay of earlier successes."""
     reference_log_probs: Tensor | None = None
     """(N, ≥ A) log π_ref(a|s) of the frozen SFT policy; None when no KL term is used."""
-    old_values: Tensor | None = None
-    """(N,) V(s_t) when the batch was collected; None without a critic of states."""
 
     def select(self, rows: Tensor) -> Batch:
         """The turns with these indices."""

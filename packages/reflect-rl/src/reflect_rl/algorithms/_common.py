@@ -200,9 +200,7 @@ def critic_loss(coefficient: float, predicted: Tensor | None, returns: Tensor) -
     return coefficient * loss, {"value/loss": float(loss.detach())}
 
 
-def clipped_loss(
-    config: ClippedConfig, batch: Batch, outputs: Outputs, advantages: Tensor
-) -> tuple[Tensor, dict[str, float]]:
+def clipped_loss(config: ClippedConfig, batch: Batch, outputs: Outputs) -> tuple[Tensor, dict[str, float]]:
     """-mean_t min(ρ_t Â_t, clip(ρ_t, 1-ε, 1+ε') Â_t), ρ = π_new/π_behaviour (Schulman et al. 2017, eq. 7).
 
     ε' is `clip_ratio_high` where it is set, else ε.
@@ -210,7 +208,7 @@ def clipped_loss(
     high = config.clip_ratio if config.clip_ratio_high is None else config.clip_ratio_high
     ratio = (outputs.chosen(batch) - batch.behaviour_log_probs).exp()
     clipped = ratio.clamp(1 - config.clip_ratio, 1 + high)
-    loss = -torch.minimum(ratio * advantages, clipped * advantages).mean()
+    loss = -torch.minimum(ratio * batch.advantages, clipped * batch.advantages).mean()
     return loss, {
         "policy/loss": float(loss.detach()),
         "policy/clip_fraction": float((ratio != clipped).float().mean()),

@@ -60,6 +60,6 @@ class Algorithm:
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t min(ρ_t Â_t, clip(ρ_t) Â_t) + regularisers."""
-        policy, metrics = clipped_loss(self.config, batch, outputs, batch.advantages)
+        policy, metrics = clipped_loss(self.config, batch, outputs)
         penalty, penalty_metrics = regularisers(self.config, batch, outputs)
         return Loss(policy + penalty, metrics | penalty_metrics)

@@ -204,7 +204,7 @@ def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
     )
     save_whole(model, job.unit.model(job.name))
     if process_rank() == 0:
-        sft_checkpoints(job.folder, settings).clear()
+        sft_checkpoints(job.folder).clear()
 
 
 def _metrics(job: Job, config: RunConfig) -> MetricsLog:

@@ -36,7 +36,7 @@ SETTINGS = ("environment", "prompt", "model", "data")
 TRAINED = ("sft", "reflector", "rlft")
 """Parts that supervised and online training follow from besides; an evaluation of trained players needs all equal."""
 
-UNTRAINED = {"save_steps", "keep_checkpoints"}
+UNTRAINED = {"save_steps"}
 """Settings of a supervised training that its model does not follow from."""
 
 LEFT = shutil.ignore_patterns("checkpoint*", "*.new", "error.txt", "tensorboard", "tracking.json")

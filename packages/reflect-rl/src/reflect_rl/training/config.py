@@ -46,7 +46,7 @@ class RLFTConfig(Frozen):
     critic_every: int = Field(1, ge=1)
     """The critic is updated at every k-th update only."""
     critic_warmup_updates: int = Field(0, ge=0)
-    """First updates that train the critic alone (PPO-max)."""
+    """First updates that train the critic alone (PPO-max, Zheng et al. 2023)."""
     replay_capacity: int = Field(0, ge=0)
     """Successful episodes kept for replay, 0 = off (Reflect-RL: 50)."""
     replay_per_update: int = Field(8, ge=0)
@@ -64,8 +64,6 @@ class RLFTConfig(Frozen):
     """Which policy is the result: the last one, or the best on the validation tasks (mean over the modes)."""
     checkpoint_every: int = Field(5, ge=1)
     """Updates between two checkpoints; an interrupted training goes on from the last one."""
-    keep_checkpoints: int = Field(2, ge=1)
-    """Newest checkpoints that stay; each also holds the best policy so far."""
     algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
     """The RL algorithm."""
     curriculum: CurriculumConfig = Field(default_factory=CurriculumConfig)

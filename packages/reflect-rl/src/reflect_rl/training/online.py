@@ -79,7 +79,7 @@ class OnlineTrainer:
         self.learner = Learner(
             model, labels, config, seed, self.engine, reference=reference, rule=rule, excluded=excluded
         )
-        self.checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
+        self.checkpoints = Checkpoints(folder / "checkpoints")
         self.metrics = metrics or MetricsLog(folder, main=self.engine.main)
         self.update = self.turns = self.episodes = self.failures = 0
         self.meter = Meter(model, config.total_turns)

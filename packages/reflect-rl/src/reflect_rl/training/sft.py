@@ -65,8 +65,6 @@ class SFTConfig(Frozen):
     completion; 0 = every row once per pass. For policies whose labels are mostly the same few numbers."""
     save_steps: int = Field(100, ge=1)
     """Steps between two checkpoints; an interrupted training goes on from the last one."""
-    keep_checkpoints: int = Field(2, ge=1)
-    """Newest checkpoints that stay while training is under way."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +78,9 @@ class Row:
     """1 where a token is a target, one entry per token."""
 
 
-def sft_checkpoints(folder: Path, config: SFTConfig) -> Checkpoints:
+def sft_checkpoints(folder: Path) -> Checkpoints:
     """The checkpoints of the training in `folder`."""
-    return Checkpoints(folder / "checkpoints", config.keep_checkpoints)
+    return Checkpoints(folder / "checkpoints")
 
 
 def train_sft(
@@ -145,7 +143,7 @@ class _Training:
     ) -> None:
         self.model, self.rows, self.order, self.config = model, rows, order, config
         self.folder, self.seed, self.engine, self.log = folder, seed, engine, log
-        self.checkpoints = sft_checkpoints(folder, config)
+        self.checkpoints = sft_checkpoints(folder)
         self.meter = Meter(model, config.steps)
         self.every = max(1, config.steps // 100)
         """Steps between two rows of metrics."""

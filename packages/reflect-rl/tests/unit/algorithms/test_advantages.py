@@ -11,9 +11,6 @@ import torch
 
 from reflect_rl.algorithms import expected, gigpo, grpo, ppo, raft, rloo
 from reflect_rl.algorithms._batch import Trajectory
-from reflect_rl.config import parse
-from reflect_rl.errors import ConfigError
-from reflect_rl.training.config import RLFTConfig
 
 PLAIN = {"normalise_advantages": False}
 
@@ -139,35 +136,9 @@ def test_the_expected_gradient_has_one_scale_for_advantages_and_critic():
     assert worth(expected, [episode("a", [2.0])]).values == [[2.0]]
 
 
-def test_ppo_may_divide_rewards_by_the_deviation_of_the_returns_and_clip_them():
-    episodes = [episode("a", [0.0, 4.0]), episode("a", [-2.0])]
-    # Returns 4, 4, -2 have mean 2 and variance 12 - 4 = 8.
-    scale = math.sqrt(8)
-    scaled = worth(ppo, episodes, normalise_rewards=True, baseline="none", **PLAIN)
-    assert approx([[4 / scale, 4 / scale], [-2 / scale]]) == scaled.values == scaled.returns
-    assert scaled.gain_scale == pytest.approx(scale)
-    assert scaled.target(episode("b", [1.0, 1.0])) == pytest.approx([2 / scale, 1 / scale])
-    clipped = worth(ppo, episodes, normalise_rewards=True, reward_clip=1.0, baseline="none", **PLAIN)
-    # 4/√8 = √2 is cut at 1; -2/√8 stays.
-    assert approx([[1.0, 1.0], [-2 / scale]]) == clipped.returns
-
-
-def test_rewards_are_scaled_before_the_entropy_is_added():
-    episodes = [Trajectory("a", [2.0], [0.5], [""], True), Trajectory("a", [-2.0], [0.5], [""], False)]
-    settings = {"normalise_rewards": True, "return_entropy_coef": 1.0, "baseline": "none", **PLAIN}
-    # ±2 / 2 + 0.5.
-    assert worth(ppo, episodes, **settings).returns == [[1.5], [-0.5]]
-
-
 def test_the_units_of_rewards_do_not_matter_to_normalised_advantages():
     large = [replace(e, rewards=[10 * r for r in e.rewards]) for e in EPISODES]
     for module in (rloo, grpo, gigpo, ppo, expected):
         small, big = worth(module, EPISODES), worth(module, large)
         assert approx(small.values) == big.values
         assert big.gain_scale == pytest.approx(10 * small.gain_scale)
-
-
-def test_value_clip_without_a_critic_is_refused_by_name():
-    table = {"name": "ppo", "baseline": "batch", "value_clip": 0.2}
-    with pytest.raises(ConfigError, match=r"value_clip = 0.2 .* baseline = 'batch' has none; set baseline = 'value'"):
-        parse(RLFTConfig, {"algorithm": table})

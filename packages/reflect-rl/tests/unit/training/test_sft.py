@@ -277,7 +277,7 @@ def test_metrics_of_an_earlier_training_without_a_checkpoint_are_replaced(tmp_pa
     for _ in range(2):
         model, _labels = tiny_player()
         assert [row["step"] for row in train(model, EXAMPLES, tmp_path, steps=2)] == [1, 2]
-        sft_checkpoints(tmp_path, SFTConfig()).clear()
+        sft_checkpoints(tmp_path).clear()
 
 
 def test_a_loss_that_is_not_finite_stops_the_training(tmp_path):
