@@ -12,7 +12,7 @@ from reflect_rl.batch import collate
 from reflect_rl.players.policies.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.rollout import Request, play
-from reflect_rl.training.engine import Engine
+from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner
 from toy import SMALL, rlft, tiny_player, training_tasks
 

@@ -15,7 +15,7 @@ from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.seeding import seed_for, stream
 from reflect_rl.training.config import RLFTConfig
-from reflect_rl.training.engine import Engine
+from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner, minibatches
 from reflect_rl.types import Episode, View
 

@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import save_file
 
 from process_group import leave
+from reflect_rl.launch import process_rank
 from reflect_rl.models.load import LanguageModel, ModelConfig, load_model
 from reflect_rl.training import sft
-from reflect_rl.training.engine import process_rank
 from reflect_rl.training.sft import SFTConfig, train_sft
 from tiny_models import save_tiny
 

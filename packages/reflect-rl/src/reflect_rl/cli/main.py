@@ -149,11 +149,11 @@ def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
 def _stages(verb: str, config: RunConfig, command: str, console: Console) -> None:
     from reflect_rl.cli.progress import Bars
     from reflect_rl.runs.annotation import card_text
+    from reflect_rl.runs.distributed import run_jobs_distributed
     from reflect_rl.runs.folder import alone
     from reflect_rl.runs.jobs import KINDS, plan
     from reflect_rl.runs.run import gather, run_jobs
     from reflect_rl.runs.start import begin
-    from reflect_rl.runs.together import run_jobs_together
 
     learns = any(config.method(name).model for name in config.methods)
     stages = {"run": KINDS if learns else ("eval",), "data": ("annotate", "data")}.get(verb, (verb,))
@@ -162,13 +162,13 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
         _require_annotator(config)
     if process_rank() > 0:
         # The main process opens the folder, shows progress and reports.
-        run_jobs_together(config, kinds, Bars(console, 0))
+        run_jobs_distributed(config, kinds, Bars(console, 0))
         return
     for title in begin(config, command, evaluates=verb == "eval"):
         console.print(f"taken {title}  (from {config.start_from})")
     jobs = sum(job.kind in kinds and not job.done for job in plan(config))
     with alone(config.output_dir), Bars(console, jobs) as bars:
-        (run_jobs_together if process_count() > 1 else run_jobs)(config, kinds, bars)
+        (run_jobs_distributed if process_count() > 1 else run_jobs)(config, kinds, bars)
     if "annotate" in kinds and config.data.annotator == "endpoint":
         console.print(card_text(config))
     if verb in ("run", "eval"):

@@ -36,7 +36,7 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.rollout import Request, failure_row
-from reflect_rl.training.engine import process_rank
+from reflect_rl.launch import process_rank
 
 __all__ = [
     "demonstrate",

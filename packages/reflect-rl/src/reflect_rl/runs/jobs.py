@@ -55,7 +55,7 @@ from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.players.reflectors.served import ServedReflector
-from reflect_rl.training.engine import process_rank
+from reflect_rl.launch import process_rank
 from reflect_rl.training.metrics import MetricsLog
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import sft_checkpoints, train_sft

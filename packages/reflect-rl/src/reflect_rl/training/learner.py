@@ -33,7 +33,7 @@ from reflect_rl.players.policies.language_model import tokenize
 from reflect_rl.seeding import seed_for, stream
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig
-from reflect_rl.training.engine import Engine
+from reflect_rl.training.distributed import Engine
 from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, weighted_means
 from reflect_rl.types import Episode, View
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from reflect_rl.errors import TrainingError
 from reflect_rl.models.score import micro_batches
 from reflect_rl.seeding import seed_for
-from reflect_rl.training.engine import Engine
+from reflect_rl.training.distributed import Engine
 
 __all__ = [
     "ExplosionError",

@@ -33,7 +33,7 @@ from reflect_rl.shaping import with_progress
 from reflect_rl.store import append_jsonl
 from reflect_rl.training.checkpoint import Checkpoints, Saved
 from reflect_rl.training.config import RLFTConfig
-from reflect_rl.training.engine import Engine
+from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner, OffendingTurnsError, no_dropout
 from reflect_rl.training.loop import linear_factor
 from reflect_rl.training.metrics import Meter, MetricsLog

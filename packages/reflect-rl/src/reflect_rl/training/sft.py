@@ -30,7 +30,7 @@ from reflect_rl.models.score import check_context, completion_losses, room
 from reflect_rl.seeding import stream
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.checkpoint import Checkpoints, Saved
-from reflect_rl.training.engine import Engine, make_whole
+from reflect_rl.training.distributed import Engine, make_whole
 from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, cosine_factor, dropout_stream
 from reflect_rl.training.metrics import Meter, MetricsLog
 

@@ -6,11 +6,11 @@ import os
 import time
 from datetime import timedelta
 
-from reflect_rl.training.engine import join, was_lost
+from reflect_rl.training.distributed import join, was_lost
 
 
 def main() -> None:
-    state = join(on_cpu=True, patience=timedelta(seconds=3))
+    state = join(on_cpu=True, timeout=timedelta(seconds=3))
     if not state.is_main_process:
         time.sleep(120)
     state.wait_for_everyone()

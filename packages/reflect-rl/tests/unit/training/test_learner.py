@@ -8,7 +8,7 @@ import torch
 from reflect_rl.players.policies.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.rollout import Request, play
-from reflect_rl.training.engine import Engine
+from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner
 from toy import SPEC, rlft, tiny_player, training_tasks
 

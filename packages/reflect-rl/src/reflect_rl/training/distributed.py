@@ -23,25 +23,25 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from reflect_rl.errors import ConfigError
-from reflect_rl.launch import process_count, process_rank
+from reflect_rl.launch import process_count
 from reflect_rl.training.checkpoint import optimizer_state, restore_optimizer
 
-__all__ = ["PATIENCE", "Engine", "join", "make_whole", "process_count", "process_rank", "refuse_launch", "was_lost"]
+__all__ = ["TIMEOUT", "Engine", "join", "make_whole", "refuse_launch", "was_lost"]
 
 T = TypeVar("T")
 
-PATIENCE = timedelta(minutes=30)
+TIMEOUT = timedelta(minutes=30)
 """How long a process waits for the others in a collective operation: one may have longer episodes than another."""
 
 REPLICATED = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 """Every process trains all weights."""
 
 
-def join(on_cpu: bool, patience: timedelta = PATIENCE) -> PartialState:
-    """Meet the other processes of the launch; the first call in a process sets for how long it waits for them."""
+def join(on_cpu: bool, timeout: timedelta = TIMEOUT) -> PartialState:
+    """Join the other processes of the launch; the first call in a process sets how long it waits for them."""
     # Ranks above zero would load empty weights, which they could not play with.
     os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
-    return PartialState(cpu=on_cpu, **({"timeout": patience} if process_count() > 1 else {}))
+    return PartialState(cpu=on_cpu, **({"timeout": timeout} if process_count() > 1 else {}))
 
 
 def refuse_launch(on_cpu: bool) -> None:
@@ -87,7 +87,7 @@ class Engine:
         on_cpu = device.type == "cpu"
         join(on_cpu)
         self.accelerator: Any = Accelerator(
-            cpu=on_cpu, device_placement=False, kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)]
+            cpu=on_cpu, device_placement=False, kwargs_handlers=[InitProcessGroupKwargs(timeout=TIMEOUT)]
         )
         self.sharded = self.accelerator.distributed_type == DistributedType.FSDP
         """Whether no process trains all weights."""

@@ -1,4 +1,4 @@
-"""One online training, by as many processes as were launched: `together.py FOLDER [--shard] [--stop]`.
+"""One online training, by as many processes as were launched: `distributed_training.py FOLDER [--shard] [--stop]`.
 
 With `--shard` Accelerate is told that FSDP runs on CPUs: it allows it on GPUs only, PyTorch on both. With `--stop` the
 training ends after its third update, as if it had been interrupted.

@@ -25,42 +25,42 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.jobs import Job, Kind, execute
 from reflect_rl.runs.run import Display, log_stage, unfinished
 from reflect_rl.runs.workers import explained, prepare
-from reflect_rl.training.engine import PATIENCE, join, refuse_launch, was_lost
+from reflect_rl.training.distributed import TIMEOUT, join, refuse_launch, was_lost
 
-__all__ = ["run_jobs_together"]
+__all__ = ["run_jobs_distributed"]
 
-TOGETHER: tuple[Kind, ...] = ("sft", "rlft")
+DISTRIBUTED: tuple[Kind, ...] = ("sft", "rlft")
 
 PLACE = re.compile(r"^\[\S+\] ")
 """Line of a library's source at the start of a message."""
 
-SOLO_PATIENCE = timedelta(days=7)
+SOLO_TIMEOUT = timedelta(days=7)
 """How long a process waits for a job that another does alone; if that process ends, the wait ends too."""
 
 
-def run_jobs_together(config: RunConfig, kinds: Sequence[Kind], display: Display) -> None:
+def run_jobs_distributed(config: RunConfig, kinds: Sequence[Kind], display: Display) -> None:
     """Do all unfinished jobs of these kinds; only the main process's display is told.
 
     Raises:
         RunFolderError: a job needs something that no job of these kinds makes.
-        ConfigError: online training cannot be distributed as it was launched.
+        ConfigError: training cannot be distributed as it was launched.
         LostProcessError: another process has ended or does not answer.
         ReflectRLError: a job failed; the launcher ends the other processes.
     """
     prepare(config.threads)
     threading.Thread(target=_leave_with_launcher, args=(os.getppid(),), daemon=True).start()
     on_cpu = device_of(config.model.device).type == "cpu"
-    with _losses_told():
-        state = join(on_cpu, _patience(config.limits))
-        wait = _meeting(state)
+    with _lost_processes_explained():
+        state = join(on_cpu, _timeout(config.limits))
+        wait = _barrier(state)
         # The main process's list: another one may look when a job has just been finished.
         found: list[list[Job] | None] = [unfinished(config, kinds) if state.is_main_process else None]
         waiting = broadcast_object_list(found)[0] or []
-        if any(job.kind == "rlft" for job in waiting):
+        if any(job.kind in DISTRIBUTED for job in waiting):
             refuse_launch(on_cpu)
         for job in waiting:
             if job.kind != "eval":
-                seconds = _do(job, config, display, state) if job.kind in TOGETHER or state.is_main_process else 0.0
+                seconds = _do(job, config, display, state) if job.kind in DISTRIBUTED or state.is_main_process else 0.0
                 wait()
                 _note(job, seconds, config, display, state)
         evaluations = [job for job in waiting if job.kind == "eval"]
@@ -74,22 +74,22 @@ def run_jobs_together(config: RunConfig, kinds: Sequence[Kind], display: Display
         state.destroy_process_group()
 
 
-def _patience(limits: Limits) -> timedelta:
+def _timeout(limits: Limits) -> timedelta:
     """A call of a player that is too slow is to be told by its own process, which knows more."""
-    return max(PATIENCE, timedelta(seconds=2 * limits.player_seconds))
+    return max(TIMEOUT, timedelta(seconds=2 * limits.player_seconds))
 
 
-def _meeting(state: PartialState) -> Callable[[], None]:
+def _barrier(state: PartialState) -> Callable[[], None]:
     """What waits for all processes, however long a job takes that one of them does alone."""
     if state.num_processes == 1:
         return lambda: None
     # Under gloo a process that ends closes its connections, at which the others wake up.
-    group = torch.distributed.new_group(backend="gloo", timeout=SOLO_PATIENCE)
+    group = torch.distributed.new_group(backend="gloo", timeout=SOLO_TIMEOUT)
     return lambda: torch.distributed.barrier(group)
 
 
 @contextmanager
-def _losses_told() -> Iterator[None]:
+def _lost_processes_explained() -> Iterator[None]:
     """What the libraries say when another process is gone becomes one sentence.
 
     Raises:
@@ -123,7 +123,7 @@ def _do(job: Job, config: RunConfig, display: Display, state: PartialState) -> f
 
     if state.is_main_process:
         display.started(job)
-    with explained(job.title, job.folder), _losses_told():
+    with explained(job.title, job.folder), _lost_processes_explained():
         execute(job, config, progress)
     return time.perf_counter() - started
 

@@ -18,8 +18,8 @@ from reflect_rl import launch
 from reflect_rl.errors import ConfigError
 from reflect_rl.launch import LostProcessError
 from reflect_rl.models.load import ModelConfig, load_model
-from reflect_rl.runs import together
-from reflect_rl.training.engine import Engine, refuse_launch, was_lost
+from reflect_rl.runs import distributed
+from reflect_rl.training.distributed import Engine, refuse_launch, was_lost
 
 HERE = Path(__file__).parent
 TOLERANCE = 2e-5
@@ -43,7 +43,7 @@ def run(launcher: tuple[str, ...], script: str, *words: str) -> subprocess.Compl
 
 
 def train(folder: Path, launcher: tuple[str, ...] = (), *words: str) -> None:
-    done = run(launcher, "together.py", str(folder), *words)
+    done = run(launcher, "distributed_training.py", str(folder), *words)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -104,11 +104,15 @@ def test_a_sharded_training_goes_on_as_one_process(alone, stopped, tmp_path):
     assert_same_training(alone, folder)
 
 
-@pytest.mark.parametrize("parts", [(), ("--parts",)])
-def test_a_sharded_supervised_training_leaves_a_whole_model(tmp_path, parts):
-    for name, launcher, words in (("one", (), ()), ("two", SHARDED, ("--shard", *parts))):
+@pytest.mark.parametrize("variant", ["whole", "parts", "resumed"])
+def test_a_sharded_supervised_training_leaves_a_whole_model(tmp_path, variant):
+    starts = [("one", (), ()), ("two", SHARDED, ("--shard", *(["--parts"] if variant == "parts" else [])))]
+    if variant == "resumed":
+        starts.insert(1, ("two", SHARDED, ("--shard", "--stop")))
+    for name, launcher, words in starts:
         done = run(launcher, "sharded_sft.py", str(tmp_path / name), *words)
         assert done.returncode == 0, done.stderr[-3000:]
+        assert (tmp_path / name / "model").exists() == ("--stop" not in words)
     one, two = (load_model(ModelConfig(), tmp_path / name / "model", trainable=False) for name in ("one", "two"))
     assert two.hash() == (tmp_path / "two" / "hash-0").read_text() == (tmp_path / "two" / "hash-1").read_text()
     first, second = (dict(model.model.named_parameters()) for model in (one, two))
@@ -132,9 +136,9 @@ def test_only_errors_of_a_connection_are_losses():
 
 def test_the_loss_of_a_process_is_one_sentence():
     reason = r"did not answer in time \(Connection closed by peer \[1\.2\.3\.4\]:5\)"
-    with pytest.raises(LostProcessError, match=reason), together._losses_told():
+    with pytest.raises(LostProcessError, match=reason), distributed._lost_processes_explained():
         raise RuntimeError("[/a/gloo/pair.cc:537] Connection closed by peer [1.2.3.4]:5. This may be\nanything")
-    with pytest.raises(ValueError, match="mine"), together._losses_told():
+    with pytest.raises(ValueError, match="mine"), distributed._lost_processes_explained():
         raise ValueError("mine")
 
 
