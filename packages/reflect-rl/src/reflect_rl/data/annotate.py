@@ -2,7 +2,7 @@
 
 The episodes are played as always, by the perturbed solver; then the model is asked about their states, many at a time,
 and its texts take the places of the oracle's. It is told what the solver knows (`prompts.annotation`), each answer is
-judged (`data._verdict`), and what is dropped is replaced by nothing: its rows are left out. States that recur with the
+judged (`data.verdict`), and what is dropped is replaced by nothing: its rows are left out. States that recur with the
 same knowledge are one question.
 """
 
@@ -18,8 +18,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from reflect_rl.config import Frozen
-from reflect_rl.data._spoilers import unseen
-from reflect_rl.data._verdict import Verdict, dropped, judged
+from reflect_rl.data.spoilers import unseen
+from reflect_rl.data.verdict import Verdict, dropped, judge
 from reflect_rl.envs.base import EnvSpec, HasUnseenNames, NumbersActions
 from reflect_rl.errors import UserError
 from reflect_rl.llm import ChatRequest, Endpoint, EndpointConfig, EndpointError, Progress, RefusedError
@@ -61,7 +61,7 @@ class AnnotationConfig(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What supervised training is to learn from one turn."""
+    """Reflection and label that supervised training learns from one turn."""
 
     reflection: str | None
     """None: the turn has none, so its row is left out where one is needed."""
@@ -138,6 +138,7 @@ class Annotator:
         told = self._told(turn, episode.turns[number - 1] if number else None, names)
         config = self.config
         messages = annotation_messages(told, self._rules, config.max_words)
+        # All that the verdict depends on: a changed prompt or limit gives a new key, so old verdicts are not reused.
         relied_on = [VERSION, messages, asdict(told), names, config.max_words]
         key = hashlib.sha256(json.dumps(relied_on).encode()).hexdigest()
         kind: Kind = "negative" if told.verdict == "suboptimal" else "first" if told.last is None else "positive"
@@ -145,7 +146,7 @@ class Annotator:
         return Question(key, told, turn.decision.target, kind, names, request)
 
     def _unseen_names(self, task: Task) -> tuple[str, ...]:
-        if task.key not in self._names:
+        if task.key not in self._names:  # a game may search its files for them, once for each task
             self._names[task.key] = () if self._game is None else tuple(self._game.unseen_names(task))
         return self._names[task.key]
 
@@ -176,6 +177,7 @@ def annotate(
     Raises:
         EndpointError: it does not answer as it should; the same call goes on from there.
     """
+    # Equal states are one question: a data set of perturbed restarts meets most of them several times.
     distinct = list({question.key: question for question in questions}.values())
     verdicts: dict[str, Verdict] = {}
     failure: EndpointError | None = None
@@ -187,7 +189,7 @@ def annotate(
             failure = failure or answer
         else:
             names = question.unseen_names
-            verdicts[question.key] = judged(answer.text, answer.ending, question.told, names, max_words)
+            verdicts[question.key] = judge(answer.text, answer.ending, question.told, names, max_words)
     if failure is not None:
         raise failure
     return verdicts
@@ -250,7 +252,7 @@ def _place(episode: Episode, number: int) -> _Place:
 
 
 def counted(questions: Sequence[Question], verdicts: Mapping[str, Verdict], *, actions: bool) -> dict[str, Any]:
-    """What became of the answers: of different questions, and of the turns that they stand for.
+    """Count what became of the answers: of different questions, and of the turns that they stand for.
 
     Args:
         questions: one for each turn.
@@ -295,7 +297,7 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
 
 
 def nothing_kept(verdicts: Mapping[str, Verdict]) -> UserError | None:
-    """What to say where no answer is of use; None where some are."""
+    """Make the error for annotations of which none is of use; None where some are."""
     if any(verdict.reason is None for verdict in verdicts.values()):
         return None
     reasons = Counter(verdict.reason for verdict in verdicts.values())

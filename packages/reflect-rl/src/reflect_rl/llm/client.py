@@ -110,6 +110,7 @@ class Endpoint:
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
             numbers[answer_key(self.config, request)].append(number)
+        # Equal requests are one: the others get its answer, marked as cached.
         keys, done = list(numbers), 0
         distinct = [(key, requests[numbers[key][0]]) for key in keys]
         with (
@@ -177,6 +178,7 @@ class Endpoint:
                     self._learn(used, withheld)
                     self._count(result)
                     return result
+                # The second request leaves out what the refusal names; a refusal of anything else is final.
                 refused = _refused_features(result) & used
                 if not refused:
                     raise self._error(key, result)

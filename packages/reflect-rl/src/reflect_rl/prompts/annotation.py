@@ -1,4 +1,4 @@
-"""What an annotator reads: a language model that writes reflections for supervised training (Reflect-RL, section 4).
+"""Prompts of the annotator: a language model that writes reflections for supervised training (Reflect-RL, section 4).
 
 It is told what the player will not know: the best next action, and after a mistake that the last action was suboptimal
 and what would have been better. It must write as if it had not been told. No player ever reads these prompts.
@@ -113,6 +113,7 @@ def annotation_messages(told: Told, rules: str, words: int) -> tuple[tuple[str, 
     system = SYSTEM.format(rules=rules.strip(), words=words, choice=CHOICE[told.best is not None])
     # No text contains its own hash, so no state can write the closing mark.
     mark = hashlib.sha256(told.state.encode("utf-8", "replace")).hexdigest()[:16]
+    # Where the best action is told, a list of the others would only invite the model to choose again.
     possible = "" if told.best is not None else POSSIBLE.format(actions="\n".join(told.actions))
     user = USER.format(mark=mark, state=told.state, possible=possible, note=_note(told))
     return ("system", system), ("user", user)

@@ -1,4 +1,4 @@
-"""What a chat model is told that plays or advises, and how its answer is read: the one place for both.
+"""Prompts of chat models that play or advise, and the reading of their answers.
 
 The prompts are in the style of ReAct (Yao et al. 2023, arXiv:2210.03629): the rules of the game in words, the state and
 the numbered actions; first a thought, then an action. What was done before is a part of the state text, as for all
@@ -191,6 +191,7 @@ def _of_lines(lines: Sequence[str]) -> int | None:
     if len(lines) == 1 and NUMBER.fullmatch(lines[0]):
         return int(lines[0])
     named = [found[1] if (found := ACTION.fullmatch(line)) else None for line in lines]
+    # A model that names two actions has not decided; the last one would be a guess.
     different = {name for name in named if name is not None}
     last = named[-1] if named else None
     return int(last) if last is not None and len(different) == 1 and NUMBER.fullmatch(last) else None
@@ -201,6 +202,7 @@ def _of_object(text: str) -> int | None:
         value = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         return None
+    # `type(...) is int`, because JSON's true and false are ints in Python.
     number = value.get("action") if isinstance(value, dict) else None
     return number if type(number) is int and number >= 0 else None
 
@@ -235,6 +237,7 @@ def label_log_probs(alternatives: Sequence[tuple[str, float]], count: int) -> tu
     """
     known = [(token.strip(), value) for token, value in alternatives if math.isfinite(value)]
     numbers = [(int(token), math.exp(value)) for token, value in known if NUMBER.fullmatch(token)]
+    # Only one digit seen among many actions: the tokenizer may split `12` into `1` and `2`.
     if count > 10 and all(number < 10 for number, _ in numbers):
         return None
     masses = [0.0] * count

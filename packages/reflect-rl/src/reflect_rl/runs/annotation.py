@@ -1,4 +1,4 @@
-"""The annotations of a run, by one job for all its units.
+"""The annotations of a run, made by one job for all its units.
 
 So a state that several of them meet is asked about once, and a budget is that of the run. What there is in the folder:
 
@@ -17,7 +17,7 @@ from typing import Any
 from reflect_rl.errors import RunFolderError
 from reflect_rl.store import read_json, read_jsonl, write_json, write_jsonl
 from reflect_rl.types import Episode
-from reflect_rl.data._verdict import REASONS, REPAIRS, Verdict
+from reflect_rl.data.verdict import REASONS, REPAIRS, Verdict
 from reflect_rl.data.annotate import (
     Annotations,
     Annotator,
@@ -49,12 +49,12 @@ VERDICTS, CARD = "annotations.jsonl", "card.json"
 
 
 def annotator_of(config: RunConfig) -> Annotator:
-    """Who makes the questions of a run."""
+    """Make the annotator of a run."""
     return Annotator(config.data.annotation, config.env)
 
 
 def _endpoint(config: RunConfig) -> Endpoint:
-    """Who annotates. One that the players ask too shares their answers, and their budget."""
+    """Open the endpoint of the annotator. One that the players ask too shares their answers, and their budget."""
     is_own = bool(config.data.annotation.endpoint.base_url)
     folder = config.output_dir / (FOLDER if is_own else SHARED)
     section = "data.annotation.endpoint" if is_own else "endpoint"
@@ -81,6 +81,7 @@ def annotate_run(
         progress(done, total, _spending(spent.prompt_tokens + spent.completion_tokens, spent.cost))
 
     verdicts = annotate(everything, endpoint, config.data.annotation.max_words, told)
+    # Raised before anything is written: an empty file would count as finished annotations.
     if (failure := nothing_kept(verdicts)) is not None:
         raise failure
     folder, rows = config.output_dir / FOLDER, {question.key: question for question in everything}
@@ -144,6 +145,7 @@ def result_mark(config: RunConfig, *, learned: bool) -> str:
     mark = fingerprint(config)
     if not learned or config.data.annotator == "oracle":
         return mark
+    # The endpoint may answer otherwise another day, so the texts themselves are a part of the fingerprint.
     written = _read_card(config)["digest"]
     return hashlib.sha256(f"{mark} {written}".encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""Chat models as players of a run: who they are, and what they took.
+"""Chat models as players of a run: construction, progress, and costs in the results.
 
 All jobs of a run share the folder `endpoint`: what one of them has asked is not asked again by another, and the budget
 is that of the run.
@@ -18,7 +18,7 @@ from reflect_rl.types import NO_ACTION, Episode
 from reflect_rl.llm import Endpoint
 from reflect_rl.evaluation.methods import CHAT
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.players._chat import Asker
+from reflect_rl.players.chat_client import ChatClient
 from reflect_rl.players.policies.chat import ChatPolicy
 from reflect_rl.players.reflectors.chat import ChatReflector
 from reflect_rl.prompts.chat import CHAT_TEMPLATE_VERSION, rules_of
@@ -30,10 +30,10 @@ __all__ = [
     "chat_policy",
     "chat_reflector",
     "endpoint_of",
-    "in_turn",
-    "new_bills",
+    "one_at_a_time",
+    "reset_usage",
     "origin_of",
-    "telling",
+    "chat_progress",
     "with_costs",
 ]
 
@@ -78,7 +78,7 @@ def _rules(config: RunConfig) -> str:
 
 
 @contextmanager
-def in_turn(config: RunConfig, method: str) -> Iterator[None]:
+def one_at_a_time(config: RunConfig, method: str) -> Iterator[None]:
     """Evaluations that ask wait for each other: those of several seeds ask the same, and the second finds it answered.
 
     The operating system releases the lock when a process ends, however it ends.
@@ -86,31 +86,32 @@ def in_turn(config: RunConfig, method: str) -> Iterator[None]:
     if not asks_endpoint(config, method):
         yield
         return
+    # Without the lock two seeds would send the same request at the same time, and both would be paid for.
     lock = config.output_dir / FOLDER / ".lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(lock):
         yield
 
 
-def _askers(*players: Reflector | Policy) -> list[Asker]:
-    return [player.asker for player in players if isinstance(player, ChatPolicy | ChatReflector)]
+def _clients(*players: Reflector | Policy) -> list[ChatClient]:
+    return [player.client for player in players if isinstance(player, ChatPolicy | ChatReflector)]
 
 
-def new_bills(*players: Reflector | Policy) -> None:
-    """What the players take is counted from here."""
-    for asker in _askers(*players):
-        asker.new_bill()
+def reset_usage(*players: Reflector | Policy) -> None:
+    """Count the usage of chat players from zero."""
+    for client in _clients(*players):
+        client.reset_usage()
 
 
-def telling(tell: Callable[[str], None], mode: str, *players: Reflector | Policy) -> Callable[[Episode], None] | None:
-    """What shows how far chat players are, and what they have cost so far; None where there are none.
+def chat_progress(tell: Callable[[str], None], mode: str, *players: Reflector | Policy) -> Callable[[Episode], None] | None:
+    """Make a callback that shows how far chat players are and what they have cost; None where there are none.
 
     Args:
         tell: shows a note.
         mode: that is played.
         players: both.
     """
-    endpoints = [asker.endpoint for asker in _askers(*players)]
+    endpoints = [client.endpoint for client in _clients(*players)]
     ended: list[bool] = []
 
     def on_episode(episode: Episode) -> None:
@@ -122,15 +123,15 @@ def telling(tell: Callable[[str], None], mode: str, *players: Reflector | Policy
 
 
 def origin_of(*players: Reflector | Policy) -> dict[str, Any]:
-    """What is noted of players that are not in this process."""
-    noted: dict[str, Any] = {"chat_template": CHAT_TEMPLATE_VERSION} if _askers(*players) else {}
+    """Collect what the record says of players that are not in this process."""
+    noted: dict[str, Any] = {"chat_template": CHAT_TEMPLATE_VERSION} if _clients(*players) else {}
     for player in players:
         noted |= getattr(player, "origin", {})
     return noted
 
 
 def with_costs(row: Mapping[str, Any], episodes: Sequence[Episode], *players: Reflector | Policy) -> dict[str, Any]:
-    """A row of results, with what chat players took since `new_bills` among its `measures`; unchanged without them.
+    """Add what chat players took since `reset_usage` to the `measures` of a result row; unchanged without them.
 
     Answers, tokens and money are means over episodes, of all answers that the episodes were played with to the largest
     horizon: one that several of them share was paid once, and counts for each. `seconds_per_answer` is the mean over
@@ -142,11 +143,13 @@ def with_costs(row: Mapping[str, Any], episodes: Sequence[Episode], *players: Re
         episodes: at least one.
         players: both.
     """
-    askers = _askers(*players)
-    seconds = [value for asker in askers for value in asker.bill.seconds]
+    clients = _clients(*players)
+    seconds = [value for client in clients for value in client.usage.seconds]
     if not seconds:
         return dict(row)
-    prompt, completion = (sum(getattr(a.bill, f"{kind}_tokens") for a in askers) for kind in ("prompt", "completion"))
+    prompt = sum(client.usage.prompt_tokens for client in clients)
+    completion = sum(client.usage.completion_tokens for client in clients)
+    # Longer episodes than the row's horizon were played, and their later turns belong to other rows.
     turns = [turn for episode in episodes for turn in episode.turns[: row["horizon"]]]
     count = len(episodes)
     taken = {
@@ -154,9 +157,10 @@ def with_costs(row: Mapping[str, Any], episodes: Sequence[Episode], *players: Re
         "answers": len(seconds) / count,
         "prompt_tokens": prompt / count,
         "completion_tokens": completion / count,
-        "cost": askers[0].endpoint.config.cost(prompt, completion) / count,
+        "cost": clients[0].endpoint.config.cost(prompt, completion) / count,
         "seconds_per_answer": sum(seconds) / len(seconds),
         "seconds_per_answer_p95": float(np.percentile(seconds, 95)),
     }
+    # Answers from the cache come at once, so the time of play would flatter a repeated run.
     own = {name: value for name, value in row.get("measures", {}).items() if name != "seconds_per_episode"}
     return {**row, "turns_per_second": None, "measures": own | taken}

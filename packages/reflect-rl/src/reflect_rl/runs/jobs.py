@@ -32,10 +32,10 @@ from reflect_rl.runs.chat import (
     chat_decodings,
     chat_policy,
     chat_reflector,
-    in_turn,
-    new_bills,
+    one_at_a_time,
+    reset_usage,
     origin_of,
-    telling,
+    chat_progress,
     with_costs,
 )
 from reflect_rl.runs.config import RunConfig
@@ -50,7 +50,7 @@ from reflect_rl.runs.demonstrate import (
 )
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.players.policies.language_model import LanguageModelPolicy
-from reflect_rl.players.reflectors._cached import Numbers
+from reflect_rl.players.reflectors.cached import Numbers
 from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.players.reflectors.none import NoReflector
@@ -367,7 +367,7 @@ def _decodings(config: RunConfig, method: str) -> Sequence[Literal["sampled", "g
 
 def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
     method = job.name
-    with in_turn(config, method):
+    with one_at_a_time(config, method):
         (_eval_index if config.method(method).rows is not None else _eval_players)(job, config, progress)
 
 
@@ -380,7 +380,7 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
     for decoding in decodings:
         reflector, policy = load_players(config, job.unit, method, decoding)
         for mode in modes:
-            new_bills(reflector, policy)
+            reset_usage(reflector, policy)
             done, total = len(results) // len(config.horizons), len(modes) * len(decodings)
             episodes, speed = evaluate(
                 config.env,
@@ -391,7 +391,7 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
                 policy,
                 shuffle_labels=config.prompt.shuffle_labels,
                 limits=config.limits,
-                on_episode=telling(partial(progress, done, total), mode, reflector, policy),
+                on_episode=chat_progress(partial(progress, done, total), mode, reflector, policy),
             )
             head = _head(job, config, mode, decoding) | origin_of(reflector, policy)
             for horizon in config.horizons:

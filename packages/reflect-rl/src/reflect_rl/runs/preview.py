@@ -1,4 +1,4 @@
-"""What a run would send to its endpoint: shown before anything is sent."""
+"""Dry run of the chat players: what a run would send to its endpoint, and what it would cost at most."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFLECTION = "(what the reflection player wrote)"
 
 
 def preview(config: RunConfig) -> str:
-    """Who would be asked what by the players of a run, with the first request in full, and how much at most.
+    """Describe the requests of each chat player of a run: the first in full, and the number and price at most.
 
     Nothing is sent and nothing is written.
     """
@@ -39,10 +39,12 @@ def _of_method(config: RunConfig, name: str) -> Iterator[str]:
     trained = config.rlft.total_turns * len(list(units(config))) if method.online else 0
     if method.reflector == CHAT:
         requests = [chat_reflector(config).request(view) for view in views]
+        # A local policy differs between the seeds of a run, and so do the states that the reflector is asked about.
         evaluated *= 1 if method.is_chat else len(list(units(config)))
         yield _part(config, f"{name}, reflections", requests, evaluated, trained)
     if method.is_chat:
         policy = chat_policy(config, decodings[0], name)
+        # Any draw will do: requests of different samples differ in nothing that is shown.
         draw = 0.0 if decodings[0] == "sampled" else None
         seen = [View(v.observation, v.order, REFLECTION if method.reflector else None) for v in views]
         yield _part(config, f"{name}, actions", [policy.request(view, draw) for view in seen], evaluated, 0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflect_rl.data._spoilers import refusal, spoiler, unseen
+from reflect_rl.data.spoilers import refusal, spoiler, unseen
 
 SLIPS = [
     "As you told me, the best way is south.",

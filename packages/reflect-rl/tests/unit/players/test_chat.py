@@ -102,7 +102,7 @@ def test_probabilities_of_the_first_token_are_those_of_the_actions():
     counts = np.bincount([d.index for d in sampled.decide([SEEN] * 2000, rngs(2000))], minlength=3) / 2000
     assert counts == pytest.approx([0.2, 0.1, 0.7], abs=0.04)
     # One prompt: all draws come from one answer.
-    assert len(set(sampled.asker.endpoint.asked)) == 1
+    assert len(set(sampled.client.endpoint.asked)) == 1
 
 
 def test_without_probabilities_the_number_in_the_answer_counts():
@@ -137,10 +137,10 @@ def test_a_reflection_is_asked_for_without_the_actions_and_kept_in_one_line():
 def test_the_bill_counts_every_answer_and_can_begin_anew():
     policy = ChatPolicy(Scripted(lambda request: "0"), RULES)
     policy.decide([SEEN] * 3, rngs(3))
-    bill = policy.asker.bill
-    assert (bill.prompt_tokens, bill.completion_tokens, bill.seconds) == (300, 30, [0.5] * 3)
-    policy.asker.new_bill()
-    assert policy.asker.bill.seconds == []
+    usage = policy.client.usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.seconds) == (300, 30, [0.5] * 3)
+    policy.client.reset_usage()
+    assert policy.client.usage.seconds == []
 
 
 def test_all_games_can_be_played_and_an_invalid_answer_costs_a_turn_in_each(tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from reflect_rl.llm import ChatAnswer, ChatRequest, Endpoint
-from reflect_rl.players._chat import Asker
+from reflect_rl.players.chat_client import ChatClient
 from reflect_rl.prompts.chat import choice_schema, label_log_probs, number_messages, parse_choice, policy_messages
 from reflect_rl.types import NO_ACTION, Decision, View
 
@@ -25,7 +25,7 @@ __all__ = ["Answers", "ChatPolicy"]
 Answers = Literal["text", "json", "logprobs"]
 
 SAMPLES = 2**30
-"""Numbers that a sampled answer is asked for with."""
+"""Number of different samples; an endpoint keeps one answer for each prompt and sample number."""
 
 TOP_LOGPROBS = 20
 """Alternatives to the first token that are asked for; no server of the OpenAI kind offers more."""
@@ -59,14 +59,14 @@ class ChatPolicy:
         max_new_tokens: int = 512,
         name: str = "chat",
     ) -> None:
-        self.asker = Asker(endpoint)
+        self.client = ChatClient(endpoint)
         self.rules, self.answers, self.decoding = rules, answers, decoding
         self.max_new_tokens, self.name = max_new_tokens, name
 
     @property
     def origin(self) -> dict[str, str]:
         """Where the actions come from, for the record."""
-        return {"endpoint": self.asker.endpoint.config.host, "answers": self.answers}
+        return {"endpoint": self.client.endpoint.config.host, "answers": self.answers}
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
         """One decision per view; the answer in the model's own words stands in it.
@@ -74,8 +74,9 @@ class ChatPolicy:
         Raises:
             EndpointError: the endpoint does not answer, or the budget is used up.
         """
+        # The draw comes from the episode's own stream, so a repeated run asks for the same samples.
         draws = [float(rng.random()) if self.decoding == "sampled" else None for rng in rngs]
-        answers = self.asker.ask([self.request(view, draw) for view, draw in zip(views, draws, strict=True)])
+        answers = self.client.ask([self.request(view, draw) for view, draw in zip(views, draws, strict=True)])
         return [self._decision(*row) for row in zip(views, draws, answers, strict=True)]
 
     def request(self, view: View, draw: float | None = None) -> ChatRequest:
@@ -95,6 +96,7 @@ class ChatPolicy:
         count = len(view.order)
         if self.answers == "logprobs" and (row := label_log_probs(answer.logprobs or (), count)) is not None:
             number = int(np.argmax(row)) if draw is None else _drawn(row, draw)
+            # The row is in listing order, and decisions are recorded by the environment's own action index.
             by_index = tuple(row[place] for place in np.argsort(view.order))
             return Decision(view.order[number], self.name, by_index, answer=answer.text)
         # Of an answer that was cut the last number may be the beginning of a longer one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reflect_rl.llm import ChatRequest, Endpoint
-from reflect_rl.players._chat import Asker
+from reflect_rl.players.chat_client import ChatClient
 from reflect_rl.prompts.chat import advice_text, reflector_messages
 from reflect_rl.types import View
 
@@ -25,20 +25,20 @@ class ChatReflector:
     sees_oracle = False
 
     def __init__(self, endpoint: Endpoint, rules: str, max_new_tokens: int = 256) -> None:
-        self.asker = Asker(endpoint)
+        self.client = ChatClient(endpoint)
         self.rules, self.max_new_tokens = rules, max_new_tokens
 
     @property
     def origin(self) -> dict[str, str]:
         """Where the reflections come from, for the record."""
-        config = self.asker.endpoint.config
+        config = self.client.endpoint.config
         return {"reflection_server": config.host, "reflection_model": config.model}
 
     @property
     def hit_rate(self) -> float:
         """Share of the requests so far that were answered without being sent."""
-        bill = self.asker.bill
-        return bill.cached / len(bill.seconds) if bill.seconds else 0.0
+        usage = self.client.usage
+        return usage.cached / len(usage.seconds) if usage.seconds else 0.0
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
         """One reflection per view, in one line.
@@ -46,7 +46,8 @@ class ChatReflector:
         Raises:
             EndpointError: the endpoint does not answer, or the budget is used up.
         """
-        answers = self.asker.ask([self.request(view) for view in views])
+        answers = self.client.ask([self.request(view) for view in views])
+        # The policy reads the text as one field of its prompt, so line breaks and thoughts go.
         return [advice_text(answer.text) for answer in answers]
 
     def request(self, view: View) -> ChatRequest:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.players.reflectors._cached import CachedReflector, Numbers
+from reflect_rl.players.reflectors.cached import CachedReflector, Numbers
 
 __all__ = ["FrozenReflector"]
 

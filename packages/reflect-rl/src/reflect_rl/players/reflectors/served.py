@@ -32,7 +32,7 @@ from reflect_rl.llm import (
     open_client,
 )
 from reflect_rl.models.chat_template import ChatFrame
-from reflect_rl.players.reflectors._cached import CachedReflector, Numbers
+from reflect_rl.players.reflectors.cached import CachedReflector, Numbers
 
 __all__ = ["FOLDER", "INSTALL", "ServedReflector", "ServerConfig"]
 

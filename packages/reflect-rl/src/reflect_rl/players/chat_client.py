@@ -1,4 +1,4 @@
-"""What the players behind a chat endpoint share: they ask for a whole round at once, and note what it takes."""
+"""Client of the players behind a chat endpoint: asks for all views of a step at once, and counts what it takes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 
 from reflect_rl.llm import ChatAnswer, ChatRequest, Endpoint
 
-__all__ = ["Asker", "Bill"]
+__all__ = ["ChatClient", "Usage"]
 
 
 @dataclass(slots=True)
-class Bill:
-    """What answers took; one that came from the cache counts as what it took when it was asked."""
+class Usage:
+    """Tokens and seconds of answers.
+
+    One from the cache counts as what it took when it was asked, so a run that is repeated reports the same numbers.
+    """
 
     cached: int = 0
     prompt_tokens: int = 0
@@ -28,8 +31,8 @@ class Bill:
         self.seconds.append(answer.seconds)
 
 
-class Asker:
-    """Asks an endpoint, and writes the bill.
+class ChatClient:
+    """An endpoint, with the usage of one player.
 
     Args:
         endpoint: whom to ask.
@@ -37,7 +40,7 @@ class Asker:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self.bill = Bill()
+        self.usage = Usage()
 
     def ask(self, requests: Sequence[ChatRequest]) -> list[ChatAnswer]:
         """The answers in the order of the requests.
@@ -47,9 +50,9 @@ class Asker:
         """
         answers = self.endpoint.answer(requests) if requests else []
         for answer in answers:
-            self.bill.add(answer)
+            self.usage.add(answer)
         return answers
 
-    def new_bill(self) -> None:
-        """Count from nothing."""
-        self.bill = Bill()
+    def reset_usage(self) -> None:
+        """Count from zero: a player is used for several evaluations in a row."""
+        self.usage = Usage()

@@ -1,4 +1,4 @@
-"""What an annotator must not write: that it was told something, and names that the player cannot see.
+"""Detection of what an annotator must not write: that it was told something, and names the player cannot see.
 
 An annotator is told the best action, or that the last one was a mistake, and writes as if it had found out by itself.
 Some say so nevertheless ("as you told me"). A reflection player that learns such sentences refers to a note that it

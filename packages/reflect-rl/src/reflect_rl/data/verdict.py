@@ -1,4 +1,4 @@
-"""What becomes of an annotator's answer: kept, repaired, or dropped with a reason."""
+"""Verdicts on an annotator's answers: kept, repaired, or dropped with a reason."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reflect_rl.data._spoilers import refusal, spoiler, unseen
+from reflect_rl.data.spoilers import refusal, spoiler, unseen
 from reflect_rl.prompts.annotation import ENDING, Told
 
-__all__ = ["REASONS", "REPAIRS", "Reason", "Repair", "Verdict", "dropped", "judged"]
+__all__ = ["REASONS", "REPAIRS", "Reason", "Repair", "Verdict", "dropped", "judge"]
 
 Reason = Literal[
     "refused",
@@ -68,12 +68,12 @@ class Verdict:
 
 
 def dropped(reason: Reason, words: str = "") -> Verdict:
-    """The verdict on an answer of which nothing is used."""
+    """Make the verdict on an answer of which nothing is used."""
     return Verdict(None, reason=reason, words=words[:200])
 
 
-def judged(answer: str, ending: str, told: Told, unseen_names: Sequence[str], max_words: int) -> Verdict:
-    """The verdict on an answer.
+def judge(answer: str, ending: str, told: Told, unseen_names: Sequence[str], max_words: int) -> Verdict:
+    """Judge one answer.
 
     Args:
         answer: what the model wrote.
@@ -139,6 +139,7 @@ def _cleaned(answer: str) -> tuple[str, tuple[Repair, ...]]:
     text = after("thoughts", text, THOUGHTS.sub("", text))
     text = after("layout", text, FENCE.sub("", text))
     text = after("quotes", text, _unquoted(text))
+    # Quotation marks may stand around the heading or behind it, so they are removed before and after.
     text = after("label", text, LABEL.sub("", text, count=1))
     text = after("quotes", text, _unquoted(text))
     text = after("layout", text, EMPHASIS.sub(r"\1\2\3", BULLET.sub("", text)))
@@ -172,6 +173,7 @@ def _action(body: str, written: str | None, told: Told) -> int | Verdict:
     if written is None:
         if best is None:
             return dropped("no_action")
+        # The text breaks off before its ending: it may still argue for another action in its last sentence.
         others = _mentioned(SENTENCES.split(body)[-1], told.actions)
         return best if not others or best in others else dropped("contradicts", body[-120:])
     named = _exact(written, told.actions)
@@ -192,6 +194,7 @@ def _exact(written: str, actions: Sequence[str]) -> int | None:
     """The action that stands there, whatever its case, quotes, full stop and number."""
     plain = written.strip(" \"'`“”*<>[]")
     spellings = [plain, plain.removesuffix("."), NUMBER.sub("", plain.removesuffix(".")), plain.strip(".\"'`“” ")]
+    # The exact case first: two actions may differ in nothing else.
     for fold in (str, str.lower):
         folded = [fold(action) for action in actions]
         for spelling in spellings:
@@ -206,6 +209,7 @@ def _mentioned(text: str, actions: Sequence[str]) -> list[int]:
     for index, action in enumerate(actions):
         letters = r"[ -]?".join(map(re.escape, action)) if action.isalpha() else re.escape(action)
         if match := re.search(rf"(?<![\w/.]){letters}(?![\w/]|\.\w)", text, re.IGNORECASE):
+            # At one place the longer name wins: `go to shelf 10` contains `go to shelf 1`.
             places.append((match.start(), -len(action), index))
     return [index for _, _, index in sorted(places)]
 
@@ -218,11 +222,12 @@ def _finished(text: str, body: str, action: int, told: Told, repairs: tuple[Repa
     last = f"{ENDING} {advice}."
     if not text.endswith(last):
         repairs = (*repairs, "ending")
+    # Whole sentences are left out from the end, because half a one teaches nothing.
     sentences = SENTENCES.split(body)
-    room, kept = max_words - len(last.split()), list[str]()
+    words_left, kept = max_words - len(last.split()), list[str]()
     for sentence in sentences:
-        room -= len(sentence.split())
-        if room < 0:
+        words_left -= len(sentence.split())
+        if words_left < 0:
             break
         kept.append(sentence)
     if not kept:

@@ -1,4 +1,4 @@
-"""What the players that write with a frozen model share: each prompt is answered once and remembered.
+"""A cache of reflections, for the players that write with a frozen model.
 
 With greedy decoding an answer is a function of its prompt, and in closed games most states recur.
 """
@@ -42,7 +42,9 @@ class CachedReflector(ABC):
         missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._cache]
         self.requests += len(prompts)
         self.hits += len(prompts) - len(missing)
+        # Several environments are often in the same state, so a batch is reduced to its distinct prompts first.
         fresh = dict(zip(missing, self._write(missing), strict=True)) if missing else {}
+        # Read before `_remember`: a batch larger than the cache pushes out its own entries.
         answers = [fresh.get(prompt) or self._cache.get(prompt, "") for prompt in prompts]
         self._remember(prompts, fresh)
         if self.numbers is None:
