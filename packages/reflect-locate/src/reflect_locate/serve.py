@@ -29,7 +29,7 @@ __all__ = ["ADDRESS", "LocateService", "Located", "LocatedFile", "make_server", 
 
 ADDRESS = "127.0.0.1"
 """The only address that is listened on."""
-NEEDS = "reflect-rl serve needs the MCP SDK: pip install 'reflect-rl[serve]'"
+NEEDS = "reflect-rl serve needs the MCP SDK: pip install 'reflect-locate[serve]'"
 MOST_FILES = 50
 INSTRUCTIONS = (
     "Finds the file of a repository that answers a question in words. Ask what the file does, not for its name. Scores "
