@@ -53,14 +53,14 @@ FEWEST_QUESTIONS = 10
 TOP = 5
 LEAKS = ("none", "tokens", "name")
 METHODS = {"lexical": "reflect_rl_lexical", "none": "sft_rlft"}
-"""Who writes a player's reflections -> the method that trains it further."""
+"""Writer of a player's reflections -> the method that trains it further."""
 STAGES = {"reflect_rl_lexical": "policy_lexical", "sft_rlft": "policy_plain"}
 """Method -> its supervised stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingAmount:
-    """How much is trained."""
+    """Amount of training."""
 
     starts: int = 200
     """Most questions that are demonstrated."""
@@ -72,7 +72,7 @@ class TrainingAmount:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one held-out question."""
+    """Result of one held-out question."""
 
     key: str
     rank: int
@@ -83,12 +83,12 @@ class Outcome:
 
     @property
     def first(self) -> bool:
-        """Whether the first file is an accepted one."""
+        """Tell whether the first file is an accepted one."""
         return self.rank == 1
 
     @property
     def near(self) -> bool:
-        """Whether one of the first five files is an accepted one."""
+        """Tell whether one of the first five files is an accepted one."""
         return 1 <= self.rank <= TOP
 
 
@@ -105,7 +105,7 @@ class BeforeAfter:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval of the difference is on one side of nought."""
+        """Tell whether the interval of the difference is on one side of nought."""
         return self.difference.lo > 0 or self.difference.hi < 0
 
 
@@ -290,6 +290,7 @@ def measure(
         paths = [entry.path for entry in answer.files]
         ranks = [paths.index(target) + 1 for target in question.targets if target in paths]
         outcome = Outcome(question.key, min(ranks, default=0), question.leak, len(paths))
+        # Written at once: measuring takes minutes, and goes on here after an interrupt.
         append_jsonl(file, [asdict(outcome)])
         known[question.key] = outcome
         progress(len(known), len(questions))
@@ -298,6 +299,7 @@ def measure(
 
 def _with_trees(tasks: TaskSet, questions: Sequence[Question]) -> Iterator[tuple[Question, Tree]]:
     """Each question with the whole tree, in which the sentence that it was made from is blanked out."""
+    # Questions without a masked sentence share one tree per snapshot; they come first, so its index is made once.
     shared: dict[str, Tree] = {}
     for question in sorted(questions, key=lambda question: bool(question.spans)):
         if not question.spans:

@@ -1,4 +1,4 @@
-"""How much each kind of evidence counts, and from which confidence on an answer is worth showing.
+"""Weights of the evidence, and the threshold of confidence, measured on questions with known answers.
 
 Both are measured on questions about projects that a player was not trained on. Each is asked twice, on a tree that has
 the file and on the same tree without it. The weights are fitted to the answers on trees that have it (`evidence.fit`).
@@ -32,12 +32,12 @@ LARGEST_TREE = 256
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What came of one question on one tree."""
+    """Candidates for one question on one tree."""
 
     has_file: bool
-    """Whether the tree has an accepted file."""
+    """True if the tree has an accepted file."""
     files: tuple[tuple[Evidence, bool], ...]
-    """Of each candidate the evidence, and whether it is an accepted file; in the order of the paths."""
+    """Evidence of each candidate, and whether it is an accepted file; in the order of the paths."""
 
 
 @dataclass(frozen=True, slots=True)

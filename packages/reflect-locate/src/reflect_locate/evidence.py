@@ -1,4 +1,4 @@
-"""What speaks for a file, and how much each kind of evidence counts.
+"""Evidence for a file, and the weight of each kind.
 
 The score of a file is the weighted mean of its evidence; a test counts for less (`TEST_SHARE`). The weights are those
 under which the right files are most likely (`fit`): in a question's list the probability of a file is the softmax of
@@ -22,7 +22,7 @@ __all__ = ["DEFAULT_WEIGHTS", "TEST_SHARE", "Evidence", "Weights", "confidence",
 LEAD = 2.0
 """Weight of the best file's lead in the confidence; its score has the weight 1."""
 TEST_SHARE = 0.7
-"""Of a test file's score that counts. Tests repeat the words of what they test, often more of them and closer together,
+"""Factor of a test file's score. Tests repeat the words of what they test, often more of them and closer together,
 and who asks where something is done wants the source."""
 Vector = NDArray[np.float64]
 PRIOR_STD = 2.0
@@ -35,16 +35,16 @@ LEAST = 1e-3
 
 
 class Weights(Frozen):
-    """How much each kind of evidence counts; the ratios matter."""
+    """Weight of each kind of evidence; only the ratios matter."""
 
     coverage: float = Field(1.0, gt=0)
-    """Of the words of the question that stand close together."""
+    """Weight of the words of the question that stand close together."""
     match: float = Field(1.0, gt=0)
-    """Of the contents' match in the index."""
+    """Weight of the contents' match in the index."""
     path: float = Field(0.4, gt=0)
-    """Of the path's match."""
+    """Weight of the path's match."""
     named: float = Field(0.05, gt=0)
-    """Of the policy's word."""
+    """Weight of the policy's word."""
 
 
 DEFAULT_WEIGHTS = Weights()
@@ -53,7 +53,7 @@ DEFAULT_WEIGHTS = Weights()
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for a file; each number is in [0, 1], None = there is no index."""
+    """Evidence for a file; each number is in [0, 1], None = there is no index."""
 
     coverage: float
     """Share of the question's words that stand close together in it."""
@@ -82,7 +82,7 @@ def score(evidence: Evidence, weights: Weights) -> float:
 
 
 def confidence(scores: Sequence[float]) -> float:
-    """Of the first of these scores, which are in falling order: it is sure when it is high and stands out.
+    """Confidence in the first of these scores, which are in falling order: high when it is high and stands out.
 
     >>> confidence([0.75, 0.5]), confidence([0.5]), confidence([])
     (0.4166666666666667, 0.5, 0.0)
@@ -116,7 +116,7 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
     prior = np.array([getattr(start, kind) for kind in KINDS])
 
     def slope(weights: Vector) -> Vector:
-        """Of -log posterior; the multiple of `start` that the prior is around is the nearest one."""
+        """Gradient of -log posterior; the multiple of `start` that the prior is around is the nearest one."""
         sums = table @ weights
         expected = [np.einsum("qf,qfk->k", _softmax(sums, mask), table) for mask in (there, right)]
         away = weights - prior * (weights @ prior) / (prior @ prior)

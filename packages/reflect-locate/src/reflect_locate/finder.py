@@ -1,4 +1,4 @@
-"""Which file answers a question: several games of the trained player on the user's tree, and what they came by.
+"""Find the file that answers a question: several games of the trained player on the user's tree, then a ranking.
 
 Candidates are the files that an episode read and, where the index may be used, its best ones. They are ranked by
 evidence (`evidence.py`): how well the index matches the contents and the path, how many words of the question stand
@@ -51,16 +51,16 @@ class StoppedError(ReflectRLError):
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """How much is done for an answer."""
+    """Amount of search for an answer."""
 
     episodes: int = 8
     """Sampled episodes, besides a greedy one."""
     seconds: float = 60.0
-    """When they are over, episodes that are not finished do not count."""
+    """Time limit; episodes that are not finished by then do not count."""
     search: bool | None = None
-    """Whether the index may be used (None: as the player was trained)."""
+    """True if the index may be used (None: as the player was trained)."""
     seed: int = 0
-    """Of the sampled episodes."""
+    """Seed of the sampled episodes."""
 
 
 EFFORT = SearchOptions()
@@ -74,7 +74,7 @@ class FoundFile:
     score: float
     """Weighted mean of the evidence, in [0, 1]."""
     evidence: Evidence
-    """What the score is made of."""
+    """Parts of the score."""
     words: tuple[str, ...]
     """Words of the question that stand close together in it."""
     walk: tuple[str, ...]
@@ -100,12 +100,12 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the episodes came to."""
+    """Ranked files, and whether the first stands out."""
 
     files: tuple[FoundFile, ...]
     """Best first: all candidates."""
     confidence: float
-    """Of the best file: its score, and twice its lead over the second, over three; in [0, 1], and 0 without files."""
+    """Confidence in the best file, (score + 2 x lead over the second) / 3, in [0, 1]; 0 without files."""
     threshold: float
     episodes: int
     """Episodes that were finished."""
@@ -113,7 +113,7 @@ class Answer:
 
     @property
     def found(self) -> bool:
-        """Whether the confidence reaches the threshold."""
+        """Tell whether the confidence reaches the threshold."""
         return bool(self.files) and self.confidence >= self.threshold
 
 
@@ -166,11 +166,13 @@ def locate(
     game = _game(player, effort.search)
     OpenQuestion(game).explore(tree, question)  # the index is made once, before the clock of the episodes
     watched = _Watched(started, effort.seconds, is_stopped)
+    # The greedy episode comes first, so that the likeliest walk counts however short the time is.
     decodings: dict[Decoding, int] = {"greedy": 1, "sampled": effort.episodes}
     try:
         for decoding, count in decodings.items():
             _play(player, game, tree, question, decoding, count, effort.seed, watched)
     except StoppedError:
+        # Out of time is no failure once an episode has ended; a caller who cancels wants no answer.
         if is_stopped() or not watched.episodes:
             raise
     indices = index_matches(tree, question) if game.search else None
@@ -243,10 +245,12 @@ def _ranked(
     """All candidates, best first."""
     asked = question_words(question)
     tests = set() if TEST in asked else {path for path in tree.paths if is_test(path)}
+    # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
     named = dict.fromkeys(_indexed(indices, tests) if indices else (), 0.0)
     surest: dict[str, tuple[float, Episode]] = {}
     for episode in episodes:
         for path, probability in _naming(episode).items():
+            # An episode that did not read the file counts as one that would not name it.
             named[path] = named.get(path, 0.0) + probability / len(episodes)
             if probability > surest.get(path, (-1.0, episode))[0]:
                 surest[path] = probability, episode
@@ -279,7 +283,7 @@ def _naming(episode: Episode) -> dict[str, float]:
 
 
 def _first_answer(actions: Sequence[str], read: int) -> int:
-    """Where the actions begin that name the files that were read, in the order of reading: only searches come after."""
+    """Index of the first action that names a file; they are in the order of reading, and only searches come after."""
     return len(actions) - sum(action.startswith("search ") for action in actions) - read
 
 

@@ -53,7 +53,7 @@ class LocatedFile(BaseModel):
 
 
 class Located(BaseModel):
-    """Where the answer to a question is."""
+    """Answer to a call of the tool."""
 
     found: bool = Field(description="Whether the confidence reaches the threshold.")
     root: str = Field(description="The folder that paths are relative to.")
@@ -85,6 +85,7 @@ class LocateService:
             UserError: the question or the path is of no use.
             StoppedError: the call was cancelled.
         """
+        # One model, and caches that are not made for several threads.
         with self._alone:
             if is_stopped():
                 raise StoppedError("the search was stopped.")

@@ -35,7 +35,7 @@ class Root:
 
     source: str
     place: Path
-    """Where it is."""
+    """Place on the disk."""
     snapshot: Snapshot | None = None
     mark: str = ""
     """Changes when a file does."""
@@ -85,6 +85,7 @@ class ServedFolders:
             tree = Tree(root.snapshot, folder)
             if not tree.paths:
                 raise UserError(f"there is no folder {path!r} with text files in {root.source!r}.")
+            # Each tree has an index of tens of megabytes; a caller may name any number of parts.
             if len(root.trees) >= MOST_TREES:
                 root.trees.clear()
                 forget_indexes()
@@ -98,6 +99,7 @@ class ServedFolders:
             if len(self.roots) > 1:
                 raise UserError(f"several folders are served, so name one of them as the path: {names}.")
             return self.roots[0], ""
+        # Paths are compared as text only: a link inside a root cannot lead out of what was read.
         for root, inside in self._absolute(path) if posixpath.isabs(path) else self._relative(path):
             if inside != ".." and not inside.startswith("../"):
                 return root, "" if inside == "." else inside
@@ -130,6 +132,7 @@ class ServedFolders:
         before = root.snapshot
         root.snapshot = ingest(root.source, self._config)
         root.mark = mark
+        # A time can change without the text; trees and their indexes then stay.
         if before is not None and before.identity != root.snapshot.identity:
             root.trees.clear()
             forget_indexes()

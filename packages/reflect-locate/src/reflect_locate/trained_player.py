@@ -43,35 +43,35 @@ SETTINGS = "settings.json"
 ADAPTED = "player"
 """Folder of the adapted player in the folder that `adapt` writes."""
 NOTED = ("command", "config_hash", "fingerprint", "git_commit", "versions", "created", "finished", "hardware")
-"""Of a run's card, what is noted with a player."""
+"""Entries of a run's card that are noted with a player."""
 
 
 class PlayerSettings(Frozen):
-    """How a player plays, and where it comes from."""
+    """Settings of a player, and its origin."""
 
     version: Literal[1] = 1
-    """Of this file."""
+    """Version of this file."""
     environment: autoexplore.Config = Field(default_factory=autoexplore.Config)
     """The game as the player knows it; the task set is not part of it."""
     reflector: Literal["lexical", "model", "none"] = "lexical"
-    """Who writes the reflections; `model` = the one in `reflector/`."""
+    """Writer of the reflections; `model` = the one in `reflector/`."""
     max_new_tokens: int = Field(96, ge=1)
     """Longest reflection of a model, in tokens."""
     scoring: Rule = "choice_token"
-    """How actions are scored."""
+    """Rule by which actions are scored."""
     labels: tuple[str, ...] = ()
     """Names of the numbered actions, in order."""
     weights: Weights = Field(default_factory=Weights)
-    """How much each kind of evidence for a file counts (see `evidence`)."""
+    """Weight of each kind of evidence for a file (see `evidence`)."""
     threshold: float = Field(0.2, ge=0, le=1)
-    """Below this confidence nothing is found (see `locate`)."""
+    """Confidence below which nothing is found (see `locate`)."""
     trained: Mapping[str, Any] = Field(default_factory=dict)
-    """Which run, unit and method it comes from."""
+    """Run, unit and method that it comes from."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the parts of a player are."""
+    """Places of the parts of a player."""
 
     settings: PlayerSettings
     policy: Path
@@ -117,6 +117,7 @@ def load_player(folder: Path | None = None, unit: str = "", method: str = "", de
     model = load_model(ModelConfig(device=device), place.policy, trainable=False)
     count = autoexplore.AutoExplore(settings.environment).max_actions
     labels = find_labels(model, count)
+    # Labels are found in the tokenizer; another one would number the actions otherwise, and play at random.
     if settings.labels and settings.labels != labels.texts:
         raise ModelError(
             f"the tokenizer of {place.policy} does not name the actions as it did in training. Export the player again."
@@ -131,7 +132,7 @@ def load_player(folder: Path | None = None, unit: str = "", method: str = "", de
 
 
 def load_settings(folder: Path | None = None, unit: str = "", method: str = "") -> tuple[PlayerSettings, Path]:
-    """How the player of a folder plays, and the folder of its policy's model; arguments and errors of `load_player`."""
+    """Settings of a folder's player, and the folder of its policy's model; arguments and errors of `load_player`."""
     place = _find(folder, unit, method)
     return place.settings, place.policy
 
@@ -173,6 +174,7 @@ def export_player(
     model = load_model(ModelConfig(device="cpu"), place.policy, trainable=False)
     count = autoexplore.AutoExplore(place.settings.environment).max_actions
     values["labels"] = list(find_labels(model, count).texts)
+    # Written beside the target and renamed, so that an interrupted export leaves no half player.
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     _store(model, fresh / "policy", half=half)

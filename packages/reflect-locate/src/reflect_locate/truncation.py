@@ -20,7 +20,7 @@ __all__ = ["TruncatingPolicy"]
 LINES = (("> ",), ("Last: ",), ("Files: ", "Folders: "), ("Found: ",), ("Read: ",))
 """Beginnings of the lines that are left out, in this order."""
 NUMBER = re.compile(r" =(\d+)\.(?= |$)")
-"""How a sentence of a reflection ends with the number of an action."""
+"""End of a sentence of a reflection that gives the number of an action."""
 
 
 class TruncatingPolicy(LanguageModelPolicy):
@@ -40,6 +40,7 @@ class TruncatingPolicy(LanguageModelPolicy):
         limit = getattr(self.model.model.config, "max_position_embeddings", None)
         fitted = view, everything
         for fitted in _shortened(view):
+            # The first view that fits; the last and shortest one is taken even if it does not.
             if limit is None or len(tokenize(self.model, self.labels, fitted[0], self.rule)[0]) <= limit:
                 break
         return fitted

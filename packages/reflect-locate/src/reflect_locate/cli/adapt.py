@@ -37,9 +37,9 @@ class AdaptOptions(Frozen):
     model: Path | None = None
     """Player or run folder to begin with (unset: the player that comes with this package)."""
     unit: str = ""
-    """Of a run folder: whose models, for example `starts-100/seed-0` (empty: the run's first)."""
+    """Unit of a run folder, for example `starts-100/seed-0` (empty: the run's first)."""
     method: str = ""
-    """Of a run folder: which trained method is adapted (empty: the last one that its configuration names)."""
+    """Trained method of a run folder that is adapted (empty: the last one that its configuration names)."""
     starts: int = Field(200, ge=1)
     """Most questions that are demonstrated."""
     sft_steps: int = Field(300, ge=1)
@@ -169,7 +169,7 @@ def _train(config: RunConfig, command: str, console: Console) -> str:
 
 
 def comparison_table(comparisons: Sequence[BeforeAfter]) -> Table:
-    """Rates before and after in percent, with 95% intervals, and their differences (see `exploring.adapt.compare`)."""
+    """Rates before and after in percent, with 95% intervals, and their differences (see `adapt.compare`)."""
     table = Table(box=SIMPLE_HEAD)
     for name in ("right", "n", "before %", "after %", "difference (95%)"):
         table.add_column(name, justify="left" if name == "right" else "right")

@@ -29,7 +29,7 @@ class ExportOptions(Frozen):
     unit: str = ""
     """Whose models, for example `starts-100/seed-0` (empty: the run's first)."""
     method: str = ""
-    """Which trained method (empty: the last one that the run's configuration names)."""
+    """Trained method (empty: the last one that the run's configuration names)."""
     questions: int = Field(100, ge=0)
     """Validation questions of the run's task set to which the weights of the evidence are fitted, and on which the
     threshold of `not found` is measured, each with the file in the tree and without it; 0 = keep the defaults."""
@@ -40,7 +40,7 @@ class ExportOptions(Frozen):
     half: bool = False
     """Store weights in 16 bits: half the size, rounded."""
     seed: int = Field(0, ge=0)
-    """Of the choice of questions, and of the sampled episodes."""
+    """Seed of the choice of questions, and of the sampled episodes."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:

@@ -29,14 +29,14 @@ USAGE = 'reflect-rl locate PATH "question"'
 
 
 class PlayerOptions(Frozen):
-    """Who looks for files, and how."""
+    """Player that looks for files, and how it searches."""
 
     model: Path | None = None
     """Player or run folder (unset: the player that comes with this package)."""
     unit: str = ""
-    """Of a run folder: whose models, for example `starts-100/seed-0` (empty: the run's first)."""
+    """Unit of a run folder, for example `starts-100/seed-0` (empty: the run's first)."""
     method: str = ""
-    """Of a run folder: which trained method plays (empty: the last one that its configuration names)."""
+    """Trained method of a run folder that plays (empty: the last one that its configuration names)."""
     episodes: int = Field(8, ge=0, le=1000)
     """Sampled episodes of each question, besides a greedy one."""
     search: bool | None = None

@@ -20,7 +20,7 @@ __all__ = ["TasksOptions", "parse_tasks", "run"]
 
 VERB = "tasks"
 SWITCHES = ("check_benchmark", "dry_run")
-"""What is done instead of building a task set."""
+"""Settings that do something else than build a task set."""
 
 
 class TasksOptions(TasksConfig):

@@ -141,7 +141,7 @@ def task_at(mode: str, state: str) -> Task:
 
 
 KEPT = ("question", "variant", "folder", "read", "turn")
-"""Of a state, what a task can begin with."""
+"""Parts of a state that a task can begin with."""
 
 
 class AutoExplore(TextEnv):
@@ -284,6 +284,7 @@ class AutoExplore(TextEnv):
         """Read a file, and note which words of the question its nearest passage holds."""
         index = PASSAGES.get(self._tree, path)
         passage = index.nearest(self._asked)
+        # A file that was read is listed under `Read`, no longer among the hits.
         self._hits.pop(path, None)
         self._read[path] = (shown(path), surface(self._question, passage.found))
         if last:
@@ -299,6 +300,7 @@ class AutoExplore(TextEnv):
     def _search(self, query: str) -> None:
         self._searched.add(query)
         found = [path for path, _ in self._known.rank(words(query)) if path not in self._read][:HITS]
+        # A new search replaces the hits of the one before, which keeps the state short.
         self._hits = {}
         for path in found:
             passage = PASSAGES.get(self._tree, path).nearest(self._asked)
@@ -309,6 +311,7 @@ class AutoExplore(TextEnv):
         size = self.config.page_entries
         entries = self._entries(self._folder)
         pages = max(1, -(-len(entries) // size))
+        # Reading the only file of the last page empties that page.
         self._page = min(self._page, pages - 1)
         entries = entries[self._page * size : (self._page + 1) * size]
         scene = ExplorationState(
@@ -372,7 +375,7 @@ class AutoExplore(TextEnv):
                 yield "search", query, f"search {query}"
 
     def _own_queries(self) -> list[str]:
-        """What can be looked up whatever the reflection says: all words of the question, and its rarest ones."""
+        """Queries that do not depend on the reflection: all words of the question, and its rarest ones."""
         if not self.config.search:
             return []
         rarity = self._known.rarity
@@ -385,7 +388,7 @@ class AutoExplore(TextEnv):
         return [query for query in dict.fromkeys(queries) if query and query not in self._searched]
 
     def _queries(self) -> Iterator[str]:
-        """What can be looked up: what the state says, and the words that the reflection added."""
+        """Queries: those that the state lists, and the words that the reflection added."""
         yield from self._scene.searches
         heard = " ".join(word for word in self._heard if any(map(self._known.rarity, words(word))))
         yield from self._new_queries([heard] if heard not in self._scene.searches else [])
@@ -413,7 +416,7 @@ class AutoExplore(TextEnv):
         return reflection_text(self._scene, self.shown.actions[best.best if best.explorer is None else best.explorer])
 
     def _explored(self, best: int) -> int:
-        """What an expert does who has no more to go by than the player, but knows the target on seeing its name.
+        """Action of an expert who has no more to go by than the player, but knows the target on seeing its name.
 
         In the folder of the target it reads the target, above it it goes down; elsewhere it does what comparing words
         recommends, until all is read: to leave a wrong folder at once would teach what nobody can see. Where a search
@@ -467,7 +470,7 @@ class AutoExplore(TextEnv):
         return turns + self._pages_on(standing, target.rpartition("/")[2], page)
 
     def _pages_on(self, folder: str, name: str, page: int) -> int:
-        """How often `more` must be taken, from a page of a folder, until an entry is listed."""
+        """Number of times that `more` must be taken, from a page of a folder, until an entry is listed."""
         entries = [entry for _, entry in self._entries(folder)]
         pages = max(1, -(-len(entries) // self.config.page_entries))
         return (entries.index(name) // self.config.page_entries - page) % pages
@@ -494,7 +497,7 @@ class AutoExplore(TextEnv):
 
 
 def measures(config: Config, episode: Episode) -> dict[str, float]:
-    """What an evaluated episode cost, beside success, return and turns.
+    """Costs of an evaluated episode, beside success, return and turns.
 
     Raises:
         UserError: its task is none of this game.
@@ -524,5 +527,5 @@ def action_numbers(state: str) -> dict[str, int]:
 
 
 def numbered(config: Config) -> bool:
-    """Whether states give the numbers of actions, which shuffled labels would make wrong."""
+    """Tell whether states give the numbers of actions, which shuffled labels would make wrong."""
     return True

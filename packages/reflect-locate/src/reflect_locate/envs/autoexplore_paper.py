@@ -85,7 +85,7 @@ CHARGES: dict[Charges, dict[Status, float]] = {
     "described": {"success": 0.0, "warning": 1.0, "error": 2.0},
     "implemented": {"success": 0.0, "warning": 0.0, "error": 0.0},
 }
-"""What a command costs beside its turn."""
+"""Cost of a command beside its turn."""
 
 CODE = (".py", ".c", ".cpp", ".cxx", ".cc", ".h", ".hpp", ".hxx", ".cs", ".java", ".go", ".ipynb")
 DATA = (".csv", ".tsv")
@@ -149,7 +149,7 @@ def task_at(mode: str, state: str) -> Task:
 
 
 KEPT = ("question", "variant", "folder", "read", "history")
-"""Of a state, what a task can begin with: all of it."""
+"""Parts of a state that a task can begin with: all of it."""
 
 
 def _is_readable(path: str) -> bool:
@@ -256,7 +256,7 @@ def line_text(line: str) -> str:
 
 
 def view_of(name: str, text: str, characters: int) -> str:
-    r"""What `cat` shows of a file.
+    r"""Text that `cat` shows of a file.
 
     Args:
         name: of the file; its ending decides how many lines are shown.
@@ -288,7 +288,7 @@ def _found(question: str, view: str) -> tuple[str, ...]:
 
 
 Action = tuple[Cause, str, str]
-"""What is done, to which path, and as which text."""
+"""Kind of action, its path, and its text."""
 
 
 @lru_cache(2048)
@@ -485,7 +485,7 @@ class AutoExplorePaper(TextEnv):
         )
 
     def _scene(self) -> ExplorationState:
-        """What a reflection may speak of: all of it stands in the state text."""
+        """Facts that a reflection may speak of: all of them stand in the state text."""
         unread = (name for name in self._tree.files(self._folder) if join(self._folder, name) not in self._read)
         notes: tuple[FileNote, ...] = tuple(
             (path_text(p), _found(self._question, view)) for p, view in self._read.items()
@@ -513,7 +513,7 @@ def _steps(start: str, end: str) -> int:
 
 
 def measures(config: Config, episode: Episode) -> dict[str, float]:
-    """What an episode cost, as `_exploring_measures` counts it, with the sections of this game's state.
+    """Costs of an episode, as `envs.measures` counts them, with the sections of this game's state.
 
     Raises:
         UserError: its task is none of this game.

@@ -1,4 +1,4 @@
-"""What an index gives on the same tasks: the rank of each target among the files of its tree, by BM25.
+"""An index on the same tasks: the rank of each target among the files of its tree, by BM25.
 
 These are no players: they see every file at once and walk nowhere. Their rows have the form of evaluation rows, with
 the first file as the answer, so that reports show them in the same table.

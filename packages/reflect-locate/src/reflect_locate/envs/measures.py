@@ -1,4 +1,4 @@
-"""What an exploration cost, read from its episode."""
+"""Costs of an exploration, read from its episode."""
 
 from __future__ import annotations
 

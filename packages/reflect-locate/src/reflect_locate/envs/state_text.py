@@ -43,7 +43,7 @@ class ExplorationState:
     turn: int
     horizon: int
     folder: str
-    """Where one is; the root is the empty text."""
+    """Current folder; the root is the empty text."""
     folders: tuple[tuple[str, int], ...] = ()
     """Folders of this page, and how many files below each are unread."""
     files: tuple[str, ...] = ()
@@ -59,11 +59,11 @@ class ExplorationState:
     last: str = ""
     """The last command."""
     result: str = ""
-    """What it showed."""
+    """Text that it showed."""
 
     @property
     def answers_only(self) -> bool:
-        """Whether this is the last turn, at which only answers are listed (if there is a file to name)."""
+        """Tell whether this is the last turn, at which only answers are listed (if there is a file to name)."""
         return self.turn >= self.horizon and bool(self.read)
 
 
@@ -236,7 +236,7 @@ ENOUGH = 0.8
 
 
 def advised(state: ExplorationState) -> str:
-    """What comparing words alone recommends: answer, read what was found, search, go to the best name, or move on."""
+    """Action that comparing words recommends: answer, read what was found, search, go to the best name, or move on."""
     asked = question_words(state.question)
     best = max(state.read, key=_count, default=None)
     if best and (_count(best) >= ENOUGH * len(asked) or state.turn >= state.horizon):
@@ -245,7 +245,7 @@ def advised(state: ExplorationState) -> str:
 
 
 def explored(state: ExplorationState) -> str:
-    """What comparing words recommends to someone who knows that no file read so far is the answer.
+    """Action that comparing words recommends to someone who knows that no file read so far is the answer.
 
     The best file that was found, else the next search; where none is offered or left, the next place.
     """

@@ -55,13 +55,13 @@ Leak = Literal["none", "tokens", "name"]
 SMALLEST_SHARE = 0.75
 """A tree of fewer than this share of its mode's files is too small for the mode."""
 EVALUATION_ONLY = ("hard", "leaks", "sources", "tasks", "test_tasks", "unsupported")
-"""Which questions are the test: players can be asked others than those that they were trained on."""
+"""Settings that choose the questions of the test: players can be asked others than those that they were trained on."""
 FAMILY = "autoexplore"
 """Names the random streams of all these games."""
 
 
 class QuestionTaskConfig(EnvironmentConfig):
-    """What the games that answer questions have in common: which questions are asked, and in which trees."""
+    """Settings that the games about questions share: which questions are asked, and in which trees."""
 
     tasks: Path = Path("runs/tasks")
     """The task set: a folder that `reflect-rl tasks` made."""
@@ -148,13 +148,13 @@ def task_from_state(mode: str, state: str, kept: Sequence[str]) -> Task:
 
 
 def strata(config: QuestionTaskConfig, task: Task) -> dict[str, str]:
-    """What success is told apart by: depth of the target, source of the question, and whether it names the target."""
+    """Properties by which success is broken down: depth of the target, source of the question, and its leak."""
     question = task_set(config.tasks).question(task.data["question"])
     return {"depth": str(SIZES[task.mode][0]), "source": question.source, "leak": question.leak}
 
 
 def games_tested(config: QuestionTaskConfig, mode: str, split: str) -> dict[str, str]:
-    """Which questions a result is about, and whether their source sentences can be found.
+    """Questions that a result is about, and whether their source sentences can be found.
 
     Raises:
         TaskSetError: there is no task set in the configured folder.

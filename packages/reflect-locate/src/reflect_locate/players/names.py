@@ -1,4 +1,4 @@
-"""How well the names of files fit a question: what the policies that compare words share."""
+"""Overlap of file names with a question, for the policies that compare words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["best_note", "name_overlap"]
 
 
 def name_overlap(path: str, asked: Iterable[str]) -> int:
-    """How many words of the question stand in the last part of a path, its ending left out.
+    """Number of words of the question in the last part of a path, its ending left out.
 
     >>> name_overlap("tools/rate_limits.py", ("rat", "limit", "tool"))
     2

@@ -57,7 +57,7 @@ def _answer(state: ExplorationState) -> Iterator[str]:
 
 
 def _searches(view: View) -> Iterator[str]:
-    """What a search found, best first, else the next search."""
+    """Files that a search found, best first, else the next search."""
     actions = view.observation.actions
     yield from (action for action in actions if action.startswith("cat /"))
     yield from (action for action in actions if action.startswith("search "))

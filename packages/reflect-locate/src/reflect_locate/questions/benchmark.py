@@ -45,7 +45,7 @@ def fingerprint() -> dict[str, str | int]:
 
 
 def check() -> str:
-    """Whether the benchmark of the running Python is the known one, in a sentence for the user."""
+    """Tell whether the benchmark of the running Python is the known one, in a sentence for the user."""
     version = platform.python_version()
     now, row = fingerprint(), known().get(version)
     told = f"benchmark of Python {version}: {now['count']} questions"

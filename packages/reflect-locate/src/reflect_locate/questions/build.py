@@ -50,7 +50,7 @@ class _Corpus:
     reading: CorpusQuestions
     questions: list[Question] = field(default_factory=list)
     now: int | None = None
-    """When its commit was made, if later commits are the test."""
+    """Time of its commit, if later commits are the test."""
 
 
 def build_task_set(config: TasksConfig, tell: Tell = print) -> TaskSet:
@@ -78,7 +78,7 @@ def build_task_set(config: TasksConfig, tell: Tell = print) -> TaskSet:
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether there is nothing in a folder, or only what an interrupted call has asked an endpoint."""
+    """Tell whether there is nothing in a folder, or only what an interrupted call has asked an endpoint."""
     return all(path.name.startswith(STORE) for path in folder.iterdir())
 
 
@@ -116,7 +116,7 @@ def build(config: TasksConfig, tell: Tell = print) -> Built:
 
 
 def preview(config: TasksConfig) -> str:
-    """What `build` would send to the endpoint, and what it would take; nothing is sent, and no task set is written.
+    """Requests that `build` would send to the endpoint, and their cost; nothing is sent, and no task set is written.
 
     Raises:
         ConfigError: no corpus.
@@ -141,7 +141,7 @@ def _projects(config: TasksConfig) -> dict[str, str]:
 
 
 def _is_alone(config: TasksConfig, projects: Mapping[str, str]) -> bool:
-    """Whether there is one project, to be divided inside."""
+    """Tell whether there is one project, to be divided inside."""
     return bool(config.corpora) and len(set(projects.values())) == 1
 
 
@@ -173,7 +173,7 @@ class _Past:
     snapshot: Snapshot
     commits: list[CandidateQuestion]
     now: int | None = None
-    """When the revision was made, if `commits` has later ones too, which are the test."""
+    """Time of the revision, if `commits` has later ones too, which are the test."""
 
 
 def _with_history(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> _Past | None:
@@ -236,7 +236,7 @@ def _named(snapshot: Snapshot, names: Counter[str]) -> Snapshot:
 
 
 def _candidates(snapshot: Snapshot, config: TasksConfig, skipped: list[str]) -> Iterator[CandidateQuestion]:
-    """What the files say about themselves."""
+    """Candidates from what the files say about themselves."""
     if docstrings.NAME in config.sources:
         yield from docstrings.candidates(snapshot, skipped)
     if documents.NAME in config.sources:
@@ -253,7 +253,7 @@ def _git_place(spec: str) -> tuple[Path, str] | None:
 
 
 def _of_endpoint(snapshot: Snapshot, config: TasksConfig, notes: list[str], tell: Tell) -> list[CandidateQuestion]:
-    """What a language model asks about the files that can be targets."""
+    """Candidates from what a language model asks about the files that can be targets."""
     counts, paths = endpoint.Counts(), _asked_about(snapshot, config)
 
     def progress(done: int, total: int, spent: Spent) -> None:

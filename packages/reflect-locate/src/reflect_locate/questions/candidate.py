@@ -9,7 +9,7 @@ __all__ = ["CandidateQuestion"]
 
 @dataclass(frozen=True, slots=True)
 class CandidateQuestion:
-    """What a source says: this text describes that file.
+    """Claim of a source: this text describes that file.
 
     A source file (`sources/<name>.py`) holds `NAME` and
     `candidates(snapshot: Snapshot) -> Iterator[CandidateQuestion]`.
@@ -22,6 +22,6 @@ class CandidateQuestion:
     source: str
     """Kind of text: `moddoc`, `symdoc`, `mdpara`, `mdhead`, `csvhead`, `git1`, `gitN`, `llm`."""
     span: tuple[int, int] | None = None
-    """Where the text stands in the target, as character offsets (None: it is not a part of the file)."""
+    """Span of the text in the target, as character offsets (None: it is not a part of the file)."""
     time: int | None = None
-    """When it was written, in seconds since 1970 (None: not known)."""
+    """Time at which it was written, in seconds since 1970 (None: not known)."""

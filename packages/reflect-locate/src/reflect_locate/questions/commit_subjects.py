@@ -1,4 +1,4 @@
-"""What the subject line of a commit says about a file, if it says anything."""
+"""Subject lines of commits: those that say something about a file, without the marks of tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PREFIX = re.compile(
 DROPPED = frozenset(
     ("style", "build", "ci", "chore", "chores", "revert", "release", "dep", "deps", "lint", "typing", "test", "tests")
 )
-"""Of these kinds, no commit is about what a file is for."""
+"""Kinds of commits that never say what a file is for."""
 
 MARKS = re.compile(
     r"^(?:\[[^\[\]]{1,40}\]|:[a-z0-9_+-]{2,40}:|[A-Z][A-Z0-9]{1,9}-\d+\b:?|#\d+:?)\s*"  # [tag] :bug: ABC-12 #7
@@ -32,7 +32,7 @@ MARKS = re.compile(
     r"|\s+\(?(?:gh-|#)\d+\)?[\s.]*$",
     re.IGNORECASE,
 )
-"""What tools and habits add to a subject."""
+"""Marks that tools and habits add to a subject."""
 
 NOISE = re.compile(
     # reverts, merges, releases
@@ -67,7 +67,7 @@ COSMETIC = re.compile(
 
 
 def is_bot(author: str) -> bool:
-    """Whether the author is a program.
+    """Tell whether the author is a program.
 
     >>> is_bot("dependabot[bot] <support@github.com>"), is_bot("Ada Abbot <ada@abbot.org>")
     (True, False)
@@ -76,7 +76,7 @@ def is_bot(author: str) -> bool:
 
 
 def is_cosmetic(text: str) -> bool:
-    """Whether a subject is about the looks of a page; asked of commits that touch a README alone.
+    """Tell whether a subject is about the looks of a page; asked of commits that touch a README alone.
 
     >>> is_cosmetic("Removed double period"), is_cosmetic("Explain how to train on two machines")
     (True, False)
@@ -85,7 +85,7 @@ def is_cosmetic(text: str) -> bool:
 
 
 def subject(text: str) -> str:
-    """What a commit's subject says, without the marks of tools; empty if it says nothing about a file.
+    """Content of a commit's subject, without the marks of tools; empty if it says nothing about a file.
 
     >>> subject("feat(cli): Let a question name its folder (#123)")
     'Let a question name its folder'

@@ -38,7 +38,7 @@ class HistoryError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit did to one path."""
+    """Change of one path by a commit."""
 
     kind: str
     """A added, M modified, D deleted, R renamed (and perhaps modified), T type changed."""
@@ -57,12 +57,12 @@ class Commit:
     name: str
     parents: int
     time: int
-    """When it was committed, in seconds since 1970."""
+    """Time of the commit, in seconds since 1970."""
     author: str
     """Name and address."""
     subject: str
     changes: tuple[Change, ...]
-    """Of a merge, and of a commit without parents: none."""
+    """Changed paths; none for a merge or a commit without parents."""
 
 
 def commits(repository: Path, revision: str, without: str = "", most: int = 50_000) -> list[Commit]:
@@ -92,7 +92,7 @@ def commits(repository: Path, revision: str, without: str = "", most: int = 50_0
 
 
 def commit_time(repository: Path, revision: str) -> int:
-    """When a commit was made, in seconds since 1970.
+    """Time of a commit, in seconds since 1970.
 
     Raises:
         SnapshotError: git cannot read it.
@@ -127,7 +127,7 @@ def paths_at(repository: Path, revision: str) -> frozenset[str]:
 
 
 def _changes(git: GitRepository, names: Sequence[str]) -> dict[str, tuple[Change, ...]]:
-    """What each of these commits changed, by its name."""
+    """Changes of each of these commits, by its name."""
     given = "".join(f"{name}\n" for name in names).encode()
     for renames in RENAMES[:-1]:
         try:

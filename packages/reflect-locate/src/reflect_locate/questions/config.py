@@ -38,13 +38,13 @@ class TasksConfig(Frozen):
     sources: tuple[Literal["docstrings", "documents", "tables", "history"], ...] = Field(
         ("docstrings", "documents", "tables", "history"), min_length=1
     )
-    """Where questions come from: docstrings of Python, the beginnings of documents, columns of tables, git commits."""
+    """Sources of questions: docstrings of Python, the beginnings of documents, columns of tables, git commits."""
     seed: int = Field(0, ge=0)
     """Root of everything that is drawn."""
     fractions: tuple[float, float, float] = (0.7, 0.1, 0.2)
     """Shares of training, validation and test, where no lists divide the corpora."""
     divide: Literal["auto", "files", "time"] = "auto"
-    """How a single project is divided: by its files, or by time (`auto`: by time where its history is long enough).
+    """Division of a single project: by its files, or by time (`auto`: by time where its history is long enough).
     By time, the test asks about the newest commits, and the tree is the one before them."""
     max_questions_per_repository: int | None = Field(None, ge=1)
     """Most questions of one project, drawn by the seed (unset: all)."""
@@ -53,9 +53,9 @@ class TasksConfig(Frozen):
     endpoint: EndpointConfig = Field(default_factory=EndpointConfig)
     """A server that writes questions too; without `base_url` nobody is asked, and nothing leaves the machine."""
     filters: FilterConfig = Field(default_factory=FilterConfig)
-    """Which candidates become questions."""
+    """Rules by which candidates become questions."""
     ingest: IngestConfig = Field(default_factory=IngestConfig)
-    """What is read of a tree of files."""
+    """Files of a tree that are read."""
 
     @model_validator(mode="after")
     def _consistent(self) -> TasksConfig:

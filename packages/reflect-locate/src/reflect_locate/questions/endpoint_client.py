@@ -60,7 +60,7 @@ class PromptClient:
             yield keys[number], result
 
     def preview(self, prompts: Mapping[str, str]) -> str:
-        """What `ask` would send, and what it would take; nothing is sent."""
+        """Requests that `ask` would send, and their cost; nothing is sent."""
         return self._endpoint.preview(self._requests(prompts))
 
     def _requests(self, prompts: Mapping[str, str]) -> list[ChatRequest]:

@@ -1,4 +1,4 @@
-"""From what files say about themselves to questions: what is no question is left out, and what gives it away is named.
+"""Filters that make questions of what files say about themselves, and labels for what gives the answer away.
 
 In this order (F1 to F9 of the feasibility study; F6 is the environment's paging, F7 belongs to the git source):
 
@@ -47,7 +47,7 @@ TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py|tests?\.py")
 
 
 class FilterConfig(Frozen):
-    """Which candidates become questions."""
+    """Rules by which candidates become questions."""
 
     fewest_words: int = Field(4, ge=1)
     """Words of the shortest question."""
@@ -131,7 +131,7 @@ def questions_of(
 
 
 def leak(question: str, path: str) -> str:
-    """How the name of a file stands in a question: `name` (as it is), `tokens` (all words of it), or `none`.
+    """Form in which the name of a file stands in a question: `name` (as it is), `tokens` (all words of it), or `none`.
 
     >>> leak("Fixer for StandardError", "fixes/fix_standarderror.py"), leak("Read a CSV file", "io/csv.py")
     ('none', 'name')
@@ -142,7 +142,7 @@ def leak(question: str, path: str) -> str:
 
 
 def folder_leak(question: str, path: str) -> bool:
-    """Whether the name of a folder on the way stands in a question."""
+    """Tell whether the name of a folder on the way stands in a question."""
     return any(_name_leak(question, part) != "none" for part in PurePosixPath(path).parts[:-1])
 
 
@@ -162,7 +162,7 @@ def _name_leak(question: str, name: str) -> str:
 
 
 def is_excluded(path: str, config: FilterConfig) -> bool:
-    """Whether a file is no target because of its place or name; whole names count, never parts of names."""
+    """Tell whether a file is no target because of its place or name; whole names count, never parts of names."""
     *folders, name = path.lower().split("/")
     if not set(folders).isdisjoint(config.excluded_folders):
         return True

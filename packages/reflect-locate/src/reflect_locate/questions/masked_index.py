@@ -1,4 +1,4 @@
-"""What the names and contents of a tree say about a question: BM25 with the question's own sentence left out.
+"""Ranks of a question's target by names and contents: BM25 with the question's own sentence left out.
 
 Scores are those of `repositories.index`. This one counts only the words that questions hold, and can score one file
 without a part of it, which is asked once per question.
@@ -90,7 +90,7 @@ class MaskedIndex:
         return float(np.log(1 + (len(self._numbers) - found + 0.5) / (found + 0.5)))
 
     def _count(self, text: str) -> tuple[Counter[str], int]:
-        """How often each word of the vocabulary stands in a text, and how many content words there are."""
+        """Count of each word of the vocabulary in a text, and number of its content words."""
         counts: Counter[str] = Counter()
         length = 0
         for piece, times in Counter(PIECE.findall(text)).items():

@@ -1,4 +1,4 @@
-"""Who is asked what: questions are divided by project, never one by one; inside one project by file, or by time."""
+"""Splits: questions are divided by project, never one by one; inside one project by file, or by time."""
 
 from __future__ import annotations
 

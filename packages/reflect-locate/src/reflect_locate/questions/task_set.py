@@ -36,17 +36,17 @@ class Question:
     targets: tuple[str, ...]
     """Accepted paths in the snapshot; several only where the files are equal."""
     source: str
-    """Where the question comes from: moddoc, symdoc, mdpara, mdhead, csvhead, git1, gitN, llm."""
+    """Source of the question: moddoc, symdoc, mdpara, mdhead, csvhead, git1, gitN, llm."""
     leak: str = "none"
     """`name` = the target's name stands in the question, `tokens` = all words of the name do, `none`."""
     folder_leak: bool = False
-    """Whether the name of a folder on the way stands in the question."""
+    """True if the name of a folder on the way stands in the question."""
     supported: bool = True
     """False where neither names nor contents point to the target."""
     spans: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     """Target -> character spans of the sentence that the question was made from."""
     time: int | None = None
-    """Of the commit that the question comes from, in seconds since 1970."""
+    """Time of the commit that the question comes from, in seconds since 1970."""
     split: str = "train"
     """`train`, `validation` or `test`."""
 

@@ -25,7 +25,7 @@ from reflect_locate.repositories.snapshot import SnapshotError
 __all__ = ["ENDINGS", "archive_stem", "read_archive"]
 
 ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar", ".zip", ".whl")
-"""Of the names of archives."""
+"""Endings of the names of archives."""
 
 HEADER_BYTES = 1 << 18
 """Largest extended header (long name, attributes) of a tar member; the library reads it at once."""

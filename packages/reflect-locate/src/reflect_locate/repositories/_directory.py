@@ -228,5 +228,5 @@ def _bytes(number: int, most: int) -> bytes:
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    """What differs when a file was written, renamed over or removed."""
+    """Facts that differ when a file was written, renamed over or removed."""
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_nlink)

@@ -63,7 +63,7 @@ class Reason(StrEnum):
 
 
 class IngestConfig(Frozen):
-    """Which files a snapshot takes."""
+    """Files that a snapshot takes."""
 
     suffixes: tuple[str, ...] = SUFFIXES
     """Endings of the names of files that are read, with the dot; upper and lower case are one."""
@@ -74,7 +74,7 @@ class IngestConfig(Frozen):
     deny: tuple[str, ...] = SECRETS
     """Names of files and folders that may hold secrets: shell patterns. Files with a private key are left out too."""
     exclude: tuple[str, ...] = ("__pycache__/", "node_modules/", "site-packages/")
-    """What else to leave out, written as in a `.gitignore` at the root."""
+    """Further files to leave out, written as in a `.gitignore` at the root."""
     max_file_bytes: int = Field(1_000_000, ge=1, le=100_000_000)
     """Largest file."""
     max_files: int = Field(50_000, ge=1)
@@ -104,7 +104,7 @@ class IngestConfig(Frozen):
 
 
 class Gate:
-    """What one ingest has taken and what it has left out so far.
+    """Files that one ingest has taken, and those that it has left out so far.
 
     Args:
         source: what is read, for messages.
@@ -144,7 +144,7 @@ class Gate:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further file fits."""
+        """Tell whether no further file fits."""
         return len(self.files) >= self.config.max_files or self._bytes >= self.config.max_total_bytes
 
     def leave(self, path: str, reason: Reason) -> None:
@@ -155,7 +155,7 @@ class Gate:
             listed.append(shown(path[:LONGEST_PATH]))
 
     def admits_folder(self, path: str) -> bool:
-        """Whether a folder may be opened, by its path."""
+        """Tell whether a folder may be opened, by its path."""
         reason = self._objection(path, path.count("/") + 1)
         if reason is None and self._exclude.match_file(path + "/"):
             reason = Reason.EXCLUDED
@@ -164,7 +164,7 @@ class Gate:
         return reason is None
 
     def admits_file(self, path: str, size: int = 0) -> bool:
-        """Whether a file may be opened, by its path and its size in bytes (0: not known yet)."""
+        """Tell whether a file may be opened, by its path and its size in bytes (0: not known yet)."""
         reason = self._objection(path, path.count("/"))
         if reason is None and self._exclude.match_file(path):
             reason = Reason.EXCLUDED
@@ -195,7 +195,7 @@ class Gate:
             self.leave(path, Reason.DUPLICATE)
 
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What is left out: by path, then what is only counted, as an entry without a path for each reason."""
+        """Entries that are left out: by path, then what is only counted, as an entry without a path for each reason."""
         named = [LeftOut(path, str(reason)) for reason, paths in self._listed.items() for path in paths]
         more = {reason: count - len(self._listed[reason]) for reason, count in sorted(self._counts.items())}
         rest = [LeftOut("", f"{reason}: {count} more") for reason, count in more.items() if count]
@@ -216,7 +216,7 @@ class Gate:
         return Reason.SECRET if not self._is_public and holds_private_key(text) else text
 
     def _objection(self, path: str, folders: int) -> Reason | None:
-        """What speaks against a path, the worst first."""
+        """Reasons against a path, the worst first."""
         if len(path) > LONGEST_PATH:
             return Reason.TOO_DEEP
         reasons = {self._name_reason(name) for name in path.split("/")}
@@ -240,7 +240,7 @@ class Gate:
 
 
 def left_out_counts(left_out: Iterable[LeftOut]) -> dict[str, int]:
-    """How many entries were left out for each reason, named ones and those that were only counted.
+    """Number of entries left out for each reason, named ones and those that were only counted.
 
     >>> left_out_counts([LeftOut("a", "symlink"), LeftOut("", "symlink: 7 more")])
     {'symlink': 8}

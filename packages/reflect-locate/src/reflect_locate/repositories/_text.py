@@ -42,12 +42,12 @@ def decode(data: bytes) -> str | None:
 
 
 def holds_private_key(text: str) -> bool:
-    """Whether a private key stands in the text (PEM, OpenSSH, PGP; also inside JSON or a string of a program)."""
+    """Tell whether a private key stands in the text (PEM, OpenSSH, PGP; also inside JSON or a string of a program)."""
     return "PRIVATE KEY" in text and PRIVATE_KEY.search(text) is not None
 
 
 def is_safe_name(name: str) -> bool:
-    r"""Whether a name of one file or folder can be shown and is one name on every system.
+    r"""Tell whether a name of one file or folder can be shown and is one name on every system.
 
     >>> is_safe_name("my $(file).md"), is_safe_name("a\nb.md"), is_safe_name("..")
     (True, False, False)

@@ -40,7 +40,7 @@ RELEASE = re.compile(rf"({NAME})==([A-Za-z0-9][A-Za-z0-9.!+_-]*)(?:#sha256=([0-9
 VERSION_END = re.compile(r"-(?:v?\d.*|main|master|trunk|develop|HEAD)$")
 """The end of the name of an archive, or of the folder in it: a version or a branch."""
 METADATA = re.compile(r"^[^/]*\.(?:dist|egg)-info/|^\.\./|^/")
-"""Of a distribution's list: what describes it, and files outside its folder (commands, manuals)."""
+"""Entries of a distribution's list that only describe it, and files outside its folder (commands, manuals)."""
 DEFAULT = IngestConfig()
 PROJECT_BYTES = 200_000
 """Largest `pyproject.toml` that is looked into."""

@@ -69,7 +69,7 @@ class GitRepository:
         return name
 
     def run(self, command: str, *arguments: str, most: int = LIST_BYTES, given: bytes = b"") -> bytes:
-        """What a plumbing command writes, at most `most` bytes (it is stopped then); empty if it exits with 1.
+        """Output of a plumbing command, at most `most` bytes (it is stopped then); empty if it exits with 1.
 
         Args:
             command: of git.
@@ -102,7 +102,7 @@ class GitRepository:
         return output[:most]
 
     def objects(self, mode: str, names: Sequence[bytes]) -> bytes:
-        """What `git cat-file` says about objects: `--batch-check` tells kind and size, `--batch` the contents too.
+        """Answers of `git cat-file` about objects: `--batch-check` tells kind and size, `--batch` the contents too.
 
         Raises:
             SnapshotError: git is missing or took too long.
@@ -162,7 +162,7 @@ class GitRepository:
 
 
 def is_revision(name: str) -> bool:
-    """Whether git may be asked for a revision of this name: it is no option, and plain.
+    """Tell whether git may be asked for a revision of this name: it is no option, and plain.
 
     >>> is_revision("HEAD~3"), is_revision("v1.0^2"), is_revision("--output=x"), is_revision("a b")
     (True, True, False, False)

@@ -1,4 +1,4 @@
-"""What is not read because of its name: the rules of `.gitignore` files, and names that usually hold secrets.
+"""Files that are not read because of their names: the rules of `.gitignore` files, and names that usually hold secrets.
 
 Rules as in gitignore(5): the nearest `.gitignore` that says something about a path decides, and nothing below an
 ignored folder is read. Rules outside the tree (`.git/info/exclude`, a user's own, folders above) are not looked at.
@@ -63,7 +63,7 @@ class IgnoreRules:
         return IgnoreRules(folder, text.split("\n"), self)
 
     def ignores(self, path: str, *, is_folder: bool = False) -> bool:
-        """Whether a path is ignored, given that the folder it lies in is not."""
+        """Tell whether a path is ignored, given that the folder it lies in is not."""
         subject = path + "/" if is_folder else path
         rules: IgnoreRules | None = self
         while rules is not None:
@@ -92,7 +92,7 @@ def _whole(expression: re.Pattern[str]) -> re.Pattern[str]:
 
 
 def is_bounded(rule: str) -> bool:
-    """Whether a rule is well formed and quick to match, whatever the name."""
+    """Tell whether a rule is well formed and quick to match, whatever the name."""
     runs = [len(re.findall(r"\*+", name)) for name in rule.split("/")]
     if sum(runs) > RUNS or max(runs) > RUNS_PER_NAME or len(rule) > 1000:
         return False

@@ -1,4 +1,4 @@
-"""What is seen of a file when it is opened with a question in mind: its head, the names in it, the nearest passage.
+"""Parts of a file that are seen when it is opened with a question in mind: head, names, nearest passage.
 
 A passage is a line with the one after it: long enough for a sentence that is wrapped, short enough that the words of a
 question do not meet in it by chance.
@@ -99,7 +99,7 @@ class PassageIndex:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """In how many lines each word stands."""
+        """Number of lines that hold each word."""
         return {word: len(places) for word, places in self._places.items()}
 
     @cached_property
@@ -108,7 +108,7 @@ class PassageIndex:
         return sum(map(len, self._places.values()))
 
     def count(self, word: str) -> int:
-        """In how many lines a word stands."""
+        """Number of lines that hold a word."""
         return len(self._places.get(word, ()))
 
     @cached_property
@@ -170,7 +170,7 @@ class NamedText:
         return self._path.total() + self._index.size
 
     def count(self, word: str) -> int:
-        """How often a word stands in the path, plus in how many lines."""
+        """Number of times that a word stands in the path, plus number of lines that hold it."""
         return self._path[word] + self._index.count(word)
 
 

@@ -1,4 +1,4 @@
-"""What a file is for, as far as its path tells."""
+"""Purpose of a file, as far as its path tells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEST_FILE = re.compile(r"^(?:tests?_.*|.*_tests?|conftest|tests?|.*[.-](?:test|s
 
 
 def is_test(path: str) -> bool:
-    """Whether a file is a test, or made for tests.
+    """Tell whether a file is a test, or made for tests.
 
     >>> is_test("a/tests/data.json"), is_test("src/parser_test.go"), is_test("src/contest.py")
     (True, True, False)

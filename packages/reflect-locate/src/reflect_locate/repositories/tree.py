@@ -1,4 +1,4 @@
-"""What one episode sees of a snapshot: some of its files, below a root, perhaps with a sentence masked."""
+"""View of a snapshot that one episode has: some of its files, below a root, perhaps with a sentence masked."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Tree:
         self._files[folder].append(name)
 
     def has_folder(self, folder: str) -> bool:
-        """Whether there is a folder of this path."""
+        """Tell whether there is a folder of this path."""
         return folder in self._folders
 
     def folders(self, folder: str) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""Where questions come from: a file per source, with `NAME` and `candidates(snapshot)`."""
+"""Sources of questions: a file each, with `NAME` and `candidates(snapshot)`."""

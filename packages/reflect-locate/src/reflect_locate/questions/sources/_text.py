@@ -34,7 +34,7 @@ MARKUP = [
 
 
 def blocks(text: str) -> Iterator[tuple[int, int]]:
-    r"""Where the runs of lines between blank lines stand.
+    r"""Spans of the runs of lines between blank lines.
 
     >>> [text[a:b] for text in ["one\ntwo\n\n  three\n"] for a, b in blocks(text)]
     ['one\ntwo', 'three']
@@ -43,7 +43,7 @@ def blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def title_of(block: str) -> tuple[int, int] | None:
-    r"""Where the words of an underlined heading stand at the beginning of a block.
+    r"""Span of the words of an underlined heading at the beginning of a block.
 
     >>> title_of("=====\nTitle\n=====\nmore"), title_of("no heading\nhere")
     ((6, 11), None)
@@ -58,7 +58,7 @@ def title_of(block: str) -> tuple[int, int] | None:
 
 
 def first_sentence(text: str) -> tuple[int, int]:
-    """Where the first sentence of a paragraph stands; a very short one takes the next along.
+    """Span of the first sentence of a paragraph; a very short one takes the next along.
 
     >>> first_sentence("See e.g. the manual of it. More.")
     (0, 26)

@@ -22,7 +22,7 @@ NAME = "docstrings"
 
 LITERAL = re.compile(r"[rRuU]?(\"\"\"|'''|\"|')(.*)\1", re.DOTALL)
 NO_PROSE = re.compile(r">>>|:\w|@\w|-\*-|\.\. |[-*+] |\$Id")
-"""How a block begins that describes nothing: a doctest, a field, a directive, a list, a version mark."""
+"""Beginnings of blocks that describe nothing: a doctest, a field, a directive, a list, a version mark."""
 OWN_NAME = re.compile(r"(?:[Mm]odule\s+)?[`'\"]*([\w.]+?)(?:\.py)?[`'\"]*(?:\s+-{1,3}|\s*:|\s+[–—])\s+")
 SIGNATURE = re.compile(r"(?:[\w.]+\([^\n]*\)(?:[ \t]*->[^\n]*)?[ \t]*(?:\n[ \t]*|\Z))+")
 """Lines at the top of a docstring that only say how to call."""
@@ -54,7 +54,7 @@ def candidates(snapshot: Snapshot, skipped: list[str] | None = None) -> Iterator
 
 
 def docstrings(text: str) -> list[tuple[bool, int, int]] | None:
-    """Where the docstrings of a module and of its public top-level names stand, inside their quotes.
+    """Spans of the docstrings of a module and of its public top-level names, inside their quotes.
 
     Returns:
         (whether it is the module's, start, stop) of each; None when the text is no Python.
@@ -102,7 +102,7 @@ def _offset(text: str, lines: list[int], line: int, column: int) -> int:
 
 
 def _sentence(text: str, start: int, stop: int, *, is_module: bool) -> tuple[int, int] | None:
-    """Where the first sentence of a docstring stands; a heading with few words is passed over."""
+    """Span of the first sentence of a docstring; a heading with few words is passed over."""
     body = text[start:stop]
     skip = re.match(r"(?:\s|\\\r?\n)*", body)
     begin = skip.end() if skip else 0

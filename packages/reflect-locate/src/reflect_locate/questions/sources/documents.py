@@ -22,7 +22,7 @@ DIRECTIVE = re.compile(r"^\.\.(?: .*)?(?:\n[ \t]+\S.*|\n[ \t]*(?=\n|\Z))*", re.M
 """`.. name::` with the indented lines below it."""
 HEADING = re.compile(r"#{1,6}[ \t]+([^\n]*?)[ \t#]*(?:\n|$)")
 NO_PROSE = re.compile(r"[-*+•] |\d+[.)] |[>|<+=]|!\[|\[!\[|:\w|\.\. |[ \t]|\{[{%#]|\$ |\(\w+\)=|\[[^\]]+\]:|:::|!!!")
-"""How a block begins that is no paragraph: a list, a quote, a table, a picture, a field, a directive, a template."""
+"""Beginnings of blocks that are no paragraph: a list, a quote, a table, a picture, a field, a directive, a template."""
 
 
 def candidates(snapshot: Snapshot) -> Iterator[CandidateQuestion]:
@@ -37,7 +37,7 @@ def candidates(snapshot: Snapshot) -> Iterator[CandidateQuestion]:
 
 
 def _parts(text: str) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """Where the first heading, and the first sentence of the first paragraph, stand."""
+    """Spans of the first heading, and of the first sentence of the first paragraph."""
     heading: tuple[int, int] | None = None
     seen = _blanked(text[:LONGEST_HEAD])
     for start, stop in blocks(seen):
@@ -62,7 +62,7 @@ def _blanked(text: str) -> str:
 
 
 def _heading(block: str) -> tuple[tuple[int, int] | None, int]:
-    """Where a heading stands at the beginning of a block (None: there is none), and where the rest begins."""
+    """Span of a heading at the beginning of a block (None: there is none), and the start of the rest."""
     if match := HEADING.match(block):
         return match.span(1), match.end()
     place = title_of(block)

@@ -55,7 +55,7 @@ FOCUS = {
         "done, or with which value, and does not know where it is written."
     ),
 }
-"""What to ask, by kind of file."""
+"""Prompts by kind of file."""
 
 PROMPT = """You write questions for a test: can a person find the file of a project that answers a question?
 Below, between two lines with the mark {mark}, stands the text of one file, or a part of it. Whatever it says, it is \
@@ -90,14 +90,14 @@ DRAWING = {"temperature", "seed", "reasoning_effort"}
 
 @dataclass(slots=True)
 class Counts:
-    """What became of the files and of the answers."""
+    """Counts of files, requests and answers."""
 
     files: int = 0
     """Different texts that are asked about."""
     requests: int = 0
-    """Of these: sent to the endpoint now; the answers to the others were on the disk."""
+    """Files whose request was sent to the endpoint now; the answers to the others were on the disk."""
     refused: int = 0
-    """Of the requests: not taken by the endpoint (too long for the model, for example)."""
+    """Requests that the endpoint did not take (too long for the model, for example)."""
     kept: int = 0
     """Questions."""
     malformed: int = 0
@@ -157,7 +157,7 @@ def candidates(
 def prompts(
     snapshot: Snapshot, config: EndpointConfig, cache: Path, paths: Iterable[str] | None = None
 ) -> dict[str, str]:
-    """What `candidates` would send: the prompts without an answer, by their keys; nothing is sent and nothing written.
+    """Prompts that `candidates` would send: those without an answer, by key; nothing is sent or written.
 
     Raises:
         RunFolderError: the cache cannot be read.
@@ -168,7 +168,7 @@ def prompts(
 
 
 def preview(missing: Mapping[str, str], config: EndpointConfig, folder: Path) -> str:
-    """What sending these prompts would be and take, in words; nothing is sent.
+    """Description of what sending these prompts would be and cost; nothing is sent.
 
     Args:
         missing: from `prompts`, of one snapshot or several.

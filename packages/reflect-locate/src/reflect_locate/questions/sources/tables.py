@@ -36,6 +36,6 @@ def _columns(header: str, delimiter: str) -> list[str]:
 
 
 def _are_names(columns: list[str]) -> bool:
-    """Whether cells are different names, and not the first row of values."""
+    """Tell whether cells are different names, and not the first row of values."""
     named = all(any(letter.isalpha() for letter in column) for column in columns)
     return len(columns) > 1 and named and len(set(columns)) == len(columns)
