@@ -1,7 +1,7 @@
 """BM25 (Robertson and Zaragoza 2009, eq. 3.15) over names or contents: what an index of the files gives.
 
-Words are looked up when they are asked for: an episode plays in a fresh tree and asks for a dozen words. A library such as
-bm25s ranks alike, but indexes the whole vocabulary first, which takes 50 times as long on a tree of 16 files.
+Words are looked up when they are asked for: an episode plays in a fresh tree and asks for a dozen words. A library such
+as bm25s ranks alike, but indexes the whole vocabulary first, which takes 50 times as long on a tree of 16 files.
 """
 
 from __future__ import annotations
