@@ -48,7 +48,7 @@ def test_the_numbers_of_alfworld_are_those_of_the_state():
     assert alfworld.Alfworld().action_numbers(write_room(room)) == {"go to shelf 1": 4}
 
 
-@pytest.mark.parametrize("game", [alfworld, autoexplore])
+@pytest.mark.parametrize("game", [alfworld.Alfworld(), autoexplore])
 def test_a_text_that_is_no_state_is_refused(game):
     with pytest.raises(ValueError, match="no state"):
         game.action_numbers("You see nothing.")
