@@ -153,8 +153,10 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
     from reflect_rl.runs.folder import alone
     from reflect_rl.runs.jobs import KINDS, plan
     from reflect_rl.runs.run import gather, run_jobs
+    from reflect_rl.runs.settle import settle
     from reflect_rl.runs.start import begin
 
+    config, notes = settle(config, trains=verb in ("run", "sft", "rlft"))
     learns = any(config.method(name).model for name in config.methods)
     stages = {"run": KINDS if learns else ("eval",), "data": ("annotate", "data")}.get(verb, (verb,))
     kinds = tuple(kind for kind in KINDS if kind in stages)
@@ -164,6 +166,8 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
         # The main process opens the folder, shows progress and reports.
         run_jobs_distributed(config, kinds, Bars(console, 0))
         return
+    for note in notes:
+        console.print(note)
     for title in begin(config, command, evaluates=verb == "eval"):
         console.print(f"taken {title}  (from {config.start_from})")
     jobs = sum(job.kind in kinds and not job.done for job in plan(config))

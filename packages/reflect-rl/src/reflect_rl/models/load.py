@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,15 @@ from pydantic import Field, model_validator
 from reflect_rl.config import Frozen
 from reflect_rl.errors import ModelError
 from reflect_rl.models.chat_template import ChatFrame, frame_of
-from reflect_rl.models.source import EMBEDDED, explained, resolve
+from reflect_rl.models.precision import choose
+from reflect_rl.models.source import EMBEDDED, base_model, base_of, explained, has_adapter, resolve
+from reflect_rl.models.trainable import (
+    check_rank,
+    load_adapter,
+    new_adapter,
+    recompute_activations,
+    train_last_blocks,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -42,8 +49,6 @@ __all__ = [
 ]
 
 
-ADAPTER_CONFIG = "adapter_config.json"
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
 
 
@@ -97,8 +102,11 @@ class ModelConfig(Frozen):
     """Low-rank adapters."""
     quantization: Literal["none", "8bit", "4bit"] = "none"
     """Store the frozen weights in 8 or 4 bits; training then needs an adapter (lora.rank > 0)."""
-    precision: Literal["float32", "mixed", "bfloat16"] = "float32"
-    """Number format: of everything, or `mixed` = weights in float32 and matrix products in bfloat16."""
+    train_layers: int = Field(0, ge=0)
+    """Train the last so many transformer blocks only, with adapters or without; 0 = all."""
+    precision: Literal["float32", "mixed", "bfloat16", "auto"] = "float32"
+    """Number format: of everything, or `mixed` = weights in float32 and matrix products in bfloat16. New adapters are
+    in float32 in any case. `auto` measures at the start of a run whether bfloat16 is faster here."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time."""
     device: str = "auto"
@@ -239,19 +247,22 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     Raises:
         ModelError: the model cannot be used; the message says why and what to do.
     """
-    source = resolve(config.path if path is None else path)
-    adapter = source if _has_adapter(source) else None
-    base = _base_of(source) if adapter else source
-    _check_trainable(config, adapter, trainable)
     device = device_of(config.device)
+    if config.precision == "auto":
+        found = choose(device, adapters=config.lora.rank > 0)
+        config = config.model_copy(update={"precision": found.precision})
+    source = resolve(config.path if path is None else path)
+    adapter = source if has_adapter(source) else None
+    base = base_of(source) if adapter else source
+    _check_trainable(config, adapter, trainable)
     tokenizer = _load_tokenizer(base)
     model: Any = _load_weights(base, config, device)
     if adapter:
-        model = _load_adapter(model, adapter, trainable)
-        _check_rank(model, adapter, config.lora.rank if trainable else 0)
+        model = load_adapter(model, adapter, trainable)
+        check_rank(model, adapter, config.lora.rank if trainable else 0)
     elif trainable and config.lora.rank:
         with forked_rng(seed):
-            model = _new_adapter(model, config.lora, base)
+            model = new_adapter(model, config.lora, base)
     if config.quantization == "none":
         with explained(base):
             model = model.to(device)
@@ -259,7 +270,9 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         model.requires_grad_(False)
     elif config.gradient_checkpointing:
         with explained(base):
-            _recompute_activations(model)
+            recompute_activations(model)
+    if trainable and config.train_layers:
+        train_last_blocks(model, config.train_layers, base)
     if config.chat_template == "never":
         # A model that was trained on plain prompts is saved without the template, so that nobody puts it back.
         tokenizer.chat_template = None
@@ -283,7 +296,7 @@ def load_chat_frame(config: ModelConfig, path: str | Path) -> ChatFrame | None:
     if config.chat_template == "never":
         return None
     source = resolve(path)
-    return frame_of(_load_tokenizer(_base_of(source) if _has_adapter(source) else source), source)
+    return frame_of(_load_tokenizer(base_model(source)), source)
 
 
 @contextmanager
@@ -294,32 +307,6 @@ def forked_rng(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
-
-
-def _has_adapter(source: str) -> bool:
-    from transformers.utils import find_adapter_config_file
-
-    with explained(source):
-        return find_adapter_config_file(source) is not None
-
-
-def _base_of(adapter: str) -> str:
-    from transformers.utils import cached_file
-
-    with explained(adapter):
-        file = cached_file(adapter, ADAPTER_CONFIG)
-        base = json.loads(Path(str(file)).read_text(encoding="utf-8")).get("base_model_name_or_path")
-    if not base:
-        raise ModelError(
-            f"the adapter {adapter!r} names no base model. Set base_model_name_or_path in {ADAPTER_CONFIG}."
-        )
-    try:
-        return resolve(str(base))
-    except ModelError:
-        raise ModelError(
-            f"the base model {base!r} of the adapter {adapter!r} is missing. "
-            f"Put it back, or correct base_model_name_or_path in {ADAPTER_CONFIG}."
-        ) from None
 
 
 def _check_trainable(config: ModelConfig, adapter: str | None, trainable: bool) -> None:
@@ -451,48 +438,3 @@ def _keep_weight_layout(model: Any) -> None:
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
-
-
-def _load_adapter(model: PreTrainedModel, adapter: str, trainable: bool) -> PeftModel:
-    from peft import PeftModel
-    from transformers.utils import cached_file
-
-    if Path(adapter).is_dir() and not (Path(adapter) / ADAPTER_WEIGHTS).is_file():
-        raise ModelError(f"the adapter {adapter!r} has no {ADAPTER_WEIGHTS}; pickle files are refused. Convert it.")
-    with explained(adapter):
-        cached_file(adapter, ADAPTER_WEIGHTS)
-        return PeftModel.from_pretrained(model, adapter, is_trainable=trainable)
-
-
-def _recompute_activations(model: Any) -> None:
-    # transformers 5 renamed the method; the older name goes away in 6.
-    renamed = hasattr(model, "activation_checkpointing_enable")
-    enable = model.activation_checkpointing_enable if renamed else model.gradient_checkpointing_enable
-    enable({"use_reentrant": False})
-
-
-def _check_rank(model: PeftModel, adapter: str, rank: int) -> None:
-    found = getattr(model.active_peft_config, "r", None)
-    if rank and rank != found:
-        raise ModelError(
-            f"the adapter {adapter!r} has rank {found}, lora.rank is {rank}. Set lora.rank to {found} or 0."
-        )
-
-
-def _new_adapter(model: PreTrainedModel, config: LoRAConfig, source: str) -> PeftModel:
-    from peft import LoraConfig, get_peft_model
-    from transformers.pytorch_utils import Conv1D
-
-    lora = LoraConfig(
-        task_type="CAUSAL_LM",
-        r=config.rank,
-        lora_alpha=config.alpha,
-        lora_dropout=config.dropout,
-        target_modules=config.target_modules,
-        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
-        base_model_name_or_path=source,
-    )
-    try:
-        return get_peft_model(model, lora)
-    except ValueError as error:
-        raise ModelError(f"lora.target_modules {config.target_modules!r} does not fit {source!r}: {error}") from None

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = ["Shape", "activation_bytes", "shape_of"]
+    from reflect_rl.models.load import ModelConfig
+
+__all__ = ["Estimate", "Shape", "activation_bytes", "estimate", "shape_of"]
 
 HIDDEN_VECTORS, FEED_FORWARD_VECTORS = 10, 4
 BYTES_A_NUMBER = 5
@@ -48,3 +50,56 @@ def activation_bytes(shape: Shape, *, checkpointing: bool = False) -> int:
     """
     block = BYTES_A_NUMBER * (HIDDEN_VECTORS * shape.hidden_size + FEED_FORWARD_VECTORS * shape.intermediate_size)
     return shape.layers * 4 * shape.hidden_size + block if checkpointing else shape.layers * block
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes of one training process."""
+
+    parameters: int
+    """Number of weights, not bytes."""
+    weights: int
+    """Of all models that the process holds."""
+    training: int
+    """Trained copies, gradients and the optimiser's two moments."""
+    activations: int
+    """Of one micro-batch."""
+
+    @property
+    def total(self) -> int:
+        """All together."""
+        return self.weights + self.training + self.activations
+
+
+def estimate(
+    config: PretrainedConfig, setting: ModelConfig, *, models: int, micro_batch_tokens: int, activations: int
+) -> Estimate:
+    """Memory of training a model of this configuration, from its shape alone: no weight is read.
+
+    Args:
+        config: of the causal language model.
+        setting: number format, adapters, quantisation.
+        models: how many the process holds: the policy, and frozen ones beside it.
+        micro_batch_tokens: most tokens of a pass.
+        activations: most bytes of activations that a micro-batch of several rows may leave.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    parameters = sum(weight.numel() for weight in model.parameters())
+    bits = {"4bit": 4, "8bit": 8, "none": 16 if setting.precision == "bfloat16" else 32}[setting.quantization]
+    share = setting.train_layers / config.num_hidden_layers if setting.train_layers else 1.0
+    if setting.lora.rank:
+        head = model.get_output_embeddings()
+        linear = [m for m in model.modules() if isinstance(m, torch.nn.Linear) and m is not head]
+        trained = share * sum(setting.lora.rank * (m.in_features + m.out_features) for m in linear)
+        each = 4 + 4 + 8
+    else:
+        trained, each = share * parameters, 4 + 8
+    # Under autocast the float32 weights of a pass have copies in bfloat16.
+    copies = 2 * parameters if setting.precision == "mixed" else 0
+    tokens = activation_bytes(shape_of(config), checkpointing=setting.gradient_checkpointing)
+    kept = min(micro_batch_tokens * tokens, activations)
+    return Estimate(parameters, models * parameters * bits // 8 + copies, int(trained * each), kept)

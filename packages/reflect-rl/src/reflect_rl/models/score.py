@@ -27,6 +27,8 @@ from reflect_rl.models.memory import activation_bytes, shape_of
 from reflect_rl.models.network import Network, Read
 
 __all__ = [
+    "ACTIVATIONS_ON_CPU",
+    "ACTIVATIONS_ON_GPU",
     "Rule",
     "Scores",
     "check_context",
@@ -40,6 +42,9 @@ __all__ = [
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
 """Bytes of activations that a micro-batch may leave for its backward pass."""
+
+SHOWN = 60
+"""Letters of a prompt that a message shows."""
 
 Rule = Literal["choice_token", "sum", "token_mean"]
 Ids = Sequence[int]
@@ -75,6 +80,11 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
         yield group
 
 
+def fast_tokens(hidden_size: int, *, on_cpu: bool) -> int:
+    """Padded tokens of a forward pass that are fast, whatever the memory."""
+    return max(512, 2048 * 768 // hidden_size) if on_cpu else 16_384
+
+
 def room(model: LanguageModel) -> int:
     """Padded tokens of a forward pass that are fast and fit: as many as fill a GPU, or stay in a processor's caches.
 
@@ -84,7 +94,7 @@ def room(model: LanguageModel) -> int:
     """
     width: int = model.model.get_output_embeddings().weight.shape[1]
     on_cpu = model.device.type == "cpu"
-    fast = max(512, 2048 * 768 // width) if on_cpu else 16_384
+    fast = fast_tokens(width, on_cpu=on_cpu)
     if not torch.is_grad_enabled():
         return fast
     budget = ACTIVATIONS_ON_CPU if on_cpu else ACTIVATIONS_ON_GPU
@@ -92,21 +102,25 @@ def room(model: LanguageModel) -> int:
     return max(1, min(fast, budget // each))
 
 
-def check_context(model: LanguageModel, tokens: int) -> None:
+def check_context(model: LanguageModel, tokens: int, text: str = "") -> None:
     """Refuse a text that the model cannot read at once.
 
     Args:
         model: the language model.
         tokens: length of the text.
+        text: the state or prompt, for the message.
 
     Raises:
         ModelError: it is longer than the model's context.
     """
     limit = getattr(model.model.config, "max_position_embeddings", None)
     if limit is not None and tokens > limit:
+        shown = " ".join(text.split())
+        begins = f" that begins {shown[:SHOWN]!r}" if shown else ""
         raise ModelError(
-            f"a prompt has {tokens} tokens, the model's context holds {limit}. "
-            "Use a model with a longer context (for the embedded one: model.embedded.context_tokens)."
+            f"a prompt{begins} has {tokens} tokens, the model's context holds {limit}. "
+            "Set model.path to a model with a longer context (for the embedded one: model.embedded.context_tokens), or "
+            "make the environment's states shorter."
         )
 
 

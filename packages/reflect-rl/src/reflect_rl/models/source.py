@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +11,12 @@ from pathlib import Path
 from reflect_rl.errors import ModelError
 from reflect_rl.models.catalogue import KNOWN, folder_of_gguf, folder_of_known
 
-__all__ = ["EMBEDDED", "explained", "resolve"]
+__all__ = ["EMBEDDED", "base_model", "base_of", "explained", "has_adapter", "resolve"]
 
 EMBEDDED = "embedded"
 """The `path` that stands for the small model which the pipeline builds itself."""
 
+ADAPTER_CONFIG = "adapter_config.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
@@ -41,6 +43,48 @@ def resolve(path: str | Path) -> str:
     if isinstance(path, str) and HUB_ID.fullmatch(path) and folder.suffix.lower() != ".gguf":
         return path
     raise ModelError(f"no model folder {str(path)!r}. Name an existing folder, or a hub id such as 'gpt2'.")
+
+
+def has_adapter(source: str) -> bool:
+    """Whether a folder or hub id holds an adapter and not a whole model."""
+    from transformers.utils import find_adapter_config_file
+
+    with explained(source):
+        return find_adapter_config_file(source) is not None
+
+
+def base_of(adapter: str) -> str:
+    """The folder or hub id of the model that an adapter changes.
+
+    Raises:
+        ModelError: the adapter does not say, or it is missing.
+    """
+    from transformers.utils import cached_file
+
+    with explained(adapter):
+        file = cached_file(adapter, ADAPTER_CONFIG)
+        base = json.loads(Path(str(file)).read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if not base:
+        raise ModelError(
+            f"the adapter {adapter!r} names no base model. Set base_model_name_or_path in {ADAPTER_CONFIG}."
+        )
+    try:
+        return resolve(str(base))
+    except ModelError:
+        raise ModelError(
+            f"the base model {base!r} of the adapter {adapter!r} is missing. "
+            f"Put it back, or correct base_model_name_or_path in {ADAPTER_CONFIG}."
+        ) from None
+
+
+def base_model(path: str | Path) -> str:
+    """The folder or hub id of the whole model behind a path, whose adapter it may name.
+
+    Raises:
+        ModelError: there is no such model.
+    """
+    source = resolve(path)
+    return base_of(source) if has_adapter(source) else source
 
 
 @contextmanager

@@ -285,7 +285,8 @@ def _rows(model: LanguageModel, examples: dict[int, tuple[str, str]], *, ends: b
     for number, (prompt, completion) in examples.items():
         head, body = model.encode_prompt(prompt), [*model.encode_after(prompt, completion), *tail]
         rows[number] = Row(prompt, completion, [*head, *body], [0] * len(head) + [1] * len(body))
-    check_context(model, max(len(row.input_ids) for row in rows.values()))
+    longest = max(rows.values(), key=lambda row: len(row.input_ids))
+    check_context(model, len(longest.input_ids), longest.prompt)
     return rows
 
 

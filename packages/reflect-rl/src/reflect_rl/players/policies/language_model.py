@@ -10,7 +10,7 @@ import torch
 
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import Rule, Scores, score
+from reflect_rl.models.score import Rule, Scores, check_context, score
 from reflect_rl.prompts.render import action_text_prompt, policy_prompt
 from reflect_rl.types import Decision, View
 
@@ -29,6 +29,7 @@ def tokenize(
         return tuple(model.encode_prompt(text)), tuple(tuple(model.encode_after(text, action)) for action in actions)
     number = {index: k for k, index in enumerate(view.order)}
     prompt = tuple(model.encode_prompt(policy_prompt(view, labels.texts)))
+    check_context(model, len(prompt), view.observation.text)
     return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
 
 

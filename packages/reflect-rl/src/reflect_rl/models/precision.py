@@ -1,0 +1,69 @@
+"""Whether bfloat16 is worth it on this machine: a measurement of a twentieth of a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Choice", "choose"]
+
+WORTH_IT = 1.3
+"""Least ratio of speeds; below, rounding is not worth the gain."""
+REPEATS = 7
+ROWS, INNER, COLUMNS = 1024, 576, 1536
+"""A matrix product of a small language model's feed-forward layer, for a micro-batch of about four prompts."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What `precision = "auto"` means here."""
+
+    precision: Literal["float32", "mixed", "bfloat16"]
+    sentence: str
+
+
+@cache
+def choose(
+    device: torch.device, *, adapters: bool, seconds: Callable[[torch.device, torch.dtype], float] | None = None
+) -> Choice:
+    """The number format for training on a device.
+
+    Weights that are trained themselves stay in float32 (`mixed`): small steps are lost in bfloat16.
+
+    Args:
+        device: where the model goes.
+        adapters: whether only adapters are trained, which are in float32 anyway.
+        seconds: time of a matrix product in a format (default: measured; one measurement for each process).
+    """
+    import torch
+
+    measure = seconds or _seconds
+    # float32 first: what the other format needs on top must be won back.
+    slow, fast = measure(device, torch.float32), measure(device, torch.bfloat16)
+    ratio = slow / fast
+    told = f"on {device.type} a matrix product in bfloat16 is {ratio:.1f} times as fast as in float32"
+    if ratio < WORTH_IT:
+        return Choice("float32", f"precision: float32 ({told})")
+    precision: Literal["mixed", "bfloat16"] = "bfloat16" if adapters else "mixed"
+    return Choice(precision, f"precision: {precision} ({told})")
+
+
+def _seconds(device: torch.device, dtype: torch.dtype) -> float:
+    """The shortest of several products; other programs can only make one longer."""
+    import torch
+
+    left = torch.ones(ROWS, INNER, device=device, dtype=dtype)
+    right = torch.ones(INNER, COLUMNS, device=device, dtype=dtype)
+    times = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        # Reading one number waits for the device.
+        float((left @ right)[0, 0])
+        times.append(time.perf_counter() - started)
+    return min(times)

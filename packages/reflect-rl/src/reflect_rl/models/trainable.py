@@ -1,0 +1,108 @@
+"""Which weights of a model are trained: adapters, the last blocks, or all; and what is kept for the backward pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reflect_rl.errors import ModelError
+from reflect_rl.models.source import explained
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import PreTrainedModel
+
+    from reflect_rl.models.load import LoRAConfig
+
+__all__ = ["ADAPTER_WEIGHTS", "check_rank", "load_adapter", "new_adapter", "recompute_activations", "train_last_blocks"]
+
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+
+
+def load_adapter(model: PreTrainedModel, adapter: str, trainable: bool) -> PeftModel:
+    """The model with the adapter of a folder.
+
+    Raises:
+        ModelError: its weights are missing or no safetensors.
+    """
+    from peft import PeftModel
+    from transformers.utils import cached_file
+
+    if Path(adapter).is_dir() and not (Path(adapter) / ADAPTER_WEIGHTS).is_file():
+        raise ModelError(f"the adapter {adapter!r} has no {ADAPTER_WEIGHTS}; pickle files are refused. Convert it.")
+    with explained(adapter):
+        cached_file(adapter, ADAPTER_WEIGHTS)
+        return PeftModel.from_pretrained(model, adapter, is_trainable=trainable)
+
+
+def recompute_activations(model: Any) -> None:
+    """Keep the inputs of blocks only; the backward pass computes the rest once more."""
+    # transformers 5 renamed the method; the older name goes away in 6.
+    renamed = hasattr(model, "activation_checkpointing_enable")
+    enable = model.activation_checkpointing_enable if renamed else model.gradient_checkpointing_enable
+    enable({"use_reentrant": False})
+
+
+def check_rank(model: PeftModel, adapter: str, rank: int) -> None:
+    """Refuse an adapter of another rank than the one that is asked for (0 = any).
+
+    Raises:
+        ModelError: the ranks differ.
+    """
+    found = getattr(model.active_peft_config, "r", None)
+    if rank and rank != found:
+        raise ModelError(
+            f"the adapter {adapter!r} has rank {found}, lora.rank is {rank}. Set lora.rank to {found} or 0."
+        )
+
+
+def new_adapter(model: PreTrainedModel, config: LoRAConfig, source: str) -> PeftModel:
+    """The model with new adapters, which change nothing before they are trained.
+
+    Raises:
+        ModelError: the model has no such layers.
+    """
+    from peft import LoraConfig, get_peft_model
+    from transformers.pytorch_utils import Conv1D
+
+    lora = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=config.rank,
+        lora_alpha=config.alpha,
+        lora_dropout=config.dropout,
+        target_modules=config.target_modules,
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
+        base_model_name_or_path=source,
+    )
+    try:
+        return get_peft_model(model, lora)
+    except ValueError as error:
+        raise ModelError(f"lora.target_modules {config.target_modules!r} does not fit {source!r}: {error}") from None
+
+
+def train_last_blocks(model: Any, count: int, source: str) -> None:
+    """Freeze everything below the last `count` transformer blocks, the embeddings and the output layer.
+
+    The backward pass ends at the lowest trained block, which saves its time and memory below.
+
+    Args:
+        model: with or without adapters; what is trainable in the last blocks stays so.
+        count: of blocks.
+        source: name of the model, for messages.
+
+    Raises:
+        ModelError: the model has fewer blocks.
+    """
+    from torch.nn import ModuleList
+
+    total = int(model.config.num_hidden_layers)
+    if count > total:
+        raise ModelError(f"model.train_layers is {count}, {source!r} has {total} blocks. Set it to {total} or less.")
+    lists = (module for module in model.modules() if isinstance(module, ModuleList) and len(module) == total)
+    blocks = next(lists, None)
+    if blocks is None:
+        raise ModelError(f"the blocks of {source!r} were not found. Set model.train_layers = 0, or use lora.rank.")
+    kept = {id(weight) for block in list(blocks)[total - count :] for weight in block.parameters()}
+    for weight in model.parameters():
+        if id(weight) not in kept:
+            weight.requires_grad_(False)

@@ -1,0 +1,132 @@
+"""Number format, trained blocks, memory and context: what is chosen, computed by hand, and refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoConfig
+
+from reflect_rl.config import parse
+from reflect_rl.errors import ModelError
+from reflect_rl.models.load import LoRAConfig, ModelConfig, load_model
+from reflect_rl.models.memory import Shape, activation_bytes, estimate
+from reflect_rl.models.precision import choose
+from reflect_rl.models.score import ACTIVATIONS_ON_CPU, check_context, room
+from reflect_rl.runs import settle
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.store import write_json
+from tiny_models import save_tiny
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory) -> Path:
+    return save_tiny("llama", tmp_path_factory.mktemp("tiny"), hidden_size=16, layers=3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "adapters", "expected"),
+    [
+        ({torch.float32: 3.0, torch.bfloat16: 1.0}, True, "bfloat16"),
+        ({torch.float32: 3.0, torch.bfloat16: 1.0}, False, "mixed"),
+        ({torch.float32: 1.2, torch.bfloat16: 1.0}, True, "float32"),
+        ({torch.float32: 1.0, torch.bfloat16: 5.0}, False, "float32"),
+    ],
+)
+def test_bfloat16_is_chosen_where_it_is_clearly_faster(seconds, adapters, expected):
+    choice = choose(CPU, adapters=adapters, seconds=lambda device, dtype: seconds[dtype])
+    assert choice.precision == expected
+    assert f"precision: {expected} (on cpu" in choice.sentence
+
+
+def run_config(folder: Path, model: dict) -> RunConfig:
+    return parse(RunConfig, {"output_dir": str(folder), "methods": ["sft"], "model": {"device": "cpu"} | model})
+
+
+def test_a_run_that_goes_on_keeps_its_number_format(tmp_path, monkeypatch):
+    config = run_config(tmp_path, {"precision": "auto"})
+    monkeypatch.setattr(
+        "reflect_rl.models.precision._seconds", lambda device, dtype: 1.0 if dtype is torch.float32 else 0.1
+    )
+    choose.cache_clear()
+    settled, notes = settle.settle(config, trains=True)
+    assert settled.model.precision == "mixed"
+    assert "10.0 times as fast" in notes[0]
+    write_json(tmp_path / "config.json", {"model": {"precision": "float32"}})
+    settled, notes = settle.settle(config, trains=True)
+    assert (settled.model.precision, notes) == ("float32", [])
+    choose.cache_clear()
+
+
+@pytest.mark.parametrize("rank", [0, 4])
+def test_only_the_last_blocks_are_trained(llama, rank):
+    config = ModelConfig(device="cpu", train_layers=1, lora=LoRAConfig(rank=rank, dropout=0))
+    model = load_model(config, llama, trainable=True)
+    trained = {name for name, weight in model.model.named_parameters() if weight.requires_grad}
+    assert trained
+    # Of blocks 0, 1, 2 the last; with adapters nothing but them.
+    assert all("layers.2." in name and (not rank or "lora_" in name) for name in trained)
+    before = {name: weight.detach().clone() for name, weight in model.model.named_parameters()}
+    model.model(torch.tensor([[5, 6, 7]])).logits.square().sum().backward()
+    torch.optim.SGD([w for w in model.model.parameters() if w.requires_grad], lr=1.0).step()
+    changed = {name for name, weight in model.model.named_parameters() if not torch.equal(weight, before[name])}
+    assert changed
+    assert changed <= trained
+
+
+def test_more_blocks_than_there_are_are_refused(llama):
+    with pytest.raises(ModelError, match=r"train_layers is 4, .* has 3 blocks"):
+        load_model(ModelConfig(device="cpu", train_layers=4), llama, trainable=True)
+
+
+def test_memory_by_hand(llama):
+    causal = AutoConfig.from_pretrained(llama)
+    # A block: q and o 16 x 16, k and v 16 x 8 (one of two heads), three of 16 x 32, two norms of 16.
+    block = 2 * 16 * 16 + 2 * 16 * 8 + 3 * 16 * 32 + 2 * 16
+    parameters = 2 * causal.vocab_size * 16 + 3 * block + 16
+    kept = {"models": 2, "micro_batch_tokens": 100, "activations": 10**9}
+    full = estimate(causal, ModelConfig(), **kept)
+    assert full.parameters == parameters
+    assert full.weights == 2 * parameters * 4
+    assert full.training == parameters * (4 + 8)
+    # 10 vectors of 16 and 4 of 32 numbers, 5 bytes each, 3 blocks, 100 tokens.
+    assert full.activations == 3 * 5 * (10 * 16 + 4 * 32) * 100
+    # Rank 2: (in + out) numbers of each of the seven layers, three times 4 and once more 4 bytes.
+    adapters = 3 * 2 * (2 * 32 + 2 * 24 + 3 * 48)
+    lora = estimate(causal, ModelConfig(precision="bfloat16", lora=LoRAConfig(rank=2)), **kept)
+    assert (lora.weights, lora.training) == (2 * parameters * 2, adapters * 16)
+    last = estimate(causal, ModelConfig(lora=LoRAConfig(rank=2), train_layers=1), **kept)
+    assert last.training == adapters * 16 // 3
+    assert estimate(causal, ModelConfig(), **kept | {"activations": 1000}).activations == 1000
+
+
+def test_a_run_that_does_not_fit_is_refused_with_the_number_and_three_remedies(llama, tmp_path, monkeypatch):
+    config = run_config(tmp_path, {"path": str(llama)})
+    monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**6)
+    with pytest.raises(
+        ModelError, match=r"needs about 1\.1 GB .* 0\.0 GB free\. Lower --workers, .*lora.*checkpointing"
+    ):
+        settle.settle(config, trains=True)
+    settle.settle(config, trains=False)
+    monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**12)
+    assert settle.settle(config, trains=True)[1][0].startswith("memory: about 1.1 of 1000.0 GB")
+
+
+def test_micro_batches_of_deep_models_fit(llama):
+    smollm2 = Shape(layers=30, hidden_size=576, intermediate_size=1536, vocabulary_size=49_152)
+    # 2 GiB / (30 x 5 x (10 x 576 + 4 x 1536)) = 1,202 tokens: four rows of 300.
+    assert ACTIVATIONS_ON_CPU // activation_bytes(smollm2) == 1202
+    # With checkpoints a token keeps 30 inputs of 576 numbers, and one whole block.
+    assert activation_bytes(smollm2, checkpointing=True) == 30 * 4 * 576 + 5 * (10 * 576 + 4 * 1536)
+    # A shallow model is limited by speed: 2048 x 768 / 16.
+    model = load_model(ModelConfig(device="cpu"), llama, trainable=True)
+    assert room(model) == 2048 * 768 // 16
+
+
+def test_a_prompt_beyond_the_context_names_its_state_and_the_setting(llama):
+    model = load_model(ModelConfig(device="cpu"), llama, trainable=False)
+    with pytest.raises(ModelError, match=r"begins 'Taxi at 1 1\.' has 513 tokens, .* holds 512\. Set model\.path"):
+        check_context(model, 513, "Taxi at\n1 1.")
