@@ -110,7 +110,7 @@ NEAR_MISSES = 3
 """Files with the best names that a perturbed demonstration may open by mistake; as many others."""
 
 
-class Config(QuestionTaskConfig):
+class AutoExploreConfig(QuestionTaskConfig):
     """AutoExplore: find the file that answers a question."""
 
     name: Literal["autoexplore"] = "autoexplore"
@@ -123,6 +123,9 @@ class Config(QuestionTaskConfig):
     """Budget of what `cat` shows: head, nearest passage and names, a third each."""
     search: bool = False
     """Offer `search`, which looks words up in an index of the tree."""
+
+
+Config = AutoExploreConfig
 
 
 def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
@@ -151,14 +154,14 @@ class AutoExplore(TextEnv):
         config: its settings.
     """
 
-    Config = Config
+    Config = AutoExploreConfig
     name, version, modes = NAME, VERSION, MODES
     evaluation_only = EVALUATION_ONLY
     fixed_horizon = True  # the state shows how many turns are left
     rules = RULES
     numbered = True
     explores_files = True  # the state can be read back (`envs.state_text.read_state`)
-    config: Config
+    config: AutoExploreConfig
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         super().__init__(config)

@@ -107,7 +107,7 @@ UNREACHABLE = 1000
 """Turns after a wrong answer."""
 
 
-class Config(QuestionTaskConfig):
+class AutoExplorePaperConfig(QuestionTaskConfig):
     """AutoExplore as in the paper: find the file that answers a question."""
 
     name: Literal["autoexplore_paper"] = "autoexplore_paper"
@@ -128,6 +128,9 @@ class Config(QuestionTaskConfig):
     def _with_underscore(cls, name: Any) -> Any:
         """`autoexplore-paper` is the same game."""
         return name.replace("-", "_") if isinstance(name, str) else name
+
+
+Config = AutoExplorePaperConfig
 
 
 @lru_cache(256)
@@ -319,12 +322,12 @@ class AutoExplorePaper(TextEnv):
         config: its settings.
     """
 
-    Config = Config
+    Config = AutoExplorePaperConfig
     name, version, modes = NAME, VERSION, MODES
     evaluation_only = EVALUATION_ONLY
     fixed_horizon = True  # the history shows how many turns were taken
     rules = RULES
-    config: Config
+    config: AutoExplorePaperConfig
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         super().__init__(config)

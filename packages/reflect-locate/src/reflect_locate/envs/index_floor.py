@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from reflect_locate.envs.task_sampling import QuestionTaskConfig, sampled_tree, task_set
 from reflect_locate.repositories.index import BM25
@@ -25,14 +25,11 @@ from reflect_rl.evaluation.measures import by_strata
 from reflect_rl.statistics import wilson_interval
 from reflect_rl.types import Task
 
-__all__ = ["INDEXES", "Index", "first_rank", "ranks", "rows"]
-
-Index = Literal["bm25_names", "bm25_contents"]
-INDEXES: tuple[Index, ...] = ("bm25_names", "bm25_contents")
+__all__ = ["first_rank", "ranks", "rows"]
 
 
 def rows(
-    spec: EnvSpec, config: EvaluationConfig, horizons: Sequence[int], mode: str, index: Index
+    spec: EnvSpec, config: EvaluationConfig, horizons: Sequence[int], mode: str, index: str
 ) -> list[dict[str, Any]]:
     """A result row for each horizon; they differ in nothing else, as an index takes no turns.
 
@@ -41,7 +38,7 @@ def rows(
         config: the split.
         horizons: in turns.
         mode: variant of the game.
-        index: what is indexed.
+        index: `bm25_names` or `bm25_contents`.
 
     Raises:
         UserError: the game asks no questions about files.
@@ -61,7 +58,7 @@ def _outcomes(
     return [(task, found[task.key] == 1) for task in tasks]
 
 
-def ranks(spec: EnvSpec, split: str, mode: str, index: Index) -> dict[str, int | None]:
+def ranks(spec: EnvSpec, split: str, mode: str, index: str) -> dict[str, int | None]:
     """Place of the target of each task, by task key, counted from 1; None where it shares no word with the question.
 
     Files of equal score are in the order of their paths.
@@ -82,7 +79,7 @@ def ranks(spec: EnvSpec, split: str, mode: str, index: Index) -> dict[str, int |
     return found
 
 
-def _index(tree: Tree, index: Index) -> BM25:
+def _index(tree: Tree, index: str) -> BM25:
     return path_index(tree) if index == "bm25_names" else content_index(tree)
 
 
