@@ -91,7 +91,7 @@ def open_client(
     except ImportError:
         raise ConfigError(install) from None
 
-    class LoggedClient(DefaultHttpxClient):  # type: ignore[misc, valid-type]
+    class LoggedClient(DefaultHttpxClient):
         def send(self, request: Any, **options: Any) -> Any:
             """Send one attempt; the base class is httpx's, whose `send` everything passes through."""
             if request.method != "POST":  # the list of models: nothing of the user's is in it
