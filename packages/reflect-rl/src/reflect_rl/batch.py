@@ -15,7 +15,7 @@ __all__ = ["collate", "view_of"]
 
 
 def view_of(turn: Turn) -> View:
-    """What the policy saw at a recorded turn."""
+    """View of the policy at a recorded turn."""
     return View(turn.observation, turn.order, turn.reflection)
 
 
@@ -27,7 +27,7 @@ def collate(
     values: Callable[[Sequence[View]], Tensor] | None,
     reference: Callable[[Sequence[View]], Tensor] | None,
 ) -> tuple[list[View], Batch]:
-    """All turns to learn from.
+    """Collect all turns to learn from.
 
     A replayed episode's advantage is its return above the mean return of the fresh episodes of its mode, never below
     zero (self-imitation, Oh et al. 2018), on the same scale as the fresh ones.
@@ -43,12 +43,14 @@ def collate(
     Raises:
         ValueError: an episode was played by a player that reports no probabilities.
     """
+    # Fresh ones first: values, advantages and targets below are lists in this order.
     turns = [turn for episode in [*fresh, *replayed] for turn in episode.turns]
     old = None if values is None else values([view_of(turn) for turn in turns]).tolist()
     result = algorithm.advantages([_trajectory(episode) for episode in fresh], _per_episode(old, fresh))
     advantages = _flat(result.values) + _gains(fresh, replayed, result.gain_scale)
     returns = _flat(result.returns) + _flat([result.target(_trajectory(episode)) for episode in replayed])
     count = sum(len(episode.turns) for episode in fresh)
+    # Excluded turns leave after the returns were taken: the reward after them still counts for the turns before.
     rows = [i for i, turn in enumerate(turns) if turn.observation.state not in excluded]
     views = [view_of(turns[i]) for i in rows]
     batch = Batch(
@@ -74,6 +76,7 @@ def _gains(fresh: Sequence[Episode], replayed: Sequence[Episode], scale: float) 
     gains = []
     for episode in replayed:
         peers = [e.total_reward for e in fresh if e.task.mode == episode.task.mode]
+        # Never below zero: an old success is not unlearnt because the policy has become better.
         gain = max(0.0, episode.total_reward - float(np.mean(peers))) if peers else 0.0
         gains += [gain / scale] * len(episode.turns)
     return gains

@@ -21,6 +21,7 @@ class Replay:
 
     def enter(self, stage: tuple[str, ...]) -> None:
         """Forget everything when the stage of the curriculum changes."""
+        # Successes of easier tasks would pull the policy back to them.
         if stage != self.stage:
             self.episodes.clear()
             self.stage = stage
@@ -30,6 +31,7 @@ class Replay:
         self.episodes.extend(episode for episode in episodes if episode.success)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Episode]:
-        """Up to `count` different episodes, uniformly."""
+        """Draw up to `count` different episodes, uniformly."""
+        # NumPy refuses to draw from nothing.
         size = min(count, len(self.episodes))
         return [self.episodes[i] for i in rng.choice(len(self.episodes), size, replace=False)] if size else []

@@ -1,4 +1,4 @@
-"""This process among those that a launcher started together, for example `accelerate launch`.
+"""Rank and number of the processes that a launcher started, for example `accelerate launch`.
 
 When one of them fails, most of the others fail too: of the same mistake, or because it is gone. A user is to read one
 message, the first cause. So each waits for its turn to speak; the launcher, which ends all processes a moment after the
@@ -28,7 +28,7 @@ def process_rank() -> int:
 
 
 def process_count() -> int:
-    """How many processes were launched together; 1 without a launcher."""
+    """Number of processes of the launch; 1 without a launcher."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 

@@ -16,7 +16,7 @@ __all__ = ["keep_few_kernels", "peak_bytes", "release"]
 KERNELS = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """Environment variable of oneDNN, PyTorch's kernels on CPUs; whoever sets it is obeyed."""
 FEW = "64"
-"""Enough for all shapes of one pass through a model; a training has thousands, and most come only once."""
+"""Number of kernels for all shapes of one pass through a model; a training has thousands, and most come only once."""
 
 
 def keep_few_kernels() -> None:
@@ -34,7 +34,7 @@ def release() -> None:
 
 
 def peak_bytes(device_type: str) -> int:
-    """Most memory that this process has held at once: of its GPU where it trains on one, else its resident set.
+    """Peak memory of this process: of its GPU where it trains on one, else its resident set.
 
     Args:
         device_type: `cuda`, `cpu` or another of PyTorch.

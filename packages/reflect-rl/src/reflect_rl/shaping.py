@@ -15,7 +15,7 @@ from reflect_rl.types import Episode
 __all__ = ["with_progress"]
 
 MOST_TURNS = 100
-"""Counts for a game that cannot be won any more."""
+"""Turns left of a game that cannot be won any more."""
 
 
 def with_progress(episode: Episode, reward: float) -> Episode:
@@ -35,7 +35,9 @@ def with_progress(episode: Episode, reward: float) -> Episode:
     left = [turn.turns_left for turn in episode.turns]
     if None in left:
         raise ValueError(f"the episode of task {episode.task.key!r} was played without note_turns_left")
+    # A cap bounds the reward for leaving a lost position, or entering one.
     known = [min(turns, MOST_TURNS) for turns in left if turns is not None]
+    # A lost episode's last action keeps the potential, which adds nothing.
     after = [*known[1:], 0 if episode.success else known[-1]]
     turns = (
         replace(turn, reward=turn.reward + reward * (before - then))

@@ -1,4 +1,4 @@
-"""What an algorithm sees: numbers and tensors only.
+"""Interface of an algorithm: numbers and tensors only.
 
 Letters: N turns of a minibatch, A the largest number of admissible actions.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 __all__ = ["Advantages", "Algorithm", "Batch", "Critic", "Loss", "Outputs", "Trajectory"]
 
 Critic = Literal["none", "state", "action"]
-"""What the critic's head predicts: nothing, V(s), or Q(s, ·)."""
+"""Prediction of the critic's head: nothing, V(s), or Q(s, ·)."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Advantages:
-    """What the fresh episodes of one update are worth, turn by turn, one list per trajectory."""
+    """Worth of the fresh episodes of one update, turn by turn, one list per trajectory."""
 
     values: list[list[float]]
     """Â_t."""
     returns: list[list[float]]
-    """What a critic is trained to predict."""
+    """Targets of the critic."""
     target: Callable[[Trajectory], list[float]]
     """The critic's targets of any other episode, on the scale of `returns`."""
     gain_scale: float = 1.0
@@ -79,7 +79,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What the model says now about the same turns."""
+    """Output of the model as it is now, for the same turns."""
 
     log_probs: Tensor
     """(N, A) log π(a|s), -inf where there is no action."""

@@ -1,4 +1,4 @@
-"""What the policy-gradient algorithms share: settings, returns of episodes, and the parts of their losses.
+"""Parts that the policy-gradient algorithms share: settings, returns of episodes, terms of their losses.
 
 A setting that several algorithms have means the same in all of them. An algorithm has only settings that do something.
 """
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from reflect_rl.algorithms._batch import Advantages, Batch, Outputs, Trajectory
 from reflect_rl.algorithms._returns import (
-    deviation,
     generalised_advantages,
     leave_one_out,
     normalise,
     rewards_to_go,
+    std,
     turn_baseline,
 )
 from reflect_rl.config import AlgorithmConfig
@@ -42,7 +42,7 @@ __all__ = [
     "regularisers",
     "returns_of",
     "shaped_rewards",
-    "total_spread",
+    "total_reward_std",
 ]
 
 
@@ -64,7 +64,7 @@ class PolicyGradientConfig(AlgorithmConfig):
 
     @property
     def regularised(self) -> bool:
-        """Whether there is an entropy bonus or a KL penalty."""
+        """True = there is an entropy bonus or a KL penalty."""
         return self.entropy_coef > 0 or self.kl_coef > 0
 
 
@@ -72,7 +72,7 @@ class BaselineConfig(PolicyGradientConfig):
     """Settings of the algorithms that leave the baseline open."""
 
     baseline: Literal["none", "batch", "leave_one_out", "value"] = "leave_one_out"
-    """What is subtracted from returns: nothing; the batch mean at the same turn; the mean return of the other episodes
+    """Baseline subtracted from returns: nothing; the batch mean at the same turn; the mean return of the other episodes
     of the same start; or a learned critic with GAE."""
     gae_lambda: float = Field(0.95, ge=0, le=1)
     """λ of GAE, used with the `value` baseline."""
@@ -109,9 +109,9 @@ def per_turn(totals: Sequence[float], trajectories: Sequence[Trajectory]) -> lis
     return [[total] * len(t.rewards) for total, t in zip(totals, trajectories, strict=True)]
 
 
-def total_spread(trajectories: Sequence[Trajectory]) -> float:
+def total_reward_std(trajectories: Sequence[Trajectory]) -> float:
     """Standard deviation of the episodes' total rewards, as a divisor."""
-    return deviation([sum(trajectory.rewards) for trajectory in trajectories])
+    return std([sum(trajectory.rewards) for trajectory in trajectories])
 
 
 def baseline_advantages(
@@ -134,12 +134,13 @@ def baseline_advantages(
         pairs = zip([shaped_rewards(config, t) for t in trajectories], values, strict=True)
         table = [generalised_advantages(row, v, config.gamma, config.gae_lambda) for row, v in pairs]
     elif config.baseline == "leave_one_out":
+        # The return of the whole episode at each of its turns: what followed a turn is not told apart.
         table = per_turn(leave_one_out([t.group for t in trajectories], [row[0] for row in returns]), trajectories)
     elif config.baseline == "batch":
         table = turn_baseline(returns)
     else:
         table = returns
-    scale = total_spread(trajectories) if config.normalise_advantages else 1.0
+    scale = total_reward_std(trajectories) if config.normalise_advantages else 1.0
     return Advantages(
         normalised(table) if config.normalise_advantages else table, returns, partial(returns_of, config), scale
     )
@@ -208,6 +209,7 @@ def clipped_loss(config: ClippedConfig, batch: Batch, outputs: Outputs) -> tuple
     high = config.clip_ratio if config.clip_ratio_high is None else config.clip_ratio_high
     ratio = (outputs.chosen(batch) - batch.behaviour_log_probs).exp()
     clipped = ratio.clamp(1 - config.clip_ratio, 1 + high)
+    # The smaller of both: a step that would help is bounded, the way back from one that went too far is not.
     loss = -torch.minimum(ratio * batch.advantages, clipped * batch.advantages).mean()
     return loss, {
         "policy/loss": float(loss.detach()),
@@ -218,10 +220,12 @@ def clipped_loss(config: ClippedConfig, batch: Batch, outputs: Outputs) -> tuple
 
 def importance_weights(batch: Batch, outputs: Outputs, limit: float) -> Tensor:
     """(N,) min(π/π_behaviour, limit) of the chosen actions, constants."""
+    # Constants: their gradient would raise probabilities only to make the weight larger.
     return (outputs.chosen(batch) - batch.behaviour_log_probs).detach().exp().clamp(max=limit)
 
 
 def kl_to_behaviour(batch: Batch, outputs: Outputs) -> dict[str, float]:
     """Mean of ρ - 1 - log ρ: an estimate of KL(π_behaviour ‖ π) that is never negative."""
     log_ratio = (outputs.chosen(batch) - batch.behaviour_log_probs).detach()
+    # expm1 keeps the small differences that exp(x) - 1 would round away.
     return {"policy/kl_to_behaviour": float((log_ratio.expm1() - log_ratio).mean())}

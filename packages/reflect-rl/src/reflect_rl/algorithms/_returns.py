@@ -12,17 +12,17 @@ from collections.abc import Sequence
 import numpy as np
 
 __all__ = [
-    "deviation",
     "generalised_advantages",
     "group_relative",
     "leave_one_out",
     "normalise",
     "rewards_to_go",
+    "std",
     "turn_baseline",
 ]
 
-SMALLEST_DEVIATION = 1e-8
-"""Below it values count as equal: what differs is rounding."""
+SMALLEST_STD = 1e-8
+"""Bound below which values count as equal: what differs is rounding."""
 
 
 def rewards_to_go(rewards: Sequence[float], gamma: float = 1.0) -> list[float]:
@@ -71,6 +71,7 @@ def leave_one_out(groups: Sequence[str], returns: Sequence[float]) -> list[float
     out = []
     for group, value in zip(groups, returns, strict=True):
         count, total = len(members[group]), sum(members[group])
+        # The others' sum without adding them up for each member.
         out.append(value - ((total - value) / (count - 1) if count > 1 else overall))
     return out
 
@@ -78,7 +79,7 @@ def leave_one_out(groups: Sequence[str], returns: Sequence[float]) -> list[float
 def group_relative(
     groups: Sequence[str], values: Sequence[float], *, scaled: bool = True, pool_singles: bool = False
 ) -> list[float]:
-    """Each value minus the mean of its group, divided by the group's standard deviation.
+    """Subtract from each value the mean of its group, divided by the group's standard deviation.
 
     Shao et al. 2024, section 4.1.2, with the deviation over n; a group whose values are all equal gives zeros.
 
@@ -94,8 +95,9 @@ def group_relative(
     members = _members(groups, values)
     out = []
     for group, value in zip(groups, values, strict=True):
+        # A group of one has no mean to be above; against all values it still learns whether it did well.
         peers = values if pool_singles and len(members[group]) == 1 else members[group]
-        out.append((value - float(np.mean(peers))) / (deviation(peers) if scaled else 1.0))
+        out.append((value - float(np.mean(peers))) / (std(peers) if scaled else 1.0))
     return out
 
 
@@ -117,14 +119,15 @@ def turn_baseline(returns: Sequence[Sequence[float]]) -> list[list[float]]:
     return [[value - means[t] for t, value in enumerate(row)] for row in returns]
 
 
-def deviation(values: Sequence[float]) -> float:
+def std(values: Sequence[float]) -> float:
     """Standard deviation of the values, as a divisor: 1 where they are all equal and give no scale.
 
-    >>> deviation([2.0, -2.0]), deviation([3.0, 3.0])
+    >>> std([2.0, -2.0]), std([3.0, 3.0])
     (2.0, 1.0)
     """
+    # Dividing equal values by their rounding error would make noise of them.
     scale = float(np.std(values)) if len(values) else 0.0
-    return scale if scale > SMALLEST_DEVIATION else 1.0
+    return scale if scale > SMALLEST_STD else 1.0
 
 
 def normalise(values: Sequence[float]) -> list[float]:
@@ -133,5 +136,5 @@ def normalise(values: Sequence[float]) -> list[float]:
     >>> normalise([2.0, -2.0])
     [1.0, -1.0]
     """
-    scale = deviation(values)
+    scale = std(values)
     return [value / scale for value in values]

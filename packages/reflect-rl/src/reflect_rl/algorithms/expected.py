@@ -11,7 +11,7 @@ its variance falls as q improves.
 
 Differs from the papers: (1) the correction, on by default, which they lack (their gradient is as biased as q is);
 (2) q is trained on returns of whole episodes, not by bootstrapping; (3) Â_t is the return G_t minus the mean return of
-the other episodes' turns, over their standard deviation, and q predicts Â_t, not G_t: a constant offset changes no
+the other episodes' turns, over their standard std, and q predicts Â_t, not G_t: a constant offset changes no
 gradient of the first term, an untrained q = 0 then has the variance of a baseline, and q has one unit whatever the
 rewards; (4) turns of a second pass and replayed turns carry truncated importance weights w = min(π/π_behaviour, limit);
 (5) a replayed success has the second term only, with its gain in place of Â_t - q (self-imitation).
@@ -34,9 +34,9 @@ from reflect_rl.algorithms._common import (
     kl_to_behaviour,
     regularisers,
     returns_of,
-    total_spread,
+    total_reward_std,
 )
-from reflect_rl.algorithms._returns import deviation
+from reflect_rl.algorithms._returns import std
 
 __all__ = ["Algorithm", "Config"]
 
@@ -47,7 +47,7 @@ class Config(PolicyGradientConfig):
     name: Literal["expected"] = "expected"
     """Algorithm."""
     normalise_advantages: bool = True
-    """Divide the advantages of an update, which are also the critic's targets, by their standard deviation."""
+    """Divide the advantages of an update, which are also the critic's targets, by their standard std."""
     correct: bool = True
     """Correct the critic's error on the sampled action, which makes the gradient unbiased."""
     value_coef: float = Field(0.5, ge=0)
@@ -59,7 +59,7 @@ class Config(PolicyGradientConfig):
 
 
 class Algorithm:
-    """Every admissible action is learnt from at every turn."""
+    """Learning from every admissible action at every turn."""
 
     Config = Config
 
@@ -74,14 +74,14 @@ class Algorithm:
         returns = [returns_of(self.config, trajectory) for trajectory in trajectories]
         table = _above_the_others(returns)
         normalises = self.config.normalise_advantages
-        scale = deviation([value for row in table for value in row]) if normalises else 1.0
+        scale = std([value for row in table for value in row]) if normalises else 1.0
         table = [[value / scale for value in row] for row in table]
         middle = float(np.mean([value for row in returns for value in row]))
 
         def target(other: Trajectory) -> list[float]:
             return [(value - middle) / scale for value in returns_of(self.config, other)]
 
-        return Advantages(table, table, target, total_spread(trajectories) if normalises else 1.0)
+        return Advantages(table, table, target, total_reward_std(trajectories) if normalises else 1.0)
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """The loss above, plus regularisers, plus value_coef · mean (q(s_t,a_t) - Â_t)².
@@ -99,6 +99,7 @@ class Algorithm:
         return Loss(policy + penalty + critic, metrics | critic_metrics | own)
 
     def _policy_loss(self, batch: Batch, outputs: Outputs, values: Tensor, chosen_value: Tensor) -> Tensor:
+        # A replayed success says that its action was good, and nothing about the others.
         fresh = (~batch.replayed).to(values.dtype)
         every_action = fresh * (outputs.log_probs.exp() * values).sum(-1)
         weight = importance_weights(batch, outputs, self.config.max_importance_weight)
@@ -108,7 +109,7 @@ class Algorithm:
 
 
 def _above_the_others(returns: list[list[float]]) -> list[list[float]]:
-    """Each number minus the mean of all other rows' numbers (of nothing: zero).
+    """Subtract from each number the mean of all other rows' numbers (of nothing: zero).
 
     >>> _above_the_others([[1.0, 3.0], [5.0]])
     [[-4.0, -2.0], [3.0]]

@@ -25,7 +25,7 @@ from reflect_rl.algorithms._common import (
     regularisers,
     returns_of,
     shaped_rewards,
-    total_spread,
+    total_reward_std,
 )
 from reflect_rl.algorithms._returns import group_relative
 
@@ -60,12 +60,13 @@ class Algorithm:
         """Â = A^E + ω A^S (eq. 8)."""
         returns = [returns_of(self.config, trajectory) for trajectory in trajectories]
         steps = iter(self._step_advantages(trajectories, returns))
+        # Not the discounted returns: eq. 3 compares whole episodes.
         episodes = self._episode_advantages(trajectories)
         table = [
             [whole + self.config.step_weight * next(steps) for _ in trajectory.rewards]
             for whole, trajectory in zip(episodes, trajectories, strict=True)
         ]
-        scale = total_spread(trajectories) if self.config.scale_by_deviation else 1.0
+        scale = total_reward_std(trajectories) if self.config.scale_by_deviation else 1.0
         return Advantages(table, returns, partial(returns_of, self.config), scale)
 
     def _episode_advantages(self, trajectories: Sequence[Trajectory]) -> list[float]:
@@ -76,6 +77,7 @@ class Algorithm:
 
     def _step_advantages(self, trajectories: Sequence[Trajectory], returns: list[list[float]]) -> list[float]:
         """A^S (eqs. 6, 7) of all turns in order; zero in a state that was visited once."""
+        # A turn without a known state gets a key that no other has, so it is in a group of one.
         keys = [
             f"{trajectory.group}\n{state or f'unknown {episode} {turn}'}"
             for episode, trajectory in enumerate(trajectories)

@@ -22,7 +22,7 @@ from reflect_rl.algorithms._common import (
     per_turn,
     regularisers,
     returns_of,
-    total_spread,
+    total_reward_std,
 )
 from reflect_rl.algorithms._returns import group_relative
 
@@ -55,7 +55,7 @@ class Algorithm:
         scaled = self.config.scale_by_deviation
         groups = [trajectory.group for trajectory in trajectories]
         totals = group_relative(groups, [row[0] for row in returns], scaled=scaled, pool_singles=True)
-        scale = total_spread(trajectories) if scaled else 1.0
+        scale = total_reward_std(trajectories) if scaled else 1.0
         return Advantages(per_turn(totals, trajectories), returns, partial(returns_of, self.config), scale)
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:

@@ -45,7 +45,7 @@ class Algorithm:
         self.epochs = config.epochs
 
     def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
-        """One at every turn of a kept episode, zero elsewhere."""
+        """Give one to every turn of a kept episode, zero to the others."""
         returns = [returns_of(self.config, trajectory) for trajectory in trajectories]
         best: dict[str, float] = {}
         for trajectory, row in zip(trajectories, returns, strict=True):
@@ -58,6 +58,7 @@ class Algorithm:
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t 1{kept} log π(a_t|s_t) + regularisers; a replayed success with a gain counts as kept."""
+        # The size of a replayed gain does not matter: an episode is imitated or not.
         kept = (batch.advantages > 0).to(outputs.log_probs.dtype)
         policy = -(kept * outputs.chosen(batch)).mean()
         penalty, metrics = regularisers(self.config, batch, outputs)

@@ -34,7 +34,7 @@ class Config(BaselineConfig):
 
 
 class Algorithm:
-    """One pass over each batch."""
+    """REINFORCE: one pass over each batch."""
 
     Config = Config
 
@@ -51,6 +51,7 @@ class Algorithm:
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t w_t Â_t log π(a_t|s_t) + regularisers + critic loss; w_t is constant."""
         weight = importance_weights(batch, outputs, self.config.max_importance_weight)
+        # Fresh turns weigh one, also after the first minibatch of the update has moved the policy.
         weight = weight.where(batch.replayed, weight.new_ones(()))
         policy = -(weight * batch.advantages * outputs.chosen(batch)).mean()
         penalty, metrics = regularisers(self.config, batch, outputs)

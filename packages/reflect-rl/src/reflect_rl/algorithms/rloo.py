@@ -26,7 +26,7 @@ from reflect_rl.algorithms._common import (
     per_turn,
     regularisers,
     returns_of,
-    total_spread,
+    total_reward_std,
 )
 from reflect_rl.algorithms._returns import leave_one_out
 
@@ -63,7 +63,7 @@ class Algorithm:
         totals = leave_one_out([t.group for t in trajectories], [row[0] for row in returns])
         table, scale = per_turn(totals, trajectories), 1.0
         if self.config.normalise_advantages:
-            table, scale = normalised(table), total_spread(trajectories)
+            table, scale = normalised(table), total_reward_std(trajectories)
         return Advantages(table, returns, partial(returns_of, self.config), scale)
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:

@@ -35,7 +35,7 @@ PLACE = re.compile(r"^\[\S+\] ")
 """Line of a library's source at the start of a message."""
 
 SOLO_TIMEOUT = timedelta(days=7)
-"""How long a process waits for a job that another does alone; if that process ends, the wait ends too."""
+"""Longest wait for a job that another process does alone; if that process ends, the wait ends too."""
 
 
 def run_jobs_distributed(config: RunConfig, kinds: Sequence[Kind], display: Display) -> None:
@@ -80,7 +80,7 @@ def _timeout(limits: Limits) -> timedelta:
 
 
 def _barrier(state: PartialState) -> Callable[[], None]:
-    """What waits for all processes, however long a job takes that one of them does alone."""
+    """Make the function that waits for all processes, however long one of them works alone."""
     if state.num_processes == 1:
         return lambda: None
     # Under gloo a process that ends closes its connections, at which the others wake up.
@@ -90,7 +90,7 @@ def _barrier(state: PartialState) -> Callable[[], None]:
 
 @contextmanager
 def _lost_processes_explained() -> Iterator[None]:
-    """What the libraries say when another process is gone becomes one sentence.
+    """Turn what the libraries say when another process is gone into one sentence.
 
     Raises:
         LostProcessError: another process has ended or does not answer.

@@ -68,9 +68,11 @@ class Checkpoints:
         fresh, old = _beside(place, "new"), _beside(place, "old")
         fresh.mkdir()
         _write(fresh, tensors, state)
+        # A folder cannot replace another in one call, so the old one steps aside; `_tidy` undoes half a replacement.
         if place.exists():
             place.rename(old)
         fresh.rename(place)
+        # Only now is the name on the disk; what is removed below cannot be missed.
         _flush(self.folder)
         for outdated in [old, *self._places()[self.keep_last :]]:
             _remove(outdated)
@@ -111,6 +113,7 @@ class Checkpoints:
     def _tidy(self) -> None:
         """Undo what an interrupted `save` left half done."""
         for old in self.folder.glob("step-*.old"):
+            # The new one has its name already, or else the old one was never replaced.
             if old.with_suffix("").exists():
                 _remove(old)
             else:
@@ -136,6 +139,7 @@ def _beside(place: Path, suffix: str) -> Path:
 def _remove(place: Path) -> None:
     """Delete a folder; if that is interrupted, what is left does not look like a checkpoint."""
     if place.exists():
+        # Deleting a folder takes many calls; renaming it is one.
         gone = _beside(place, "gone")
         place.rename(gone)
         shutil.rmtree(gone)
@@ -143,10 +147,12 @@ def _remove(place: Path) -> None:
 
 def _write(fresh: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
     for group, members in tensors.items():
+        # Tied weights share memory, which safetensors refuses; each gets a copy.
         contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in members.items()}
         save_file(contiguous, fresh / f"{group}.safetensors")
     (fresh / STATE).write_text(json.dumps(state), encoding="utf-8")
     sums = {path.name: _sha256(path) for path in _files(fresh)}
+    # Sums are of the files as they are read back, so that they also cover the writing.
     (fresh / SUMS).write_text(json.dumps(sums), encoding="utf-8")
     for path in [*_files(fresh), fresh / SUMS, fresh]:
         _flush(path)
@@ -155,6 +161,7 @@ def _write(fresh: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapp
 def _read(place: Path) -> Saved:
     try:
         sums = json.loads((place / SUMS).read_text(encoding="utf-8"))
+        # Both directions: a file without a sum is as wrong as a sum without a file.
         for name in sorted({path.name for path in _files(place)} | set(sums)):
             if sums.get(name) != _sha256(place / name):
                 raise _CorruptError(f"{name} does not match its SHA-256 sum")
@@ -184,6 +191,7 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, table: Mapping[str, Tens
     for key, value in table.items():
         index, _, name = key.partition(".")
         state.setdefault(int(index), {})[name] = value
+    # Groups hold learning rates and decay; they come from the configuration and not from the checkpoint.
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

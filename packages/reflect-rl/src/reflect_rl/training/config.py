@@ -28,7 +28,7 @@ class RLFTConfig(Frozen):
     final_learning_rate_share: float = Field(0.1, ge=0, le=1)
     """The learning rate falls linearly to this share over the budget."""
     minibatch_turns: int = Field(128, ge=1)
-    """About how many turns make an optimiser step; turns of equal prompts are always in the same one."""
+    """Turns of an optimiser step, roughly; turns of equal prompts are always in the same one."""
     micro_batch_tokens: int | None = Field(None, ge=1)
     """Upper bound on the padded tokens of one forward and backward pass (unset: what is fast on the device)."""
     max_grad_norm: float = Field(0.5, gt=0)
@@ -61,7 +61,7 @@ class RLFTConfig(Frozen):
     validate_every: int = Field(5, ge=0)
     """Updates between two measurements on the validation tasks, 0 = never."""
     keep: Literal["last", "best"] = "last"
-    """Which policy is the result: the last one, or the best on the validation tasks (mean over the modes)."""
+    """Choice of the result: the last policy, or the best on the validation tasks (mean over the modes)."""
     checkpoint_every: int = Field(5, ge=1)
     """Updates between two checkpoints; an interrupted training goes on from the last one."""
     algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)

@@ -31,10 +31,10 @@ __all__ = ["TIMEOUT", "Engine", "join", "make_whole", "refuse_launch", "was_lost
 T = TypeVar("T")
 
 TIMEOUT = timedelta(minutes=30)
-"""How long a process waits for the others in a collective operation: one may have longer episodes than another."""
+"""Longest wait for the others in a collective operation: one process may have longer episodes than another."""
 
 REPLICATED = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
-"""Every process trains all weights."""
+"""Ways to distribute in which every process trains all weights."""
 
 
 def join(on_cpu: bool, timeout: timedelta = TIMEOUT) -> PartialState:
@@ -67,17 +67,18 @@ def refuse_launch(on_cpu: bool) -> None:
 
 
 def _asked(way: str) -> bool:
-    """Whether the launcher was told to distribute the training in this way."""
+    """Tell whether the launcher was asked to distribute the training in this way."""
     return os.environ.get(f"ACCELERATE_USE_{way}", "false").lower() == "true"
 
 
 def was_lost(error: BaseException) -> bool:
-    """Whether an error says that another process has ended or does not answer."""
+    """Tell whether an error means that another process has ended or does not answer."""
+    # gloo raises plain RuntimeErrors; only their text names it.
     return isinstance(error, torch.distributed.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
 
 
 class Engine:
-    """This process's place among all, and what they do together.
+    """Operations of this process with the others of its launch; alone, they do nothing or act on its own data.
 
     Raises:
         ConfigError: the training cannot be distributed as it was launched.
@@ -90,7 +91,7 @@ class Engine:
             cpu=on_cpu, device_placement=False, kwargs_handlers=[InitProcessGroupKwargs(timeout=TIMEOUT)]
         )
         self.sharded = self.accelerator.distributed_type == DistributedType.FSDP
-        """Whether no process trains all weights."""
+        """True = no process trains all weights."""
         refuse_launch(on_cpu and not self.sharded)
         if not self.sharded and self.accelerator.distributed_type not in REPLICATED:
             raise ConfigError(f"training does not run under {self.accelerator.distributed_type}.")
@@ -99,7 +100,7 @@ class Engine:
 
     @property
     def main(self) -> bool:
-        """Whether this process writes files."""
+        """True = this process writes the files."""
         return self.rank == 0
 
     def trainable(self, network: nn.Module, *, plays: bool) -> nn.Module:
@@ -118,6 +119,7 @@ class Engine:
 
     def prepare(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
         """The module and optimiser as all processes use them together; sharded, the parameters are other ones."""
+        # Alone there is nothing to wrap, and a plain module keeps its names in checkpoints.
         if self.count == 1:
             return network, optimizer
         prepared: tuple[Any, Any] = self.accelerator.prepare(network, optimizer)
@@ -159,7 +161,7 @@ class Engine:
         return float(_whole(nn.utils.clip_grad_norm_(parameters, limit)))
 
     def share(self, items: Sequence[T]) -> Sequence[T]:
-        """Every n-th item, for n processes: this one's part of the work."""
+        """Take every n-th item, for n processes: this one's part of the work."""
         return items[self.rank :: self.count]
 
     def all_gather(self, items: Sequence[T]) -> list[T]:
@@ -181,7 +183,7 @@ class Engine:
         return context
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Block until all processes are here."""
         self.accelerator.wait_for_everyone()
 
 
@@ -203,7 +205,8 @@ def _whole(tensor: Tensor) -> Tensor:
 
 
 def _like(tensor: Tensor, parameter: Tensor) -> Tensor:
-    """This process's part of a tensor, if the parameter of its shape is held in parts."""
+    """Cut this process's part from a tensor, if the parameter of its shape is held in parts."""
+    # An optimiser's step counter has another shape than its parameter; every process holds it whole.
     if not isinstance(parameter, DTensor) or tensor.shape != parameter.shape:
         return tensor
     return distribute_tensor(tensor.to(parameter.device), parameter.device_mesh, parameter.placements)

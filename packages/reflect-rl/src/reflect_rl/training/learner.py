@@ -1,4 +1,4 @@
-"""All optimiser steps of one update: episodes in, better weights out.
+"""Optimiser steps of one update: episodes in, better weights out.
 
 Turns with the same prompt are computed once: minibatches are cut by prompt, never through the turns of one. A minibatch
 is computed in micro-batches of similar length that fit the memory; its loss is the mean over its turns, however it is
@@ -74,6 +74,7 @@ class Learner:
             raise ConfigError(f"prompt.scoring {rule!r} does not run with sharded weights. Use 'choice_token', or DDP.")
         # Every process plays at its own pace, so what plays stays whole.
         self.trained: Any = engine.trainable(self.own, plays=True)
+        # The first group is the policy's: its learning rate follows the schedule, that of the critic is constant.
         groups: list[dict[str, Any]] = [{"params": self.parameters, "lr": config.learning_rate}]
         if self.value_head is not None:
             groups.append({"params": self._critic_parameters(), "lr": config.value_learning_rate})
@@ -83,7 +84,7 @@ class Learner:
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """Of the policy, those that are trained."""
+        """Parameters of the policy that are trained."""
         return [p for p in self.trained.language_model.parameters() if p.requires_grad]
 
     def _critic_parameters(self) -> list[nn.Parameter]:
@@ -94,6 +95,7 @@ class Learner:
             return None
         size = self.model.model.get_output_embeddings().weight.shape[1]
         outputs = 1 if self.algorithm.critic == "state" else len(self.labels.ids)
+        # A stream of its own: the head's weights do not depend on what was drawn before it was made.
         with forked_rng(seed_for(self.seed, "value head")):
             head = ValueHead(size, self.config.value_head, self.config.value_detached, outputs)
         return head.to(self.model.device)
@@ -110,6 +112,7 @@ class Learner:
         self.optimizer.param_groups[0]["lr"] = learning_rate
         values = self._values if self.algorithm.critic == "state" else None
         reference = self._reference if self.reference is not None else None
+        # Values and reference are those before the update: they are constants of its loss.
         views, batch = collate(self.algorithm, episodes, replayed, self.excluded, values, reference)
         if not views:
             return {}
@@ -120,13 +123,14 @@ class Learner:
         rows: list[tuple[int, dict[str, float]]] = []
         limit, steps = self.config.target_kl or math.inf, 0
         for turns in self._minibatches(views, update):
+            # Turns left out still count in the mean: the gradient is scaled by their share below.
             learnt = [turn for turn in turns if computed[turn]]
             if not learnt:
                 continue
             metrics = self._gradient(views, prompts, batch, learnt, len(learnt) / len(turns), update)
             rows.append((1, metrics))
             if metrics.get("policy/kl_to_behaviour", 0.0) > limit:
-                break
+                break  # before the step: the weights stay where the divergence was last small enough
             self.step.apply()
             steps += 1
         self.engine.refresh(self.own, self.trained)
@@ -134,13 +138,14 @@ class Learner:
         return weighted_means(rows) | own | {"policy/steps": steps}
 
     def _minibatches(self, views: Sequence[View], update: int) -> Iterator[list[int]]:
-        """The turns of all passes."""
+        """Minibatches of all passes over the turns."""
         for epoch in range(self.algorithm.epochs):
             yield from minibatches(views, self.config.minibatch_turns, stream(self.seed, "minibatches", update, epoch))
 
     def _only_advantages_move(self) -> bool:
-        """Whether a turn with the advantage 0 has no gradient."""
+        """Tell whether a turn with the advantage 0 has no gradient."""
         config = self.config.algorithm
+        # Of a stranger's algorithm nothing is known, so all of its turns are computed.
         known = isinstance(config, PolicyGradientConfig) and not config.regularised
         return known and self.algorithm.critic == "none"
 
@@ -166,8 +171,10 @@ class Learner:
             metrics = result.metrics | {"policy/total_loss": float(result.value.detach())}
             return PartialLoss(result.value * (share * len(own) / len(turns)), len(own), metrics)
 
+        # The budget is of prompts, not turns: equal prompts go through the model once.
         lengths = [_tokens(prompts[view], self.rule) for view in unique]
         metrics = self.step.accumulate(lengths, self.room, loss)
+        # Before the norm is taken, which is that of the gradient that will be applied.
         self._hold_back(update)
         try:
             norm = self.step.clip(self.parameters, metrics["policy/total_loss"])
@@ -191,7 +198,7 @@ class Learner:
         return score(model, prompts_only, actions, self.rule, self.room, network, self.config.temperature)
 
     def _hold_back(self, update: int) -> None:
-        """No gradient for what this update does not train."""
+        """Drop the gradients of what this update does not train."""
         if update % self.config.critic_every:
             _forget_gradients(self._critic_parameters())
         if self.value_head is not None and update < self.config.critic_warmup_updates:
@@ -230,6 +237,7 @@ class Learner:
                 raise ValueError("this algorithm has no critic")
             rows = table.tolist()
         gathered = self.engine.all_gather([rows])
+        # Shares were dealt out in turn, so taking one row of each process in turn restores the order.
         merged = [row for group in zip_longest(*gathered) for row in group if row is not None]
         return [dict(zip(unique, merged, strict=True))[view] for view in views]
 
@@ -278,6 +286,7 @@ def no_dropout(model: nn.Module) -> None:
     what drops inside them (dropout layers, attention) stays in eval mode.
     """
     model.eval()
+    # Set on the layer itself: `train()` would reach the dropout layers inside it.
     for module in model.modules():
         if getattr(module, "gradient_checkpointing", False):
             module.training = True
@@ -301,6 +310,7 @@ def _by_action(scores: Scores, views: Sequence[View]) -> Tensor:
 
 
 def _forget_gradients(parameters: Any) -> None:
+    # AdamW skips a parameter without a gradient; with one of zero it would still follow its momentum.
     for parameter in parameters:
         parameter.grad = None
 

@@ -32,10 +32,10 @@ TrackerName = Literal["tensorboard", "wandb", "trackio"]
 """Also the name of the package that the tracker needs, and of the extra that installs it."""
 
 PROJECT = "reflect-rl"
-"""Under this name Weights & Biases and Trackio group all runs, where WANDB_PROJECT or TRACKIO_PROJECT name no other."""
+"""Group of all runs in Weights & Biases and Trackio, where WANDB_PROJECT or TRACKIO_PROJECT name no other."""
 
 SECONDS = 60
-"""How long Weights & Biases may take to begin, and to send the rest at the end."""
+"""Longest time that Weights & Biases may take to begin, and to send the rest at the end."""
 
 
 class TrackerWarning(ReflectRLWarning):
@@ -43,7 +43,7 @@ class TrackerWarning(ReflectRLWarning):
 
 
 def missing_trackers(trackers: Sequence[TrackerName]) -> Iterator[str]:
-    """One sentence with the remedy for each tracker whose package is not installed."""
+    """Yield a sentence with the remedy for each tracker whose package is not installed."""
     for name in trackers:
         if importlib.util.find_spec(name) is None:
             yield f"trackers: {name!r} needs the package {name}: pip install 'reflect-rl[{name}]'."
@@ -106,7 +106,7 @@ class MetricsLog:
         self.next_step = step + 1
 
     def keep_until(self, step_key: str, step: int) -> None:
-        """Before going on from a checkpoint: drop the rows after its step, which will be written again.
+        """Drop the rows after a checkpoint's step, which will be written again.
 
         Args:
             step_key: the entry that counts the rows.

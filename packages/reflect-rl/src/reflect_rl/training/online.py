@@ -131,6 +131,7 @@ class OnlineTrainer:
         if not episodes:
             raise TrainingError(f"all episodes of update {self.update} failed; see {self.folder / FAILED}.")
         rollout_seconds = time.perf_counter() - started
+        # Drawn before the fresh ones are added: an episode is not both in one update.
         replayed = self.replay.draw(self.config.replay_per_update, stream(self.seed, "replay", self.update))
         self.replay.add(episodes)
         rate = self.config.learning_rate * linear_factor(share, self.config.final_learning_rate_share)
@@ -139,6 +140,7 @@ class OnlineTrainer:
             metrics = self.learner.learn(own, again, self.update, rate)
         except OffendingTurnsError as explosion:
             raise explosion.saved(self.folder, self.engine.main) from None
+        # Cached scores are those of the weights before the update.
         self.policy.forget()
         release()
         self.update += 1
@@ -173,6 +175,7 @@ class OnlineTrainer:
             for i in chosen
             for copy in range(self.config.episodes_per_start)
         ]
+        # A seed names the episode, so who plays it, and after which others, changes nothing.
         return self._play(
             self.policy, requests, self.config.max_episode_steps, self.limits, note_turns_left=self.config.progress > 0
         )
@@ -204,6 +207,7 @@ class OnlineTrainer:
         self.failures += len(failed)
         if failed and self.engine.main:
             append_jsonl(self.folder / FAILED, ({"update": self.update} | row for row in failed))
+        # Processes finish in any order; the batch is in the order of the requests.
         place = {request.seed: k for k, request in enumerate(requests)}
         return sorted(self.engine.all_gather(episodes), key=lambda episode: place[episode.seed])
 
@@ -218,6 +222,7 @@ class OnlineTrainer:
         # run, having no memo, would do without.
         self.eval_policy.forget()
         mean = sum(rates.values()) / max(1, len(rates))
+        # Of equal ones the later, which has learnt from more.
         if mean >= self.best:
             self.best, self.best_weights = mean, {n: t.clone() for n, t in self._weights().items()}
         return {f"validation/{mode}/success_rate": rate for mode, rate in rates.items()}
@@ -232,6 +237,7 @@ class OnlineTrainer:
                 own[name].copy_(tensor)
 
     def _save(self) -> None:
+        # All processes ask for the state, which may be sharded; the main one writes it.
         optimizer = self.engine.optimizer_state(self.learner.optimizer)
         self.engine.wait()
         if not self.engine.main:
@@ -253,6 +259,7 @@ class OnlineTrainer:
         self._load_weights(tensors["weights"])
         if self.learner.value_head is not None:
             self.learner.value_head.load_state_dict(tensors["value_head"])
+        # The optimiser's state follows the weights: its parts are cut like them.
         self.engine.broadcast(self.learner.own, self.learner.trained)
         self.engine.restore_optimizer(self.learner.optimizer, tensors.get("optimizer", {}))
         self.best, self.best_weights = state["best"], tensors.get("best", {})

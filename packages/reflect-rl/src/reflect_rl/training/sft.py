@@ -61,7 +61,7 @@ class SFTConfig(Frozen):
     stop_grad_norm: float = Field(1e4, ge=0)
     """Gradient norm above which training stops and the batch is saved, 0 = at none that is finite."""
     balance: float = Field(0, ge=0, le=1)
-    """How much rows with rare completions are favoured: a row is drawn with the weight n^-balance, n = rows with its
+    """Preference for rows with rare completions: a row is drawn with the weight n^-balance, n = rows with its
     completion; 0 = every row once per pass. For policies whose labels are mostly the same few numbers."""
     save_steps: int = Field(100, ge=1)
     """Steps between two checkpoints; an interrupted training goes on from the last one."""
@@ -128,7 +128,7 @@ def train_sft(
 
 
 class _Training:
-    """One supervised training, from its last checkpoint where there is one."""
+    """Loop of one supervised training, from its last checkpoint where there is one."""
 
     def __init__(
         self,
@@ -190,6 +190,7 @@ class _Training:
         config, rank = self.config, self.engine.rank
         numbers = self.order[self.done * config.batch_size : (self.done + 1) * config.batch_size]
         batch = [self.rows[number] for number in numbers]
+        # Of the whole batch, so that the loss is one mean however it is cut. A row's first token is never predicted.
         targets = max(1, sum(sum(row.completion_mask[1:]) for row in batch))
         warmup = min(config.warmup_steps, config.steps // 4)
         rate = config.learning_rate * cosine_factor(self.done, warmup, config.steps)
@@ -236,6 +237,7 @@ class _Training:
         return row | (self.meter.sizes() if self.done <= self.every else {})
 
     def _save(self) -> None:
+        # All processes ask: where weights are sharded, each holds a part.
         weights = self.engine.whole_weights(self.model.model)
         optimizer = self.engine.optimizer_state(self.optimizer)
         if self.engine.main:
@@ -274,6 +276,7 @@ def _order(seed: int, completions: Sequence[str], count: int, balance: float) ->
         often = Counter(completions)
         weights = np.array([often[completion] ** -balance for completion in completions])
         return stream(seed, "balanced rows").choice(rows, count, p=weights / weights.sum()).tolist()
+    # Each pass has a stream of its own: more steps prolong the order and change nothing before.
     passes = (stream(seed, "rows", number).permutation(rows) for number in range(math.ceil(count / rows)))
     return [int(row) for order in passes for row in order][:count]
 
@@ -294,6 +297,7 @@ def _optimizer(model: LanguageModel, config: SFTConfig) -> torch.optim.Optimizer
     """AdamW (Loshchilov and Hutter 2019); norms and biases, which have one dimension, do not decay."""
     trained = [weight for weight in model.model.parameters() if weight.requires_grad]
     groups = [
+        # The order of the groups numbers the parameters in checkpoints.
         {"params": [weight for weight in trained if weight.ndim > 1], "weight_decay": config.weight_decay},
         {"params": [weight for weight in trained if weight.ndim <= 1], "weight_decay": 0.0},
     ]

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from reflect_rl.algorithms._common import BaselineConfig, Trajectory, baseline_advantages
 from reflect_rl.algorithms._returns import (
-    deviation,
     generalised_advantages,
     group_relative,
     leave_one_out,
     normalise,
     rewards_to_go,
+    std,
     turn_baseline,
 )
 
@@ -100,10 +100,10 @@ def test_equal_values_are_left_alone():
 
 
 def test_a_deviation_of_equal_values_is_no_divisor():
-    assert deviation([0.1 + 0.2, 0.3]) == 1.0
-    assert deviation([]) == 1.0
+    assert std([0.1 + 0.2, 0.3]) == 1.0
+    assert std([]) == 1.0
     # (1 + 1 + 4) / 3 - 0 = 2.
-    assert deviation([1.0, 1.0, -2.0]) == pytest.approx(math.sqrt(2))
+    assert std([1.0, 1.0, -2.0]) == pytest.approx(math.sqrt(2))
 
 
 def test_groups_are_centred_and_scaled_apart():
