@@ -15,6 +15,7 @@ from reflect_locate.questions.config import TasksConfig
 from reflect_rl import registry
 from reflect_rl.cli.arguments import DESCRIPTIONS, parse_arguments
 from reflect_rl.config import FOLDERS, Frozen, parse
+from reflect_rl.models.catalogue import KNOWN
 from reflect_rl.runs.config import RunConfig
 
 ROOT = Path(__file__).parents[4]
@@ -123,6 +124,9 @@ def test_every_command_would_start(page, tmp_path):
             arguments = [str(ROOT / word) if word.startswith("configs/") else word for word in arguments]
             if verb in DESCRIPTIONS:
                 parse_arguments(verb, arguments)
+            elif verb == "model":
+                assert arguments[0] in ("get", "list"), line
+                assert set(arguments[1:]) <= set(KNOWN), line
             elif verb != "bench":
                 getattr(import_module(f"reflect_locate.cli.{verb}"), f"parse_{verb}")(arguments)
 
