@@ -7,7 +7,8 @@ from reflect_locate.envs.autoexplore import AutoExplore
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import UserError
-from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate, result_row
+from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate, measured
+from reflect_rl.evaluation.methods import find_method
 from reflect_rl.players.policies.oracle import OraclePolicy
 from reflect_rl.players.reflectors.none import NoReflector
 from small_task_set import save_small_task_set
@@ -39,20 +40,26 @@ def test_contents_rank_by_all_words(tmp_path):
     assert ranks(spec_of(tmp_path, hard=True), "bm25_contents") == [1, None, 1]
 
 
-def test_a_row_has_the_form_of_an_evaluation_row(tmp_path):
+def test_a_measurement_has_the_form_of_an_evaluation(tmp_path):
     """Ranks none, none, 1: one of three right; mean reciprocal rank 1/3."""
-    spec, evaluation = spec_of(tmp_path), EvaluationConfig(horizons=(15, 20))
-    first, second = index_floor.rows(spec, evaluation, (15, 20), "d1raw", "bm25_names")
-    assert (first["horizon"], second["horizon"]) == (15, 20)
-    assert first | {"horizon": 20} == second
-    assert (first["episodes"], first["successes"], first["success_rate"]) == (3, 1, pytest.approx(1 / 3))
-    assert first["measures"]["mrr"] == pytest.approx(1 / 3)
-    assert first["measures"]["success_at_5"] == pytest.approx(1 / 3)
-    episodes, speed = evaluate(spec, evaluation, "d1raw", "greedy", NoReflector(), OraclePolicy())
-    played = result_row(episodes, 15, speed, spec)
-    assert first.keys() <= played.keys()
-    assert [kind.keys() for kind in first["strata"]] == [kind.keys() for kind in played["strata"]]
-    assert [kind["successes"] for kind in first["strata"]] == [1, 0, 0]
+    spec = spec_of(tmp_path)
+    found = index_floor.bm25_names(spec, "d1raw", "test")
+    assert (found.episodes, found.successes, found.success_rate) == (3, 1, pytest.approx(1 / 3))
+    assert found.measures["mrr"] == pytest.approx(1 / 3)
+    assert found.measures["success_at_5"] == pytest.approx(1 / 3)
+    assert (found.mean_turns, found.mean_return, found.turns_per_second) == (None, None, None)
+    episodes, speed = evaluate(spec, EvaluationConfig(horizons=(15,)), "d1raw", "greedy", NoReflector(), OraclePolicy())
+    played = measured(episodes, 15, speed, spec)
+    assert [kind.properties for kind in found.strata] == [kind.properties for kind in played.strata]
+    assert [kind.successes for kind in found.strata] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["bm25_names", "bm25_contents", "name_greedy", "reader"])
+def test_the_methods_of_this_package_are_found_and_need_files(name):
+    method = find_method(name)
+    assert (method.name, method.model, method.datasets) == (name, False, ())
+    assert method.missing(EnvSpec.of(Corridor)) == ("HasFiles",)
+    assert (method.measure is not None) == name.startswith("bm25")
 
 
 def test_a_game_without_files_is_refused():

@@ -77,7 +77,7 @@ def test_chat_players_are_measured_beside_the_others_and_nothing_is_asked_twice(
         before = rows(folder, "chat")
         assert call("eval", folder).code == 0
         assert len(server.requests) == len(bodies)
-    key = ("mode", "decoding", "horizon", "seed", "successes", "episodes", "measures", "fingerprint")
+    key = ("mode", "decoding", "horizon", "seed", "successes", "episodes", "costs", "fingerprint")
     assert [{k: row[k] for k in key} for row in rows(folder, "chat")] == [{k: row[k] for k in key} for row in before]
 
     # Same tasks and seeds as the others; temperature 0 plays each task once.
@@ -95,7 +95,7 @@ def test_chat_players_are_measured_beside_the_others_and_nothing_is_asked_twice(
             own = [e for e in played if e["mode"] == row["mode"]]
             turns = sum(len(e["turns"]) for e in own) / len(own)
             invalid = [t["decision"]["index"] == -1 for e in own for t in e["turns"][: row["horizon"]]]
-            found = row["measures"]
+            found = row["costs"]
             assert found["invalid_answers"] == sum(invalid) / len(own)
             # The server counts 100 tokens for each prompt, 10 for each answer; 100 x 10 + 10 x 100 = 2000 millionths.
             assert found["answers"] == pytest.approx(players * turns)
@@ -104,19 +104,19 @@ def test_chat_players_are_measured_beside_the_others_and_nothing_is_asked_twice(
             assert found["cost"] == pytest.approx(0.002 * players * turns)
             assert 0 < found["seconds_per_answer"] <= 10
             assert 0 < found["seconds_per_answer_p95"] <= 10
-            assert row["turns_per_second"] is None
+            assert "turns_per_second" not in row
             assert (row["model"], row["algorithm"]) == ("scripted", "none")
-            assert row["endpoint"].startswith("127.0.0.1:")
-            assert (row["answers"], row["chat_template"]) == ("text", 2)
+            assert row["remote"]["endpoint"].startswith("127.0.0.1:")
+            assert (row["remote"]["answers"], row["remote"]["chat_template"]) == ("text", 2)
     assert all(row["success_rate"] == 1 for row in rows(folder, "chat_reflect") if row["horizon"] == 8)
-    assert not any("measures" in row for row in rows(folder, "random"))
+    assert not any("costs" in row for row in rows(folder, "random"))
 
     # Those that pass cell 2 stay there, an invalid answer a turn, until the horizon.
     stuck = [e for e in episodes(folder, "chat") if any(t["decision"]["index"] == -1 for t in e["turns"])]
     assert stuck
     assert not any(e["success"] for e in stuck)
     assert {len(e["turns"]) for e in stuck} == {8}
-    assert sum(row["measures"]["invalid_answers"] for row in rows(folder, "chat")) > 0
+    assert sum(row["costs"]["invalid_answers"] for row in rows(folder, "chat")) > 0
     assert "I go to the goal." in {t["decision"]["answer"] for t in stuck[0]["turns"]}
 
     page = (folder / "report.html").read_text()

@@ -1,7 +1,7 @@
 """An index on the same tasks: the rank of each target among the files of its tree, by BM25.
 
-These are no players: they see every file at once and walk nowhere. Their rows have the form of evaluation rows, with
-the first file as the answer, so that reports show them in the same table.
+These are no players: they see every file at once and walk nowhere. The first file counts as the answer, so that reports
+show them in the same table.
 
 - `bm25_names`: words of the paths;
 - `bm25_contents`: words of the paths and of the full contents (without the source sentence where `hard` masks it).
@@ -10,8 +10,7 @@ the first file as the answer, so that reports show them in the same table.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from reflect_locate.envs.task_sampling import QuestionTaskConfig, sampled_tree, task_set
 from reflect_locate.repositories.index import BM25
@@ -20,42 +19,50 @@ from reflect_locate.repositories.tree_index import content_index, path_index
 from reflect_locate.repositories.words import words
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UserError
-from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.evaluation.measures import by_strata
+from reflect_rl.evaluation.result import Measurement
 from reflect_rl.statistics import wilson_interval
-from reflect_rl.types import Task
 
-__all__ = ["first_rank", "ranks", "rows"]
+__all__ = ["bm25_contents", "bm25_names", "first_rank", "ranks"]
 
 
-def rows(
-    spec: EnvSpec, config: EvaluationConfig, horizons: Sequence[int], mode: str, index: str
-) -> list[dict[str, Any]]:
-    """A result row for each horizon; they differ in nothing else, as an index takes no turns.
-
-    Args:
-        spec: a game that asks questions.
-        config: the split.
-        horizons: in turns.
-        mode: variant of the game.
-        index: `bm25_names` or `bm25_contents`.
+def bm25_names(spec: EnvSpec, mode: str, split: str) -> Measurement:
+    """What an index of the words of the paths finds.
 
     Raises:
         UserError: the game asks no questions about files.
     """
+    return _measured(spec, mode, split, "bm25_names")
+
+
+def bm25_contents(spec: EnvSpec, mode: str, split: str) -> Measurement:
+    """What an index of the words of the paths and of the full contents finds.
+
+    Raises:
+        UserError: the game asks no questions about files.
+    """
+    return _measured(spec, mode, split, "bm25_contents")
+
+
+def _measured(spec: EnvSpec, mode: str, split: str, index: str) -> Measurement:
+    """Success = the target is ranked first; `success_at_5`, and the mean of 1 / rank (0 where it is not ranked)."""
     started = time.perf_counter()
-    found = ranks(spec, config.split, mode, index)
+    found = ranks(spec, split, mode, index)
     seconds = time.perf_counter() - started
-    row = _row(list(found.values())) | {"strata": by_strata(spec, _outcomes(spec, config, mode, found))}
-    row["measures"]["seconds_per_episode"] = seconds / len(found)
-    return [{"horizon": horizon} | row for horizon in horizons]
-
-
-def _outcomes(
-    spec: EnvSpec, config: EvaluationConfig, mode: str, found: dict[str, int | None]
-) -> list[tuple[Task, bool]]:
-    tasks = spec.tasks(mode, config.split)
-    return [(task, found[task.key] == 1) for task in tasks]
+    places = list(found.values())
+    episodes, successes = len(places), sum(place == 1 for place in places)
+    return Measurement(
+        episodes=episodes,
+        successes=successes,
+        success_rate=successes / episodes,
+        ci95=wilson_interval(successes, episodes),
+        measures={
+            "success_at_5": sum(place is not None and place <= 5 for place in places) / episodes,
+            "mrr": sum(1 / place for place in places if place) / episodes,
+            "seconds_per_episode": seconds / episodes,
+        },
+        strata=by_strata(spec, [(task, found[task.key] == 1) for task in spec.tasks(mode, split)]),
+    )
 
 
 def ranks(spec: EnvSpec, split: str, mode: str, index: str) -> dict[str, int | None]:
@@ -90,18 +97,3 @@ def first_rank(ranking: Iterable[str], targets: Collection[str]) -> int | None:
     (2, None)
     """
     return next((place for place, path in enumerate(ranking, start=1) if path in targets), None)
-
-
-def _row(found: Sequence[int | None]) -> dict[str, Any]:
-    """Success = the target is ranked first; `success_at_5`, and the mean of 1 / rank (0 where it is not ranked)."""
-    episodes, successes = len(found), sum(rank == 1 for rank in found)
-    return {
-        "episodes": episodes,
-        "successes": successes,
-        "success_rate": successes / episodes,
-        "ci95": list(wilson_interval(successes, episodes)),
-        "measures": {
-            "success_at_5": sum(rank is not None and rank <= 5 for rank in found) / episodes,
-            "mrr": sum(1 / rank for rank in found if rank) / episodes,
-        },
-    }

@@ -9,22 +9,24 @@ No episode is ever left out, whatever `limits.failed_episodes` says: the rate of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import Field
 
 from reflect_rl.config import Frozen
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.evaluation.measures import cut, strata, summary
+from reflect_rl.evaluation.result import Costs, Measurement
 from reflect_rl.players.base import Policy, Reflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.seeding import seed_for
 from reflect_rl.statistics import wilson_interval
-from reflect_rl.types import Episode
+from reflect_rl.types import Episode, to_json
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 
-__all__ = ["EvaluationConfig", "evaluate", "result_row"]
+__all__ = ["EvaluatedEpisode", "EvaluationConfig", "evaluate", "measured"]
 
 
 class EvaluationConfig(Frozen):
@@ -42,6 +44,19 @@ class EvaluationConfig(Frozen):
     """Sampled episodes per task (greedy play is deterministic: one)."""
     num_envs: int = Field(64, ge=1)
     """Games played at once."""
+
+
+@dataclass(frozen=True)
+class EvaluatedEpisode:
+    """An episode and how it was evaluated: a line of `episodes.jsonl`."""
+
+    episode: Episode
+    mode: str
+    decoding: str
+
+    def to_json(self) -> dict[str, object]:
+        """The line as a JSON object."""
+        return to_json(self.episode) | {"mode": self.mode, "decoding": self.decoding}
 
 
 def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
@@ -83,9 +98,13 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
     return episodes, turns / max(time.perf_counter() - started, 1e-9)
 
 
-def result_row(
-    episodes: Sequence[Episode], horizon: int, turns_per_second: float, spec: EnvSpec | None = None
-) -> dict[str, Any]:
+def measured(
+    episodes: Sequence[Episode],
+    horizon: int,
+    turns_per_second: float,
+    spec: EnvSpec | None = None,
+    costs: Costs | None = None,
+) -> Measurement:
     """Success rate with its Wilson interval, mean return and mean length at one horizon.
 
     Args:
@@ -93,28 +112,27 @@ def result_row(
         horizon: turns after which an episode counts as lost.
         turns_per_second: speed of play.
         spec: the environment that was played; what it measures, and success by kind of task, is added.
+        costs: what chat players took. The time of play says nothing where answers were in a cache, so the row of chat
+            players has no speed.
     """
     successes = sum(episode.success_within(horizon) for episode in episodes)
     returns = [sum(turn.reward for turn in episode.turns[:horizon]) for episode in episodes]
-    row = {
-        "horizon": horizon,
-        "episodes": len(episodes),
-        "successes": successes,
-        "success_rate": successes / len(episodes),
-        "ci95": list(wilson_interval(successes, len(episodes))),
-        "mean_return": sum(returns) / len(episodes),
-        "mean_turns": sum(min(len(episode.turns), horizon) for episode in episodes) / len(episodes),
-        "turns_per_second": round(turns_per_second, 1),
-    }
-    return row if spec is None else row | _own(spec, [cut(e, horizon) for e in episodes], row)
-
-
-def _own(spec: EnvSpec, episodes: Sequence[Episode], row: Mapping[str, Any]) -> dict[str, Any]:
-    """What this environment adds to a row; nothing where it measures nothing.
-
-    `seconds_per_episode` is wall time over episodes: many are played at once, so one alone takes longer.
-    """
-    measured, kinds = summary(spec, episodes), strata(spec, episodes)
-    if measured and row["turns_per_second"]:
-        measured["seconds_per_episode"] = row["mean_turns"] / row["turns_per_second"]
-    return ({"measures": measured} if measured else {}) | ({"strata": kinds} if kinds else {})
+    mean_turns = sum(min(len(episode.turns), horizon) for episode in episodes) / len(episodes)
+    speed = round(turns_per_second, 1) if costs is None else None
+    cut_episodes = [cut(episode, horizon) for episode in episodes]
+    measures = {} if spec is None else summary(spec, cut_episodes)
+    if measures and speed:
+        # Wall time over episodes: many are played at once, so one alone takes longer.
+        measures["seconds_per_episode"] = mean_turns / speed
+    return Measurement(
+        episodes=len(episodes),
+        successes=successes,
+        success_rate=successes / len(episodes),
+        ci95=wilson_interval(successes, len(episodes)),
+        mean_return=sum(returns) / len(episodes),
+        mean_turns=mean_turns,
+        turns_per_second=speed,
+        measures=measures,
+        costs=costs,
+        strata=() if spec is None else strata(spec, cut_episodes),
+    )

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata
-from reflect_rl.statistics import wilson_interval
+from reflect_rl.evaluation.result import Stratum
 from reflect_rl.types import Episode, Task
 
 __all__ = ["by_strata", "cut", "strata", "summary"]
@@ -40,7 +39,7 @@ def summary(spec: EnvSpec, episodes: Sequence[Episode]) -> dict[str, float]:
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
 
 
-def strata(spec: EnvSpec, episodes: Sequence[Episode]) -> list[dict[str, Any]]:
+def strata(spec: EnvSpec, episodes: Sequence[Episode]) -> tuple[Stratum, ...]:
     """Success in each stratum of an environment's tasks; empty where it has none.
 
     Args:
@@ -50,8 +49,8 @@ def strata(spec: EnvSpec, episodes: Sequence[Episode]) -> list[dict[str, Any]]:
     return by_strata(spec, [(episode.task, episode.success) for episode in episodes])
 
 
-def by_strata(spec: EnvSpec, outcomes: Iterable[tuple[Task, bool]]) -> list[dict[str, Any]]:
-    """`episodes`, `successes`, `success_rate` and `ci95` (Wilson) of each combination of properties that occurs.
+def by_strata(spec: EnvSpec, outcomes: Iterable[tuple[Task, bool]]) -> tuple[Stratum, ...]:
+    """Success for each combination of properties that occurs, sorted by the properties.
 
     Args:
         spec: the environment that the tasks are of.
@@ -59,17 +58,8 @@ def by_strata(spec: EnvSpec, outcomes: Iterable[tuple[Task, bool]]) -> list[dict
     """
     game = spec.capability(HasStrata)
     if game is None:
-        return []
-    counts: dict[tuple[tuple[str, str], ...], list[bool]] = {}
+        return ()
+    won: dict[tuple[tuple[str, str], ...], list[bool]] = {}
     for task, success in outcomes:
-        counts.setdefault(tuple(game.strata(task).items()), []).append(success)
-    return [
-        {
-            **dict(kind),
-            "episodes": len(won),
-            "successes": sum(won),
-            "success_rate": sum(won) / len(won),
-            "ci95": list(wilson_interval(sum(won), len(won))),
-        }
-        for kind, won in sorted(counts.items())
-    ]
+        won.setdefault(tuple(game.strata(task).items()), []).append(success)
+    return tuple(Stratum.of(dict(kind), wins) for kind, wins in sorted(won.items()))

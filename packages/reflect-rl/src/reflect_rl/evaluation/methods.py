@@ -20,8 +20,8 @@ from reflect_rl import registry
 from reflect_rl.envs.base import EnvSpec, HasSolver, HasStateTeacher
 from reflect_rl.errors import UnknownNameError, UserError, suggestion
 
-if TYPE_CHECKING:  # the row itself needs numbers of episodes only, and this table is read by every configuration
-    from reflect_rl.evaluation.evaluate import EvaluationConfig
+if TYPE_CHECKING:  # the result row names the decodings of this file
+    from reflect_rl.evaluation.result import Measurement
 
 __all__ = [
     "CHAT",
@@ -49,7 +49,8 @@ CHAT = "chat"
 UNLISTED_COLOUR = "#0072B2"
 """Colour of methods that bring none of their own."""
 
-Rows = Callable[["EnvSpec", "EvaluationConfig", "tuple[int, ...]", str, str], list[dict[str, Any]]]
+Measure = Callable[[EnvSpec, str, str], "Measurement"]
+"""Environment, mode and split -> what was measured, at any horizon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Method:
     """Whether online RL follows."""
     script: str = ""
     """Installed policy that plays without a language model; empty = a language model plays."""
-    rows: Rows | None = None
+    measure: Measure | None = None
     """Measures tasks without playing them, for example by an index of files; None = a player plays."""
     needs: tuple[type[Any], ...] = ()
     """Capabilities of the environment (`reflect_rl.envs.base`) without which the method cannot be evaluated."""
@@ -88,7 +89,7 @@ class Method:
     @property
     def model(self) -> bool:
         """Whether a language model of the run plays."""
-        return not (self.script or self.rows or self.is_chat)
+        return not (self.script or self.measure or self.is_chat)
 
     @property
     def is_lexical(self) -> bool:
@@ -236,7 +237,7 @@ def find_method(name: str) -> Method:
     if isinstance(found, Method):
         return replace(found, name=name)
     if callable(found):
-        return Method(name, name.rpartition(":")[2].replace("_", " "), rows=found)
+        return Method(name, name.rpartition(":")[2].replace("_", " "), measure=found)
     raise UserError(f"methods: {name!r} is {found!r}, and a reflect_rl Method or a function that measures is needed.")
 
 
@@ -246,9 +247,10 @@ def describe(name: str) -> Method:
     >>> describe("sft_rlft").title, describe("mine").title
     ('SFT + RLFT', 'mine')
     """
+    # The name may come from somebody else's results, and a file must not choose which modules are imported.
     try:
-        return find_method(name)
-    except UserError:  # a report of somebody else's run
+        return Method(name, name.rpartition(":")[2]) if ":" in name else find_method(name)
+    except UserError:
         return Method(name, name)
 
 

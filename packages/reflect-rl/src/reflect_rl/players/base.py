@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from reflect_rl.types import Decision, View
 
-__all__ = ["Policy", "Reflector"]
+__all__ = ["Policy", "Reflector", "RunsElsewhere"]
 
 
 @runtime_checkable
@@ -33,4 +33,14 @@ class Policy(Protocol):
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
         """One decision per view; `rngs[i]` is the only randomness that decision i may use."""
+        ...
+
+
+@runtime_checkable
+class RunsElsewhere(Protocol):
+    """A player behind a server: results name it, since its weights are in no run folder."""
+
+    @property
+    def origin(self) -> Mapping[str, str]:
+        """Host, model and form of its answers."""
         ...

@@ -49,6 +49,8 @@ def algorithm_table(run_folders: Sequence[Path]) -> str:
     """
     runs = read_runs(run_folders)
     summaries = summarise_runs(runs)
+    if not summaries:
+        raise RunFolderError(f"no results of {REFERENCE} yet. Name a run folder that evaluated it.")
     horizon, mode = max(s.horizon for s in summaries), hardest_mode(summaries)
     comparisons = compare((v for run in runs for v in read_verdicts(run)[0]), mode, horizon)
     parts: dict[tuple[str, str, int, str, str], list[SummaryRow]] = {}
@@ -96,19 +98,18 @@ def training_cost(runs: Sequence[Run], algorithm: str, label_source: str, demons
     seconds = []
     for run in runs:
         units = {
-            r["demonstration_starts"]
-            for r in run.results
-            if (r["method"], r["label_source"]) == (REFERENCE, label_source)
+            row.demonstration_starts
+            for row in run.results
+            if (row.method, row.label_source) == (REFERENCE, label_source)
         }
         if run.algorithm(REFERENCE) != algorithm or demonstration_starts not in units:
             continue
         if setting(run.config, "rlft", "algorithm") is not None:
             turns[int(setting(run.config, "rlft", "total_turns") or 0)] = None
             passes[int(setting(run.config, "rlft", "algorithm", "epochs") or 1)] = None
-        for stage in run.card.get("stages") or []:
-            unit = str(stage.get("unit", ""))
-            if stage.get("job") == f"rlft {REFERENCE}" and unit.startswith(f"starts-{demonstration_starts}/"):
-                seconds.append(float(stage["seconds"]))
+        for stage in run.card.stages if run.card is not None else ():
+            if stage.job == f"rlft {REFERENCE}" and stage.unit.startswith(f"starts-{demonstration_starts}/"):
+                seconds.append(stage.seconds)
     return Cost(tuple(turns), tuple(passes), tuple(seconds))
 
 

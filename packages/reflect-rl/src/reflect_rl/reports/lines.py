@@ -15,7 +15,6 @@ __all__ = [
     "ALGORITHMS",
     "DECODINGS",
     "INK",
-    "NO_ALGORITHM",
     "UNKNOWN_ALGORITHM",
     "Algorithm",
     "algorithms_in_order",
@@ -50,9 +49,6 @@ ALGORITHMS = (
     Algorithm("ppo", "PPO", "#D55E00"),
 )
 """In the order in which tables list them; the paper's last, as among the methods."""
-
-NO_ALGORITHM = "none"
-"""Algorithm of a method without online training."""
 
 UNKNOWN_ALGORITHM = "unknown"
 """Algorithm of online training that neither the results nor the configuration name."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from reflect_rl.reports.figures import (
 )
 from reflect_rl.reports.lines import look_of
 from reflect_rl.reports.paper_figures import PAPER_NOTE
-from reflect_rl.reports.runs import Curve, Run, read_curves, read_runs
+from reflect_rl.reports.runs import Curve, Run, read_curves, read_runs, unfinished
 from reflect_rl.reports.strata import cost_tables, strata_tables
 from reflect_rl.reports.tables import SummaryRow, all_horizons, grids, hardest_mode, summarise_runs
 
@@ -96,6 +95,7 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
     verdicts, notes = _verdicts(runs)
     mode = hardest_mode(summaries)
     sft, rlft = (_curves(runs, stage) for stage in ("sft", "rlft"))
+    notes = [f"{run.folder.name}: {line}." for run in runs for line in unfinished(run)] + notes
     notes += [
         f"{curve.name}, seed {curve.seed}, {curve.demonstration_starts} starts: "
         f"{curve.skipped_lines} unreadable lines of metrics.jsonl are left out."
@@ -105,18 +105,20 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
     episodes, episodes_per_condition = sample(verdicts, MAX_EPISODE_CHARACTERS)
     parent = Path(__file__).parent
     return {
-        "title": ", ".join(dict.fromkeys(summary.benchmark for summary in summaries)),
+        "title": ", ".join(dict.fromkeys(_benchmarks(runs))),
         "headers": [_header(run) for run in runs],
         "tables": tables,
-        "bars": [Figure(grid.title, figure_results(grid)) for grid in tables[0][1]],
+        "bars": [Figure(grid.title, figure_results(grid)) for _, parts in tables[:1] for grid in parts],
         "details": [*cost_tables(runs), *strata_tables(runs)],
         "hatched": any(row.look.dashed for _, parts in tables for grid in parts for row in grid.rows),
         "paper_note": PAPER_NOTE if any(grid.paper_modes for _, parts in tables for grid in parts) else "",
         "several_algorithms": any(row.algorithm for _, parts in tables for grid in parts for row in grid.rows),
         "several_seeds": any(summary.seeds > 1 for summary in summaries),
         "mode": mode,
-        "horizon": horizons[-1],
-        "comparisons": _by_condition([c for name in REFERENCES for c in compare(verdicts, mode, horizons[-1], name)]),
+        "horizon": horizons[-1] if horizons else None,
+        "comparisons": _by_condition(
+            [c for name in REFERENCES for last in horizons[-1:] for c in compare(verdicts, mode, last, name)]
+        ),
         "learning": _figures(rlft, figure_learning_curves),
         "algorithms": _figures(rlft, figure_algorithm_curves),
         "losses": _figures(sft, figure_sft_losses),
@@ -129,6 +131,14 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         "css": (parent / "page.css").read_text(encoding="utf-8"),
         "javascript": (parent / "page.js").read_text(encoding="utf-8"),
     }
+
+
+def _benchmarks(runs: Sequence[Run]) -> Iterator[str]:
+    """Names of the environments, with repetitions."""
+    for run in runs:
+        yield from (row.benchmark for row in run.results)
+        if not run.results and run.card is not None:
+            yield run.card.benchmark
 
 
 def _curves(runs: Sequence[Run], stage: str) -> list[Curve]:
@@ -182,36 +192,30 @@ def _budget_figures(summaries: Sequence[SummaryRow], mode: str) -> list[Figure]:
 
 
 def _header(run: Run) -> Header:
-    command = run.card.get("command", "")
-    versions = run.card.get("versions")
+    card = run.card
+    facts = {} if card is None else {key: getattr(card, key) for key in CARD_KEYS}
     return Header(
         folder=run.folder.name,
-        command=shlex.join(map(str, command)) if isinstance(command, list) else str(command),
-        facts=tuple((k.replace("_", " "), _text(run.card[k])) for k in CARD_KEYS if run.card.get(k) is not None),
-        versions=_text(versions) if versions else "",
+        command="" if card is None else card.command,
+        facts=tuple((key.replace("_", " "), _text(value)) for key, value in facts.items() if value not in (None, ())),
+        versions="" if card is None else ", ".join(f"{name} {number}" for name, number in card.versions.items()),
         config=json.dumps(run.config, indent=2, ensure_ascii=False) if run.config else "",
     )
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_text(part)}" for key, part in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_text, value))
-    return str(value)
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _stage_times(run: Run) -> StageTimes | None:
-    listed = run.card.get("stages")
-    stages = [s for s in listed if isinstance(s, Mapping)] if isinstance(listed, list) else []
+    stages = () if run.card is None else run.card.stages
     seconds: dict[str, dict[str, float]] = {}
     for stage in stages:
-        taken = seconds.setdefault(str(stage.get("unit") or "run"), {})
-        job = str(stage.get("job"))
-        taken[job] = taken.get(job, 0.0) + float(stage.get("seconds") or 0.0)
+        taken = seconds.setdefault(stage.unit, {})
+        taken[stage.job] = taken.get(stage.job, 0.0) + stage.seconds
     if not seconds:
         return None
-    jobs = tuple(dict.fromkeys(str(stage.get("job")) for stage in stages))
+    jobs = tuple(dict.fromkeys(stage.job for stage in stages))
     lines = tuple((unit, tuple(taken.get(job) for job in jobs)) for unit, taken in seconds.items())
     return StageTimes(run.folder.name, jobs, lines, sum(sum(taken.values()) for taken in seconds.values()))
 

@@ -11,25 +11,13 @@ from typing import Any
 
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.methods import describe
-from reflect_rl.reports.lines import NO_ALGORITHM, UNKNOWN_ALGORITHM
+from reflect_rl.evaluation.result import NO_ALGORITHM, ResultRow, read_rows
+from reflect_rl.reports.lines import UNKNOWN_ALGORITHM, look_of
+from reflect_rl.runs.card import CARD, RunCard, read_card
 
-__all__ = ["RESULT_KEYS", "Curve", "Run", "Unit", "read_curves", "read_lines", "read_run", "read_runs", "setting"]
+__all__ = ["Curve", "Run", "Unit", "read_curves", "read_lines", "read_run", "read_runs", "setting", "unfinished"]
 
-RESULT_KEYS = (
-    "benchmark",
-    "label_source",
-    "mode",
-    "split",
-    "method",
-    "model",
-    "seed",
-    "demonstration_starts",
-    "horizon",
-    "decoding",
-    "episodes",
-    "successes",
-)
-"""What a row of `results.json` must carry to be pooled; `algorithm` is filled in where an old file lacks it."""
+STARTS = ("data", "demonstration_starts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +34,22 @@ class Run:
     """One run folder: who made it, with what, and what came out."""
 
     folder: Path
-    card: Mapping[str, Any]
-    """`run.json`; empty if there is none."""
-    config: Mapping[str, Any]
+    card: RunCard | None
+    """`run.json`; None if there is none."""
+    config: Mapping[str, object]
     """`config.json`; empty if there is none."""
-    results: tuple[Mapping[str, Any], ...]
+    results: tuple[ResultRow, ...]
 
     def algorithm(self, method: str) -> str:
         """The RL algorithm that trained a method of this run; `none` for one without online training."""
-        named = (row["algorithm"] for row in self.results if row["method"] == method)
+        named = (row.algorithm for row in self.results if row.method == method)
         return next(named, None) or _configured_algorithm(method, self.config)
 
     @property
     def label_source(self) -> str:
         """Which labels the demonstrations carry: `clean` or `paper`."""
-        return str(setting(self.config, "data", "label_source") or self.results[0]["label_source"])
+        configured = setting(self.config, "data", "label_source")
+        return str(configured or next((row.label_source for row in self.results), UNKNOWN_ALGORITHM))
 
     @property
     def units(self) -> list[Unit]:
@@ -108,27 +97,56 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def read_run(folder: Path) -> Run:
-    """One run folder.
+    """One run folder; one that is not finished has the results it has so far, maybe none.
 
     Raises:
-        RunFolderError: the folder or its results are missing or corrupt.
+        RunFolderError: the folder is missing, is no run folder, or a file in it is corrupt.
     """
     if not folder.is_dir():
-        raise RunFolderError(f"no run folder {str(folder)!r}. Name a folder that `reflect-rl eval` has written.")
-    results = _read_results(folder / "results.json")
-    card, config = _read_object(folder / "run.json"), _read_object(folder / "config.json")
-    named = tuple({"algorithm": _configured_algorithm(str(row["method"]), config)} | dict(row) for row in results)
-    return Run(folder, card, config, named)
+        raise RunFolderError(f"no run folder {str(folder)!r}. Name a folder that `reflect-rl run` has written.")
+    config = _read_object(folder / "config.json")
+    card = read_card(folder) if (folder / CARD).is_file() else None
+    path, remedy = folder / "results.json", f"Run `reflect-rl eval {folder}` first."
+    if path.is_file():
+        return Run(folder, card, config, read_rows(path, remedy))
+    if not config or card is None:
+        raise RunFolderError(f"no results in {str(folder)!r}: {path.name} is missing. {remedy}")
+    return Run(folder, card, config, ())
 
 
-def _configured_algorithm(method: str, config: Mapping[str, Any]) -> str:
+def unfinished(run: Run) -> list[str]:
+    """What the configuration of a run asks for and its results lack, one sentence for each method."""
+    names, starts, seeds = (setting(run.config, *keys) for keys in (("methods",), STARTS, ("seeds",)))
+    if not all(isinstance(values, list) and values for values in (names, starts, seeds)):
+        return []
+    present = {(row.method, row.demonstration_starts, row.seed) for row in run.results}
+    units = [(budget, seed) for budget in starts for seed in seeds]
+    missing = {name: [unit for unit in units if (name, *unit) not in present] for name in names}
+    return [
+        f"not evaluated yet: {look_of(name).title}"
+        + ("" if len(units) == 1 else f" ({len(lacking)} of {len(units)} units)")
+        + _progress(run, name)
+        for name, lacking in missing.items()
+        if lacking
+    ]
+
+
+def _progress(run: Run, name: str) -> str:
+    """How far the online training of a method is; empty where it has none, or has not begun."""
+    total = setting(run.config, "rlft", "total_turns")
+    turns = [row.get("turns") for curve in read_curves(run, "rlft") if curve.name == name for row in curve.rows[-1:]]
+    known = [int(value) for value in turns if isinstance(value, (int, float))]
+    return f"; online training is at {min(known):,} of {total:,} turns" if known and isinstance(total, int) else ""
+
+
+def _configured_algorithm(method: str, config: Mapping[str, object]) -> str:
     """What trained a method, judged by the run's configuration."""
     if not describe(method).online:
         return NO_ALGORITHM
     return str(setting(config, "rlft", "algorithm", "name") or UNKNOWN_ALGORITHM)
 
 
-def setting(config: Mapping[str, Any], *keys: str) -> Any:
+def setting(config: Mapping[str, object], *keys: str) -> Any:
     """A value inside nested objects; None where it, or an object on the way, is missing.
 
     >>> setting({"rlft": {"algorithm": {"name": "ppo"}}}, "rlft", "algorithm", "name")
@@ -140,21 +158,7 @@ def setting(config: Mapping[str, Any], *keys: str) -> Any:
     return value
 
 
-def _read_results(path: Path) -> tuple[Mapping[str, Any], ...]:
-    remedy = f"Run `reflect-rl eval {path.parent}` first."
-    if not path.is_file():
-        raise RunFolderError(f"no results in {str(path.parent)!r}: {path.name} is missing. {remedy}")
-    rows = _read_json(path)
-    if not isinstance(rows, list) or not rows:
-        raise RunFolderError(f"{path} holds no list of results. {remedy}")
-    for number, row in enumerate(rows):
-        missing = [key for key in RESULT_KEYS if not isinstance(row, Mapping) or key not in row]
-        if missing:
-            raise RunFolderError(f"{path}: row {number} lacks {', '.join(missing)}. {remedy}")
-    return tuple(rows)
-
-
-def _read_object(path: Path) -> Mapping[str, Any]:
+def _read_object(path: Path) -> Mapping[str, object]:
     value = _read_json(path) if path.is_file() else {}
     if not isinstance(value, Mapping):
         raise RunFolderError(f"{path}: expected a JSON object. Restore the file or remove it.")

@@ -6,23 +6,21 @@ that measure nothing, give no table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from reflect_rl.reports.lines import NO_ALGORITHM, decoding_rank, lines_in_order, look_of, with_several_algorithms
+from reflect_rl.evaluation.result import ResultRow, Stratum
+from reflect_rl.reports.lines import decoding_rank, lines_in_order, look_of, with_several_algorithms
 from reflect_rl.reports.runs import Run
 from reflect_rl.statistics import wilson_interval
 
 __all__ = ["Cell", "PlainTable", "cost_tables", "strata_tables", "terminal_part"]
 
-Row = Mapping[str, Any]
 
-COUNTS = ("episodes", "successes", "success_rate", "ci95")
 """Keys of a stratum that are no properties of its tasks."""
 MEASURES = {
     "spl": ("SPL, %", 100.0),
@@ -73,12 +71,18 @@ class PlainTable:
 def cost_tables(runs: Iterable[Run]) -> list[PlainTable]:
     """Turns and measures of each method at the largest horizon, means over episodes: one table per mode."""
     tables = []
-    for title, lines in _conditions(runs, "measures"):
-        found = dict.fromkeys(name for rows in lines.values() for row in rows for name in row["measures"])
+    for title, lines in _conditions(row for run in runs for row in run.results if row.all_measures):
+        found = dict.fromkeys(name for rows in lines.values() for row in rows for name in row.all_measures)
         names = [*(name for name in MEASURES if name in found), *(name for name in found if name not in MEASURES)]
         header = ("turns", *(MEASURES.get(name, (name.replace("_", " "), 1.0))[0] for name in names))
         rows = [
-            (label, (_mean(_weighted(pool, "mean_turns")), *(_measure(pool, name) for name in names)))
+            (
+                label,
+                (
+                    _mean(_weighted((row.mean_turns, row.episodes) for row in pool)),
+                    *(_measure(pool, name) for name in names),
+                ),
+            )
             for label, pool in lines.items()
         ]
         note = " ".join(text for key, text in NOTES.items() if not key or key in found)
@@ -89,8 +93,8 @@ def cost_tables(runs: Iterable[Run]) -> list[PlainTable]:
 def strata_tables(runs: Iterable[Run]) -> list[PlainTable]:
     """Success at the largest horizon for each value of each property of the tasks that varies: one table per mode."""
     tables = []
-    for title, lines in _conditions(runs, "strata"):
-        strata = [stratum for rows in lines.values() for row in rows for stratum in row["strata"]]
+    for title, lines in _conditions(row for run in runs for row in run.results if row.strata):
+        strata = [stratum for rows in lines.values() for row in rows for stratum in row.strata]
         columns = _columns(strata)
         if not columns:
             continue
@@ -101,46 +105,45 @@ def strata_tables(runs: Iterable[Run]) -> list[PlainTable]:
     return tables
 
 
-def _columns(strata: Sequence[Row]) -> list[tuple[str, str]]:
+def _columns(strata: Sequence[Stratum]) -> list[tuple[str, str]]:
     """Property and value, for properties of several values."""
     values: dict[str, set[str]] = {}
     for stratum in strata:
-        for key, value in stratum.items():
-            if key not in COUNTS:
-                values.setdefault(key, set()).add(str(value))
+        for key, value in stratum.properties.items():
+            values.setdefault(key, set()).add(value)
     return [(key, value) for key, known in values.items() if len(known) > 1 for value in sorted(known)]
 
 
-def _conditions(runs: Iterable[Run], part: str) -> Iterable[tuple[str, dict[str, list[Row]]]]:
+def _conditions(results: Iterable[ResultRow]) -> Iterable[tuple[str, dict[str, list[ResultRow]]]]:
     """Title of each table, and the rows of each of its lines at the largest horizon, in listing order."""
-    rows = [row for run in runs for row in run.results if row.get(part)]
+    rows = list(results)
     longest: dict[tuple[str, ...], int] = {}
     for row in rows:
-        longest[_table(row)] = max(longest.get(_table(row), 0), int(row["horizon"]))
+        longest[_table(row)] = max(longest.get(_table(row), 0), row.horizon)
     for table, horizon in longest.items():
-        chosen = [row for row in rows if _table(row) == table and row["horizon"] == horizon]
+        chosen = [row for row in rows if _table(row) == table and row.horizon == horizon]
         benchmark, label_source, starts, split, mode = table
         title = f"{benchmark} {mode}, label source {label_source}, {starts} demonstration starts, {split} split"
         title += f", horizon {horizon}"
         yield title, _lines(chosen)
 
 
-def _table(row: Row) -> tuple[str, ...]:
-    return tuple(str(row[key]) for key in ("benchmark", "label_source", "demonstration_starts", "split", "mode"))
+def _table(row: ResultRow) -> tuple[str, ...]:
+    return row.benchmark, row.label_source, str(row.demonstration_starts), row.split, row.mode
 
 
-def _lines(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def _lines(rows: Sequence[ResultRow]) -> dict[str, list[ResultRow]]:
     """Label -> the rows of its seeds, each seed once."""
-    pairs = [(str(row["method"]), str(row.get("algorithm", NO_ALGORITHM))) for row in rows]
+    pairs = [(row.method, row.algorithm) for row in rows]
     several = with_several_algorithms(pairs)
-    models = sorted({str(row["model"]) for row in rows if row["model"] != "none"})
-    lines: dict[str, list[Row]] = {}
+    models = sorted({row.model for row in rows if row.model != "none"})
+    lines: dict[str, list[ResultRow]] = {}
     for method, algorithm in lines_in_order(pairs):
         own = [row for row, pair in zip(rows, pairs, strict=True) if pair == (method, algorithm)]
         label = look_of(method, algorithm if method in several else "").title
-        for decoding in sorted({str(row["decoding"]) for row in own}, key=decoding_rank):
-            for model in sorted({str(row["model"]) for row in own}):
-                seeds = {row["seed"]: row for row in own if (row["decoding"], str(row["model"])) == (decoding, model)}
+        for decoding in sorted({row.decoding for row in own}, key=decoding_rank):
+            for model in sorted({row.model for row in own}):
+                seeds = {row.seed: row for row in own if (row.decoding, row.model) == (decoding, model)}
                 # A player without a model plays in one way only.
                 told = "" if model == "none" else f", {decoding}" + (f", {model}" if len(models) > 1 else "")
                 if seeds:
@@ -148,14 +151,18 @@ def _lines(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return lines
 
 
-def _weighted(rows: Sequence[Row], name: str) -> float | None:
-    """Mean over the episodes of all seeds; None where no row has it."""
-    known = [(row[name], row["episodes"]) for row in rows if row.get(name) is not None and row["episodes"]]
+def _weighted(values: Iterable[tuple[float | None, int]]) -> float | None:
+    """Mean over the episodes of all seeds, of pairs of a seed's value and its episodes; None where no row has it."""
+    known = [(value, count) for value, count in values if value is not None and count]
     return sum(value * count for value, count in known) / sum(count for _, count in known) if known else None
 
 
-def _measure(rows: Sequence[Row], name: str) -> Cell:
-    value = _weighted([{"episodes": row["episodes"], **row["measures"]} for row in rows], name)
+def _turns(rows: Sequence[ResultRow]) -> Cell:
+    return _mean(_weighted((row.mean_turns, row.episodes) for row in rows))
+
+
+def _measure(rows: Sequence[ResultRow], name: str) -> Cell:
+    value = _weighted((row.all_measures.get(name), row.episodes) for row in rows)
     return _mean(value, MEASURES.get(name, ("", 1.0))[1])
 
 
@@ -168,10 +175,10 @@ def _mean(value: float | None, factor: float = 1.0) -> Cell:
     return Cell(f"{scaled:,.0f}" if abs(scaled) >= 1000 else f"{scaled:.1f}")
 
 
-def _rate(rows: Sequence[Row], key: str, value: str) -> Cell:
+def _rate(rows: Sequence[ResultRow], key: str, value: str) -> Cell:
     """Success in all strata of which a property has a value."""
-    strata = [stratum for row in rows for stratum in row["strata"] if str(stratum.get(key)) == value]
-    successes, episodes = (sum(int(stratum[name]) for stratum in strata) for name in ("successes", "episodes"))
+    strata = [stratum for row in rows for stratum in row.strata if stratum.properties.get(key) == value]
+    successes, episodes = sum(s.successes for s in strata), sum(s.episodes for s in strata)
     if not episodes:
         return Cell("-")
     lo, hi = wilson_interval(successes, episodes)

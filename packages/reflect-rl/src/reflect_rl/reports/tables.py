@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
@@ -14,9 +14,10 @@ from rich.text import Text
 
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.methods import Method
-from reflect_rl.reports.lines import NO_ALGORITHM, decoding_rank, lines_in_order, look_of, with_several_algorithms
+from reflect_rl.evaluation.result import ResultRow, TestedGames
+from reflect_rl.reports.lines import decoding_rank, lines_in_order, look_of, with_several_algorithms
 from reflect_rl.reports.paper_figures import PAPER_ALGORITHM, PAPER_NOTE, paper_success_percent
-from reflect_rl.reports.runs import Run, read_runs
+from reflect_rl.reports.runs import Run, read_runs, unfinished
 from reflect_rl.reports.strata import cost_tables, strata_tables, terminal_part
 from reflect_rl.statistics import wilson_interval
 
@@ -116,31 +117,27 @@ class Grid:
         return f"{self.benchmark}, label source {self.label_source}, {starts}, {self.split} split"
 
 
-def summarise(rows: Iterable[Mapping[str, Any]]) -> list[SummaryRow]:
-    """Rows of `results.json`, with the seeds of the same condition pooled.
+def summarise(rows: Iterable[ResultRow]) -> list[SummaryRow]:
+    """Results with the seeds of the same condition pooled.
 
     A row that occurs twice counts once. Sorted by table, then mode (in the order in which
     modes first occur), then method and algorithm (in listing order).
 
-    Args:
-        rows: as `read_run` returns them; a row without an algorithm counts as one without online training.
-
     Raises:
         RunFolderError: two different results claim the same seed of the same condition.
     """
-    pools: dict[tuple[Any, ...], dict[int, Mapping[str, Any]]] = {}
+    pools: dict[PooledCondition, dict[int, ResultRow]] = {}
     modes: dict[str, int] = {}
     for row in rows:
-        modes.setdefault(row["mode"], len(modes))
-        seeds = pools.setdefault(_condition(row), {})
+        modes.setdefault(row.mode, len(modes))
+        seeds = pools.setdefault(_pooled_condition(row), {})
         _refuse_other_games(next(iter(seeds.values()), row), row)
-        known = seeds.setdefault(row["seed"], row)
-        if (known["successes"], known["episodes"]) != (row["successes"], row["episodes"]):
+        known = seeds.setdefault(row.seed, row)
+        if (known.successes, known.episodes) != (row.successes, row.episodes):
             raise RunFolderError(
-                f"two different results for {row['method']}, algorithm {row.get('algorithm', NO_ALGORITHM)}, "
-                f"{row['mode']}, horizon {row['horizon']}, {row['decoding']}, seed {row['seed']}, "
-                f"label source {row['label_source']}, "
-                f"{row['demonstration_starts']} demonstration starts. "
+                f"two different results for {row.method}, algorithm {row.algorithm}, {row.mode}, horizon "
+                f"{row.horizon}, {row.decoding}, seed {row.seed}, label source {row.label_source}, "
+                f"{row.demonstration_starts} demonstration starts. "
                 "The run folders hold the same experiment with other settings: report them one by one."
             )
     summaries = [_pool(list(seeds.values())) for seeds in pools.values()]
@@ -148,29 +145,48 @@ def summarise(rows: Iterable[Mapping[str, Any]]) -> list[SummaryRow]:
     return sorted(summaries, key=lambda s: (*_table(s), modes[s.mode], ranks[_line(s)], _column_order(s)))
 
 
-def _refuse_other_games(first: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+def _refuse_other_games(first: ResultRow, row: ResultRow) -> None:
     """A rate over two sets of games, or two versions of one, would be none of either."""
-    before, now = first.get("tested"), row.get("tested")
-    if before and now and before != now:
+    before, now = first.tested, row.tested
+    if before.version is not None and now.version is not None and before != now:
         raise RunFolderError(
-            f"results on different games: {row['benchmark']}, {row['split']} split, was played as {before} and as "
-            f"{now}. Report the run folders one by one."
+            f"results on different games: {row.benchmark}, {row.split} split, was played as {_games(before)} and as "
+            f"{_games(now)}. Report the run folders one by one."
         )
 
 
-def _condition(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    keys = (
-        "benchmark",
-        "label_source",
-        "demonstration_starts",
-        "split",
-        "method",
-        "model",
-        "mode",
-        "horizon",
-        "decoding",
+def _games(tested: TestedGames) -> str:
+    return ", ".join([f"version {tested.version}", *(f"{key} {value}" for key, value in tested.facts.items())])
+
+
+class PooledCondition(NamedTuple):
+    """What the seeds that are pooled have in common."""
+
+    benchmark: str
+    label_source: str
+    demonstration_starts: int
+    split: str
+    method: str
+    algorithm: str
+    model: str
+    mode: str
+    horizon: int
+    decoding: str
+
+
+def _pooled_condition(row: ResultRow) -> PooledCondition:
+    return PooledCondition(
+        row.benchmark,
+        row.label_source,
+        row.demonstration_starts,
+        row.split,
+        row.method,
+        row.algorithm,
+        row.model,
+        row.mode,
+        row.horizon,
+        row.decoding,
     )
-    return (*(row[key] for key in keys), row.get("algorithm", NO_ALGORITHM))
 
 
 def _line(summary: SummaryRow) -> tuple[str, str, str]:
@@ -191,21 +207,12 @@ def _column_order(summary: SummaryRow) -> tuple[int, tuple[int, str]]:
     return summary.horizon, decoding_rank(summary.decoding)
 
 
-def _pool(rows: Sequence[Mapping[str, Any]]) -> SummaryRow:
-    successes, episodes = sum(row["successes"] for row in rows), sum(row["episodes"] for row in rows)
-    rates = [row["successes"] / row["episodes"] for row in rows if row["episodes"]] or [0.0]
+def _pool(rows: Sequence[ResultRow]) -> SummaryRow:
+    successes, episodes = sum(row.successes for row in rows), sum(row.episodes for row in rows)
+    rates = [row.successes / row.episodes for row in rows if row.episodes] or [0.0]
     lo, hi = wilson_interval(successes, episodes)
     return SummaryRow(
-        benchmark=rows[0]["benchmark"],
-        label_source=rows[0]["label_source"],
-        demonstration_starts=rows[0]["demonstration_starts"],
-        split=rows[0]["split"],
-        method=rows[0]["method"],
-        algorithm=rows[0].get("algorithm", NO_ALGORITHM),
-        model=rows[0]["model"],
-        mode=rows[0]["mode"],
-        horizon=rows[0]["horizon"],
-        decoding=rows[0]["decoding"],
+        **_pooled_condition(rows[0])._asdict(),
         successes=successes,
         episodes=episodes,
         success_rate=successes / episodes if episodes else 0.0,
@@ -233,9 +240,9 @@ def all_horizons(summaries: Iterable[SummaryRow]) -> list[int]:
 
 
 def hardest_mode(summaries: Sequence[SummaryRow]) -> str:
-    """`full` where it exists, else the last mode, as modes are evaluated from easy to hard."""
+    """`full` where it exists, else the last mode, as modes are evaluated from easy to hard; empty without results."""
     modes = [summary.mode for summary in summaries]
-    return "full" if "full" in modes else modes[-1]
+    return "full" if "full" in modes else modes[-1] if modes else ""
 
 
 def grids(summaries: Sequence[SummaryRow], horizons: Sequence[int] | None = None) -> list[Grid]:
@@ -302,6 +309,7 @@ def terminal_table(run_folders: Sequence[Path], horizons: Sequence[int] | None =
     chosen = all_horizons(summaries)[-1:] if horizons is None else horizons
     parts = [part for horizon in chosen for part in grids(summaries, [horizon])]
     note = [Text(PAPER_NOTE, style="dim")] if any(part.paper_modes for part in parts) else []
+    note += [Text(f"{run.folder.name}: {line}") for run in runs for line in unfinished(run)]
     details = map(terminal_part, [*cost_tables(runs), *strata_tables(runs)])
     return Group(*map(_terminal_grid, parts), *note, *details)
 

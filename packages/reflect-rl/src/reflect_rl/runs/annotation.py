@@ -14,10 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from reflect_rl.errors import RunFolderError
-from reflect_rl.store import read_json, read_jsonl, write_json, write_jsonl
-from reflect_rl.types import Episode
-from reflect_rl.data.verdict import REASONS, REPAIRS, Verdict
 from reflect_rl.data.annotate import (
     Annotations,
     Annotator,
@@ -28,10 +24,14 @@ from reflect_rl.data.annotate import (
     nothing_kept,
     verdict_from_json,
 )
+from reflect_rl.data.verdict import REASONS, REPAIRS, Verdict
+from reflect_rl.errors import RunFolderError
 from reflect_rl.llm import Endpoint, Spent
 from reflect_rl.runs.chat import FOLDER as SHARED
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import fingerprint
+from reflect_rl.store import read_json, read_jsonl, write_json, write_jsonl
+from reflect_rl.types import Episode
 
 __all__ = [
     "FOLDER",

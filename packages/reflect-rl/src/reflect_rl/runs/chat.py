@@ -6,41 +6,39 @@ is that of the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
 
 import numpy as np
 from filelock import FileLock
 
-from reflect_rl.players.base import Policy, Reflector
-from reflect_rl.types import NO_ACTION, Episode
+from reflect_rl.evaluation.methods import CHAT, Decoding
+from reflect_rl.evaluation.result import Costs, RemotePlayers
 from reflect_rl.llm import Endpoint
-from reflect_rl.evaluation.methods import CHAT
-from reflect_rl.runs.config import RunConfig
+from reflect_rl.players.base import Policy, Reflector, RunsElsewhere
 from reflect_rl.players.chat_client import ChatClient
 from reflect_rl.players.policies.chat import ChatPolicy
 from reflect_rl.players.reflectors.chat import ChatReflector
 from reflect_rl.prompts.chat import CHAT_TEMPLATE_VERSION, rules_of
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.types import NO_ACTION, Episode
 
 __all__ = [
     "FOLDER",
     "asks_endpoint",
     "chat_decodings",
     "chat_policy",
+    "chat_progress",
     "chat_reflector",
+    "costs_of",
     "endpoint_of",
     "one_at_a_time",
-    "reset_usage",
     "origin_of",
-    "chat_progress",
-    "with_costs",
+    "reset_usage",
 ]
 
 FOLDER = "endpoint"
 """Of a run folder: answers, and the list of all that was sent."""
-
-Decoding = Literal["sampled", "greedy"]
 
 
 def asks_endpoint(config: RunConfig, method: str) -> bool:
@@ -103,7 +101,9 @@ def reset_usage(*players: Reflector | Policy) -> None:
         client.reset_usage()
 
 
-def chat_progress(tell: Callable[[str], None], mode: str, *players: Reflector | Policy) -> Callable[[Episode], None] | None:
+def chat_progress(
+    tell: Callable[[str], None], mode: str, *players: Reflector | Policy
+) -> Callable[[Episode], None] | None:
     """Make a callback that shows how far chat players are and what they have cost; None where there are none.
 
     Args:
@@ -122,45 +122,38 @@ def chat_progress(tell: Callable[[str], None], mode: str, *players: Reflector | 
     return on_episode if endpoints else None
 
 
-def origin_of(*players: Reflector | Policy) -> dict[str, Any]:
-    """Collect what the record says of players that are not in this process."""
-    noted: dict[str, Any] = {"chat_template": CHAT_TEMPLATE_VERSION} if _clients(*players) else {}
+def origin_of(*players: Reflector | Policy) -> RemotePlayers | None:
+    """Collect what the record says of players that are not in this process; None where both are."""
+    noted: dict[str, str | int] = {"chat_template": CHAT_TEMPLATE_VERSION} if _clients(*players) else {}
     for player in players:
-        noted |= getattr(player, "origin", {})
-    return noted
+        if isinstance(player, RunsElsewhere):
+            noted |= player.origin
+    return RemotePlayers.model_validate(noted) if noted else None
 
 
-def with_costs(row: Mapping[str, Any], episodes: Sequence[Episode], *players: Reflector | Policy) -> dict[str, Any]:
-    """Add what chat players took since `reset_usage` to the `measures` of a result row; unchanged without them.
-
-    Answers, tokens and money are means over episodes, of all answers that the episodes were played with to the largest
-    horizon: one that several of them share was paid once, and counts for each. `seconds_per_answer` is the mean over
-    answers, `seconds_per_answer_p95` their 95th percentile; `invalid_answers` is the mean up to the row's horizon. The
-    time of play says nothing where answers were here already, so the row has no speed.
+def costs_of(episodes: Sequence[Episode], horizon: int, *players: Reflector | Policy) -> Costs | None:
+    """Count what chat players took since `reset_usage`; None where no chat model was asked.
 
     Args:
-        row: of some horizon.
         episodes: at least one.
+        horizon: of the row.
         players: both.
     """
     clients = _clients(*players)
     seconds = [value for client in clients for value in client.usage.seconds]
     if not seconds:
-        return dict(row)
+        return None
     prompt = sum(client.usage.prompt_tokens for client in clients)
     completion = sum(client.usage.completion_tokens for client in clients)
     # Longer episodes than the row's horizon were played, and their later turns belong to other rows.
-    turns = [turn for episode in episodes for turn in episode.turns[: row["horizon"]]]
+    turns = [turn for episode in episodes for turn in episode.turns[:horizon]]
     count = len(episodes)
-    taken = {
-        "invalid_answers": sum(turn.decision.index == NO_ACTION for turn in turns) / count,
-        "answers": len(seconds) / count,
-        "prompt_tokens": prompt / count,
-        "completion_tokens": completion / count,
-        "cost": clients[0].endpoint.config.cost(prompt, completion) / count,
-        "seconds_per_answer": sum(seconds) / len(seconds),
-        "seconds_per_answer_p95": float(np.percentile(seconds, 95)),
-    }
-    # Answers from the cache come at once, so the time of play would flatter a repeated run.
-    own = {name: value for name, value in row.get("measures", {}).items() if name != "seconds_per_episode"}
-    return {**row, "turns_per_second": None, "measures": own | taken}
+    return Costs(
+        invalid_answers=sum(turn.decision.index == NO_ACTION for turn in turns) / count,
+        answers=len(seconds) / count,
+        prompt_tokens=prompt / count,
+        completion_tokens=completion / count,
+        cost=clients[0].endpoint.config.cost(prompt, completion) / count,
+        seconds_per_answer=sum(seconds) / len(seconds),
+        seconds_per_answer_p95=float(np.percentile(seconds, 95)),
+    )

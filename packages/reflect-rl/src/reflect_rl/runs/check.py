@@ -9,13 +9,12 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from reflect_rl import registry
+from reflect_rl import llm, registry
 from reflect_rl.envs.base import NumbersActions
 from reflect_rl.errors import ConfigError, suggestion
-from reflect_rl import llm
 from reflect_rl.evaluation.methods import CHAT, LEXICAL, find_method
-from reflect_rl.runs.config import RunConfig
 from reflect_rl.players.reflectors.served import FOLDER, INSTALL
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.training.metrics import missing_trackers
 
 __all__ = ["check"]
@@ -88,7 +87,10 @@ def _game(config: RunConfig) -> Iterator[str]:
                 f"horizon can be evaluated. Set evaluation.horizons = [{horizon}], or environment.max_episode_steps."
             )
         if config.rlft.max_episode_steps not in (None, horizon):
-            yield "rlft.max_episode_steps: this game shows how many turns are left. Set environment.max_episode_steps instead."
+            yield (
+                "rlft.max_episode_steps: this game shows how many turns are left. Set environment.max_episode_steps "
+                "instead."
+            )
 
 
 def _numbers(config: RunConfig) -> Iterator[str]:

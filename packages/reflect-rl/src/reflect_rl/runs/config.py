@@ -9,13 +9,12 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from reflect_rl.config import EnvironmentConfig, Frozen
-from reflect_rl.errors import UserError
-from reflect_rl.watchdog import Limits
 from reflect_rl.data.generate import DataConfig
-from reflect_rl.llm import EndpointConfig
 from reflect_rl.envs.base import EnvSpec, spec_of
+from reflect_rl.errors import UserError
 from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.evaluation.methods import Method, find_method
+from reflect_rl.llm import EndpointConfig
 from reflect_rl.models.load import ModelConfig
 from reflect_rl.models.score import Rule
 from reflect_rl.players.policies.chat import Answers
@@ -23,6 +22,7 @@ from reflect_rl.players.reflectors.served import ServerConfig
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.metrics import TrackerName
 from reflect_rl.training.sft import SFTConfig
+from reflect_rl.watchdog import Limits
 
 __all__ = [
     "ChatConfig",
@@ -31,6 +31,7 @@ __all__ = [
     "RunConfig",
     "SFTStageConfig",
 ]
+
 
 class PromptConfig(Frozen):
     """How actions are listed and scored."""

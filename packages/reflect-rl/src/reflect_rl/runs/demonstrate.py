@@ -9,11 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reflect_rl.envs.base import HasStateTeacher
-from reflect_rl.players.base import Reflector
-from reflect_rl.seeding import seed_for, stream
-from reflect_rl.store import write_json, write_jsonl
-from reflect_rl.types import Episode, to_json
 from reflect_rl.data.annotate import Annotations, Question
 from reflect_rl.data.generate import (
     BASE,
@@ -28,15 +23,20 @@ from reflect_rl.data.generate import (
     rows,
     shuffled,
 )
+from reflect_rl.envs.base import HasStateTeacher
+from reflect_rl.launch import process_rank
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import EMBEDDED, LanguageModel, load_model
+from reflect_rl.players.base import Reflector
+from reflect_rl.players.reflectors.lexical import LexicalReflector
+from reflect_rl.rollout import Request, failure_row
 from reflect_rl.runs.annotation import annotator_of, read_annotations
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
-from reflect_rl.players.reflectors.lexical import LexicalReflector
-from reflect_rl.rollout import Request, failure_row
-from reflect_rl.launch import process_rank
+from reflect_rl.seeding import seed_for, stream
+from reflect_rl.store import write_json, write_jsonl
+from reflect_rl.types import Episode, to_json
 
 __all__ = [
     "demonstrate",
@@ -170,7 +170,7 @@ def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:
 
 
 def _listing(config: RunConfig) -> tuple[list[str], dict[str, str]]:
-    """The label texts of the policy's tokenizer, as many as a state can have actions; and what to note about prompts."""
+    """Label texts of the policy's tokenizer, as many as a state can have actions; and what to note about prompts."""
     count = config.env.max_actions
     if config.model.path == EMBEDDED:
         return [str(number) for number in range(count)], {"labels": "numbers", "chat_template": "none"}

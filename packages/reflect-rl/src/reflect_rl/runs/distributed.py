@@ -19,13 +19,13 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 
 from reflect_rl.launch import LostProcessError
-from reflect_rl.watchdog import Limits
 from reflect_rl.models.load import device_of
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.jobs import Job, Kind, execute
 from reflect_rl.runs.run import Display, log_stage, unfinished
 from reflect_rl.runs.workers import explained, prepare
 from reflect_rl.training.distributed import TIMEOUT, join, refuse_launch, was_lost
+from reflect_rl.watchdog import Limits
 
 __all__ = ["run_jobs_distributed"]
 

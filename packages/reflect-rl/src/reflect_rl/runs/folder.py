@@ -5,37 +5,32 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
-import platform
-import subprocess
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from reflect_rl.config import parse
-from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError
-from reflect_rl.launch import process_count
-from reflect_rl.store import read_json, write_json
-from reflect_rl.seeding import stream
-from reflect_rl.types import View
 from reflect_rl.data.annotate import Annotator
 from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS
 from reflect_rl.envs.base import SPLITS
 from reflect_rl.envs.guard import guarded
+from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError
+from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
+from reflect_rl.runs.card import CARD, RunCard, now, provenance, read_card, write_card
 from reflect_rl.runs.check import check
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
+from reflect_rl.seeding import stream
+from reflect_rl.store import read_json, write_json
+from reflect_rl.types import View
 
-__all__ = ["Unit", "alone", "bound", "close_run", "differences", "fingerprint", "open_run", "provenance", "read_card", "units"]
+__all__ = ["Unit", "alone", "bound", "close_run", "differences", "fingerprint", "open_run", "units"]
 
-PACKAGES = ("reflect-rl", "torch", "transformers", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
 FREE_OF_ENDPOINTS = (
     *("timeout_seconds", "parallel_requests", "allow_remote", "retries", "key_variable"),
     *("price_input", "price_output", "max_cost", "max_total_tokens"),
@@ -118,8 +113,8 @@ def open_run(config: RunConfig, command: str, *, evaluates: bool = False) -> Non
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "config.json").exists():
             write_json(folder / "config.json", resolved)
-        if not (folder / "run.json").exists():
-            write_json(folder / "run.json", _card(config, command, resolved))
+        if not (folder / CARD).exists():
+            write_card(folder, _card(config, command, resolved))
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -152,40 +147,62 @@ def alone(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def read_card(folder: Path) -> dict[str, Any]:
-    """The run's `run.json`.
-
-    Raises:
-        RunFolderError: it is missing or corrupt.
-    """
-    path, remedy = folder / "run.json", "Delete the file; the same command writes it again."
-    card = read_json(path, remedy)
-    if not isinstance(card, dict):
-        raise RunFolderError(f"{path} holds no JSON object. {remedy}")
-    return card
-
-
 def close_run(folder: Path) -> None:
     """Note when the run was finished."""
-    if (folder / "run.json").exists():
-        write_json(folder / "run.json", read_card(folder) | {"finished": _now()})
+    if (folder / CARD).exists():
+        write_card(folder, read_card(folder).model_copy(update={"finished": now()}))
 
 
 def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
-    """A folder may be missing, empty, or of a run with these settings, which two files tell."""
+    """A folder may be missing, empty, or of a run with these settings, which two files tell.
+
+    A setting with which nothing was made yet may change: a start that failed on a wrong value is corrected and
+    repeated.
+    """
     other = "Choose another --output-dir, or delete the folder."
+    has_card = (folder / CARD).exists()
+    if has_card:
+        card = read_card(folder)
     if (folder / "config.json").exists():
         before = read_json(folder / "config.json", "Delete the file; the same command writes it again.")
-        changed = sorted(differences(bound(_completed(before)), bound(resolved)))
-        if changed:
-            raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(changed[:5])}. {other}")
-        if (folder / "run.json").exists():
-            read_card(folder)
-    elif (folder / "run.json").exists():
-        if read_card(folder).get("config_hash") != _config_hash(resolved):
-            raise RunFolderError(f"{folder} holds a run with other settings (by the hash in its run.json). {other}")
+        changed = {*differences(bound(_completed(before)), bound(resolved))}
+        if changed and not _retract(folder, {line.partition(" ")[0].partition(".")[0] for line in changed}):
+            raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(sorted(changed)[:5])}. {other}")
+    elif has_card:
+        if card.config_hash != _config_hash(resolved):
+            raise RunFolderError(f"{folder} holds a run with other settings (by the hash in its {CARD}). {other}")
     elif any(folder.glob("starts-*")):
-        raise RunFolderError(f"{folder} holds a run of unknown settings: config.json and run.json are missing. {other}")
+        raise RunFolderError(f"{folder} holds a run of unknown settings: config.json and {CARD} are missing. {other}")
+
+
+FOLLOWS: dict[str, tuple[str, ...]] = {
+    "sft": ("sft", "rlft", "evaluation"),
+    "reflector": ("rlft", "evaluation"),
+    "rlft": ("rlft", "evaluation"),
+    "chat": ("evaluation",),
+}
+"""Table of the settings -> folders of a unit that hold what follows from it; for other tables, all folders."""
+
+NOTES = {"error.txt", "hang.txt", "metrics.jsonl", "tracking.json", "reflection_server.json"}
+"""Files of a job that has left nothing to go on from."""
+
+
+def _retract(folder: Path, tables: set[str]) -> bool:
+    """Whether nothing was made yet with these tables of the settings; what failed starts have noted is then deleted."""
+    every = ("data", "sft", "rlft", "evaluation")
+    places = {place for table in tables for place in FOLLOWS.get(table, every)}
+    units_there = [unit for unit in folder.glob("starts-*/seed-*") if unit.is_dir()]
+    begun = "data" in places and (any(folder.glob("starts-*/seed-*/data/done")) or any(folder.glob("annotation/done")))
+    for unit in units_there:
+        trained = (path for place in places - {"data"} for path in (unit / place).rglob("*") if path.is_file())
+        begun = begun or any(path.name not in NOTES and "tensorboard" not in path.parts for path in trained)
+    if begun:
+        return False
+    for place in (unit / place for unit in units_there for place in places):
+        shutil.rmtree(place, ignore_errors=True)
+    for name in ("config.json", CARD):
+        (folder / name).unlink(missing_ok=True)
+    return True
 
 
 def _completed(values: Any) -> Any:
@@ -219,29 +236,17 @@ def _config_hash(resolved: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(bound(resolved), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "benchmark": config.environment.name,
-        "command": command,
-        "config_hash": _config_hash(resolved),
-        "fingerprint": fingerprint(config),
-        "seeds": list(config.seeds),
-        "finished": None,
-        **provenance(),
-        "reflection_server": config.reflector.server.host or None,
-        "endpoint": config.endpoint.host or None,
-    }
-
-
-def provenance() -> dict[str, Any]:
-    """When, with what and on what something is made, for a run card."""
-    return {
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
-        "git_commit": _git_commit(),
-        "created": _now(),
-        "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
-        "processes": process_count(),
-    }
+def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> RunCard:
+    return RunCard(
+        **dict(provenance()),
+        benchmark=config.environment.name,
+        command=command,
+        config_hash=_config_hash(resolved),
+        fingerprint=fingerprint(config),
+        seeds=config.seeds,
+        reflection_server=config.reflector.server.host or None,
+        endpoint=config.endpoint.host or None,
+    )
 
 
 def fingerprint(config: RunConfig) -> str:
@@ -269,41 +274,9 @@ def fingerprint(config: RunConfig) -> str:
         if first is None:
             continue
         what = f"{spec.identity}, task {first.key}, start"
-        observation = guarded(what, config.limits.environment_seconds, partial(game.reset, first, stream(0, "environment")))
+        observation = guarded(
+            what, config.limits.environment_seconds, partial(game.reset, first, stream(0, "environment"))
+        )
         view = View(observation, tuple(range(len(observation.actions))), "reflection")
         facts[f"{mode}/prompts"] = [reflection_prompt(view), policy_prompt(view, [str(i) for i in view.order])]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _git_commit() -> str | None:
-    """Commit of the checkout that this package is a part of, `+` when files differ from it; None elsewhere.
-
-    A package installed inside somebody's checkout, for example in its virtual environment, is no part of it.
-    """
-    package = Path(__file__).parents[1]
-    tracked = _git(package, "ls-files", "--error-unmatch", __file__)
-    head = _git(package, "rev-parse", "HEAD")
-    changes = _git(package, "status", "--porcelain", "--untracked-files=no", ".")
-    if not tracked or not head or changes is None:
-        return None
-    return head + ("+" if changes else "")
-
-
-def _git(place: Path, *words: str) -> str | None:
-    """What git says about a folder; None where there is no git, no checkout, or an error."""
-    command = ["git", "-C", str(place), "-c", "core.fsmonitor=false", *words]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -7,55 +7,54 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from reflect_rl import registry
-from reflect_rl.envs.base import NamesGames, NumbersActions
-from reflect_rl.errors import ModelError, RunFolderError
-from reflect_rl.memory import release
-from reflect_rl.players.base import Policy, Reflector
-from reflect_rl.seeding import seed_for
-from reflect_rl.store import read_jsonl, write_json, write_jsonl
-from reflect_rl.types import to_json
 from reflect_rl.data.generate import (
     BASE,
     DATASETS,
     LEXICAL_DATASETS,
 )
-from reflect_rl.evaluation.evaluate import evaluate, result_row
-from reflect_rl.evaluation.methods import CHAT
+from reflect_rl.envs.base import NamesGames, NumbersActions
+from reflect_rl.errors import ModelError, RunFolderError
+from reflect_rl.evaluation.evaluate import EvaluatedEpisode, evaluate, measured
+from reflect_rl.evaluation.methods import CHAT, Decoding, Measure
+from reflect_rl.evaluation.result import NO_ALGORITHM, Condition, ResultRow, TestedGames, write_rows
+from reflect_rl.launch import process_rank
+from reflect_rl.memory import release
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import EMBEDDED, LanguageModel, load_chat_frame, load_model
 from reflect_rl.models.score import check_scoring
+from reflect_rl.players.base import Policy, Reflector
+from reflect_rl.players.policies.language_model import LanguageModelPolicy
+from reflect_rl.players.reflectors.cached import Numbers
+from reflect_rl.players.reflectors.frozen import FrozenReflector
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.players.reflectors.served import ServedReflector
 from reflect_rl.runs.annotation import FOLDER, annotate_run, result_mark
 from reflect_rl.runs.chat import (
     chat_decodings,
     chat_policy,
-    chat_reflector,
-    one_at_a_time,
-    reset_usage,
-    origin_of,
     chat_progress,
-    with_costs,
+    chat_reflector,
+    costs_of,
+    one_at_a_time,
+    origin_of,
+    reset_usage,
 )
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.demonstrate import (
-    lexical_reflector,
     demonstrate,
     evaluated_modes,
     excluded_states,
     is_lexical,
+    lexical_reflector,
     questions_of,
     save_whole,
 )
 from reflect_rl.runs.folder import Unit, units
-from reflect_rl.players.policies.language_model import LanguageModelPolicy
-from reflect_rl.players.reflectors.cached import Numbers
-from reflect_rl.players.reflectors.frozen import FrozenReflector
-from reflect_rl.players.reflectors.lexical import LexicalReflector
-from reflect_rl.players.reflectors.none import NoReflector
-from reflect_rl.players.reflectors.served import ServedReflector
-from reflect_rl.launch import process_rank
+from reflect_rl.seeding import seed_for
+from reflect_rl.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.training.metrics import MetricsLog
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import sft_checkpoints, train_sft
@@ -312,7 +311,7 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
     model = _load(config, folder, made_by, trainable=True)
     reflector = _reflector(config, job.unit, method)
     if process_rank() == 0 and (origin := origin_of(reflector)):
-        write_json(job.folder / "reflection_server.json", origin)
+        write_json(job.folder / "reflection_server.json", origin.model_dump(exclude_none=True))
     needs_reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0
     trainer = OnlineTrainer(
         model,
@@ -334,9 +333,7 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
     save_whole(model, job.folder / "model")
 
 
-def load_players(
-    config: RunConfig, unit: Unit, method: str, decoding: Literal["sampled", "greedy"]
-) -> tuple[Reflector, Policy]:
+def load_players(config: RunConfig, unit: Unit, method: str, decoding: Decoding) -> tuple[Reflector, Policy]:
     """The two players of a method, as they are after its training.
 
     Raises:
@@ -357,7 +354,7 @@ def load_players(
     return _reflector(config, unit, method), policy
 
 
-def _decodings(config: RunConfig, method: str) -> Sequence[Literal["sampled", "greedy"]]:
+def _decodings(config: RunConfig, method: str) -> Sequence[Decoding]:
     if config.method(method).is_chat:
         return chat_decodings(config)
     if config.method(method).model:
@@ -366,22 +363,28 @@ def _decodings(config: RunConfig, method: str) -> Sequence[Literal["sampled", "g
 
 
 def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
-    method = job.name
-    with one_at_a_time(config, method):
-        (_eval_index if config.method(method).rows is not None else _eval_players)(job, config, progress)
+    method = config.method(job.name)
+    with one_at_a_time(config, job.name):
+        if method.measure is not None:
+            rows, episodes = _eval_measured(job, config, method.measure), list[EvaluatedEpisode]()
+        else:
+            rows, episodes = _eval_players(job, config, progress)
+    write_jsonl(job.folder / "episodes.jsonl", [played.to_json() for played in episodes])
+    write_rows(job.folder / "rows.json", rows)
 
 
-def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
-    method = job.name
-    results: list[dict[str, Any]] = []
-    records: list[dict[str, Any]] = []
-    modes, decodings = evaluated_modes(config), _decodings(config, method)
-    mark = result_mark(config, learned=config.method(method).model)
+def _eval_players(job: Job, config: RunConfig, progress: Progress) -> tuple[list[ResultRow], list[EvaluatedEpisode]]:
+    """Every mode and decoding, played once to the largest horizon."""
+    method = config.method(job.name)
+    results, records = list[ResultRow](), list[EvaluatedEpisode]()
+    modes, decodings = evaluated_modes(config), _decodings(config, job.name)
+    mark = result_mark(config, learned=method.model)
+    total = len(modes) * len(decodings)
     for decoding in decodings:
-        reflector, policy = load_players(config, job.unit, method, decoding)
+        reflector, policy = load_players(config, job.unit, job.name, decoding)
         for mode in modes:
             reset_usage(reflector, policy)
-            done, total = len(results) // len(config.horizons), len(modes) * len(decodings)
+            done = len(results) // len(config.horizons)
             episodes, speed = evaluate(
                 config.env,
                 config.evaluation,
@@ -393,54 +396,59 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> None:
                 limits=config.limits,
                 on_episode=chat_progress(partial(progress, done, total), mode, reflector, policy),
             )
-            head = _head(job, config, mode, decoding) | origin_of(reflector, policy)
             for horizon in config.horizons:
-                row = result_row(episodes, horizon, speed, config.env)
-                results.append(head | with_costs(row, episodes, reflector, policy) | {"fingerprint": mark})
-            records += [to_json(episode) | {"mode": mode, "decoding": decoding} for episode in episodes]
+                condition = _condition(job, config, mode, decoding, horizon, mark)
+                condition = condition.model_copy(update={"remote": origin_of(reflector, policy)})
+                costs = costs_of(episodes, horizon, reflector, policy)
+                results.append(ResultRow.of(condition, measured(episodes, horizon, speed, config.env, costs)))
+            records += [EvaluatedEpisode(episode, mode, decoding) for episode in episodes]
             rate = sum(episode.success for episode in episodes) / len(episodes)
             progress(done + 1, total, f"{mode} {decoding} {rate:.2f}")
-    write_jsonl(job.folder / "episodes.jsonl", records)
-    write_json(job.folder / "rows.json", results)
+    return results, records
 
 
-def _name(config: RunConfig, method: str) -> dict[str, Any]:
-    return {"method": method, "algorithm": config.rlft.algorithm.name if config.method(method).online else "none"}
-
-
-def _head(job: Job, config: RunConfig, mode: str, decoding: str) -> dict[str, Any]:
-    """What tells a row of results from the others."""
-    method = job.name
-    local = config.model.path if config.method(method).model else "none"
-    return {
-        "benchmark": config.environment.name,
-        "tested": _tested(config, mode),
-        "label_source": config.data.label_source,
-        "mode": mode,
-        "split": config.evaluation.split,
-        "model": config.endpoint.model if config.method(method).is_chat else local,
-        **_name(config, method),
-        "seed": job.unit.seed,
-        "demonstration_starts": job.unit.budget,
-        "decoding": decoding,
-    }
-
-
-def _tested(config: RunConfig, mode: str) -> dict[str, Any]:
-    """The rules, and the games where a split alone does not tell which they are."""
-    facts: dict[str, Any] = {"version": config.env.version}
-    game = config.env.capability(NamesGames)
-    return facts if game is None else facts | dict(game.games_tested(mode, config.evaluation.split))
-
-
-def _eval_index(job: Job, config: RunConfig, progress: Progress) -> None:
-    """What an index of the same trees finds: no player, no turns."""
-    mark, measure = result_mark(config, learned=False), config.method(job.name).rows
-    assert measure is not None  # noqa: S101 (an invariant of this program)
-    results = [
-        _head(job, config, mode, "greedy") | row | {"fingerprint": mark}
-        for mode in evaluated_modes(config)
-        for row in measure(config.env, config.evaluation, config.horizons, mode, job.name)
+def _eval_measured(job: Job, config: RunConfig, measure: Measure) -> list[ResultRow]:
+    """The rows of a method that measures tasks without playing them; they are the same at every horizon."""
+    mark = result_mark(config, learned=False)
+    found = {mode: measure(config.env, mode, config.evaluation.split) for mode in evaluated_modes(config)}
+    return [
+        ResultRow.of(_condition(job, config, mode, "greedy", horizon, mark), measurement)
+        for mode, measurement in found.items()
+        for horizon in config.horizons
     ]
-    write_jsonl(job.folder / "episodes.jsonl", [])
-    write_json(job.folder / "rows.json", results)
+
+
+def _condition(job: Job, config: RunConfig, mode: str, decoding: Decoding, horizon: int, mark: str) -> Condition:
+    """The condition of a row of results.
+
+    Args:
+        job: the evaluation.
+        config: of the run.
+        mode: that was evaluated.
+        decoding: how actions were chosen.
+        horizon: in turns.
+        mark: fingerprint of the result.
+    """
+    method = config.method(job.name)
+    return Condition(
+        benchmark=config.environment.name,
+        tested=_tested(config, mode),
+        label_source=config.data.label_source,
+        demonstration_starts=job.unit.budget,
+        seed=job.unit.seed,
+        method=job.name,
+        algorithm=config.rlft.algorithm.name if method.online else NO_ALGORITHM,
+        model=config.endpoint.model if method.is_chat else config.model.path if method.model else "none",
+        mode=mode,
+        split=config.evaluation.split,
+        decoding=decoding,
+        horizon=horizon,
+        fingerprint=mark,
+    )
+
+
+def _tested(config: RunConfig, mode: str) -> TestedGames:
+    """The rules, and the games where a split alone does not tell which they are."""
+    game = config.env.capability(NamesGames)
+    facts = {} if game is None else dict(game.games_tested(mode, config.evaluation.split))
+    return TestedGames(version=config.env.version, facts=facts)

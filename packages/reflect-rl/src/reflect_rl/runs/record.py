@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from reflect_rl.agent import Agent
 from reflect_rl.config import Frozen
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import RunFolderError
-from reflect_rl.evaluation.evaluate import EvaluationConfig, result_row
-from reflect_rl.runs.folder import Unit, differences, provenance
+from reflect_rl.evaluation.evaluate import EvaluatedEpisode, EvaluationConfig, measured
+from reflect_rl.evaluation.methods import Decoding
+from reflect_rl.evaluation.result import Condition, ResultRow, TestedGames, read_rows, write_rows
+from reflect_rl.runs.card import CARD, RunCard, provenance, write_card
+from reflect_rl.runs.folder import Unit, differences
 from reflect_rl.store import read_json, read_jsonl, write_json, write_jsonl
-from reflect_rl.types import Episode, to_json
+from reflect_rl.types import Episode
 
 __all__ = ["begin_training", "note_evaluation"]
 
@@ -58,7 +60,7 @@ def note_evaluation(
     agent: Agent,
     spec: EnvSpec,
     config: EvaluationConfig,
-    decoding: str,
+    decoding: Decoding,
     played: Mapping[str, tuple[Sequence[Episode], float]],
 ) -> None:
     """Put the results of an agent into `results.json` and its episodes beside them; equal ones are replaced.
@@ -73,45 +75,46 @@ def note_evaluation(
     """
     origin, (horizon,) = agent.origin, config.horizons
     rows = [
-        {
-            "benchmark": spec.name,
-            "tested": {"version": spec.version},
-            "label_source": origin.label_source,
-            "mode": mode,
-            "split": config.split,
-            "model": Path(agent.model.name).name or "embedded",
-            "method": origin.method,
-            "algorithm": origin.algorithm,
-            "seed": origin.seed,
-            "demonstration_starts": origin.starts,
-            "decoding": decoding,
-            **result_row(episodes, horizon, speed, spec),
-            "fingerprint": spec.identity,
-        }
+        ResultRow.of(
+            Condition(
+                benchmark=spec.name,
+                tested=TestedGames(version=spec.version),
+                label_source=origin.label_source,
+                demonstration_starts=origin.starts,
+                seed=origin.seed,
+                method=origin.method,
+                algorithm=origin.algorithm,
+                model=Path(agent.model.name).name or "embedded",
+                mode=mode,
+                split=config.split,
+                decoding=decoding,
+                horizon=horizon,
+                fingerprint=spec.identity,
+            ),
+            measured(episodes, horizon, speed, spec),
+        )
         for mode, (episodes, speed) in played.items()
     ]
     path = run / "results.json"
-    before = read_json(path, REMEDY) if path.exists() else []
+    before = read_rows(path, REMEDY) if path.exists() else ()
     fresh = {_key(row) for row in rows}
-    write_json(path, [*(row for row in before if _key(row) not in fresh), *rows])
-    if not (run / "run.json").exists():
-        card = {"benchmark": spec.name, "command": "reflect_rl (Python)", "seeds": [origin.seed]}
-        write_json(run / "run.json", card | provenance())
+    write_rows(path, [*(row for row in before if _key(row) not in fresh), *rows])
+    if not (run / CARD).exists():
+        made = dict(provenance())
+        write_card(run, RunCard(**made, benchmark=spec.name, command="reflect_rl (Python)", seeds=(origin.seed,)))
     place = Unit(run, origin.starts, origin.seed).evaluation(origin.method) / "episodes.jsonl"
     marks = {(mode, decoding) for mode in played}
-    kept = [row for row in (read_jsonl(place, REMEDY) if place.exists() else []) if _mark(row) not in marks]
+    known = read_jsonl(place, REMEDY) if place.exists() else []
+    kept = [row for row in known if (row["mode"], row["decoding"]) not in marks]
     records = [
-        to_json(episode) | {"mode": mode, "decoding": decoding}
+        EvaluatedEpisode(episode, mode, decoding).to_json()
         for mode, (episodes, _) in played.items()
         for episode in episodes
     ]
     write_jsonl(place, [*kept, *records])
 
 
-def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    names = ("mode", "split", "method", "algorithm", "seed", "demonstration_starts", "decoding", "horizon")
-    return tuple(row[name] for name in names)
-
-
-def _mark(row: Mapping[str, Any]) -> tuple[str, str]:
-    return row["mode"], row["decoding"]
+def _key(row: ResultRow) -> tuple[object, ...]:
+    """What a later evaluation of the same player replaces."""
+    played = (row.mode, row.split, row.decoding, row.horizon)
+    return (*played, row.method, row.algorithm, row.seed, row.demonstration_starts)

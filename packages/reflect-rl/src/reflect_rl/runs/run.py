@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from reflect_rl.config import parse
-from reflect_rl.errors import ReflectRLError, RunFolderError
-from reflect_rl.store import read_json, write_json
-from reflect_rl.watchdog import hang_in
+from reflect_rl.errors import ReflectRLError
+from reflect_rl.evaluation.result import ResultRow, read_rows, write_rows
+from reflect_rl.runs.card import StageTime, read_card, write_card
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.runs.folder import close_run, read_card
+from reflect_rl.runs.folder import close_run
 from reflect_rl.runs.jobs import Job, Kind, execute, missing_needs, plan, unmet
 from reflect_rl.runs.workers import explained, hold_interrupts, prepare, stop
+from reflect_rl.watchdog import hang_in
 
 __all__ = ["Display", "gather", "log_stage", "run_jobs", "unfinished"]
 
@@ -128,11 +129,8 @@ def _killed(jobs: Collection[Job]) -> ReflectRLError:
 
 def log_stage(folder: Path, job: Job, seconds: float) -> None:
     """Note in the run card how long a job took."""
-    card = read_card(folder)
-    name = f"{job.kind} {job.name}".strip()
-    stages = [s for s in card.get("stages", []) if (s["unit"], s["job"]) != (job.unit.name, name)]
-    stages.append({"unit": job.unit.name, "job": name, "seconds": round(seconds, 2)})
-    write_json(folder / "run.json", card | {"stages": stages})
+    stage = StageTime(unit=job.unit.name, job=f"{job.kind} {job.name}".strip(), seconds=round(seconds, 2))
+    write_card(folder, read_card(folder).with_stage(stage))
 
 
 _inbox: list[Any] = []
@@ -162,7 +160,7 @@ def _do(job: Job, values: dict[str, Any]) -> float:
     return time.perf_counter() - started
 
 
-def gather(config: RunConfig) -> list[dict[str, Any]]:
+def gather(config: RunConfig) -> tuple[ResultRow, ...]:
     """Write `results.json` from the evaluations that are finished, and return its rows.
 
     Where none is finished, nothing is written, so that a `results.json` that came without them stays.
@@ -172,17 +170,13 @@ def gather(config: RunConfig) -> list[dict[str, Any]]:
     """
     jobs = [job for job in plan(config) if job.kind == "eval"]
     finished = [job for job in jobs if job.done]
-    results = [row for job in finished for row in _rows(job)]
+    results = tuple(row for job in finished for row in _rows(job))
     if finished:
-        write_json(config.output_dir / "results.json", results)
+        write_rows(config.output_dir / "results.json", results)
     if finished and len(finished) == len(jobs):
         close_run(config.output_dir)
     return results
 
 
-def _rows(job: Job) -> list[dict[str, Any]]:
-    path, remedy = job.folder / "rows.json", f"Delete {job.folder} and evaluate again with `reflect-rl eval`."
-    rows = read_json(path, remedy)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise RunFolderError(f"{path} holds no list of results. {remedy}")
-    return rows
+def _rows(job: Job) -> tuple[ResultRow, ...]:
+    return read_rows(job.folder / "rows.json", f"Delete {job.folder} and evaluate again with `reflect-rl eval`.")

@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from reflect_rl.config import parse
+from reflect_rl.data.generate import BASE
 from reflect_rl.envs.base import ComparesTraining
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError
-from reflect_rl.store import read_json, write_json
-from reflect_rl.data.generate import BASE
 from reflect_rl.models.load import EMBEDDED
+from reflect_rl.runs.card import TakenJobs, read_card, write_card
 from reflect_rl.runs.check import check
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.runs.folder import alone, bound, differences, fingerprint, open_run, read_card
+from reflect_rl.runs.folder import alone, bound, differences, fingerprint, open_run
 from reflect_rl.runs.jobs import Job, evaluated_modes, missing_needs, plan
+from reflect_rl.store import read_json
 
 __all__ = ["begin"]
 
@@ -52,7 +53,7 @@ def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[s
         config: of the run.
         command: for the run card.
         evaluates: whether the run only evaluates. Then online training is taken as well, and the environment may
-            differ in what its file leaves free (`EVALUATION_ONLY`).
+            differ in what its class leaves free (`evaluation_only`).
 
     Returns:
         titles of the jobs that were taken.
@@ -81,14 +82,14 @@ def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig
     if source.resolve() == config.output_dir.resolve():
         raise RunFolderError(f"start_from: {source} is the folder of this run itself. {remedy}")
     values = read_json(source / "config.json", f"It is needed for start_from. {remedy}")
-    card = read_json(source / "run.json", f"It is needed for start_from. {remedy}")
+    card = read_card(source)
     try:
         before = parse(RunConfig, values)
     except (AttributeError, ConfigError, UnknownNameError) as error:
         raise RunFolderError(f"start_from: {source / 'config.json'} is of no use here ({error}). {remedy}") from None
     changed = [*_changes(before, config, evaluates=evaluates)]
     if not changed:
-        changed = [*_other_game(before, config, card.get("fingerprint"))]
+        changed = [*_other_game(before, config, card.fingerprint)]
     if changed:
         made = "models" if evaluates else "data and supervised models"
         raise RunFolderError(
@@ -233,7 +234,14 @@ def _copy_file(source: str, target: str) -> None:
 def _note(folder: Path, source: Path, title: str) -> None:
     """Where a job comes from, and what it was made with, in the run card."""
     card, origin = read_card(folder), read_card(source)
-    kept = {key: origin.get(key) for key in ("config_hash", "fingerprint", "git_commit", "versions", "hardware")}
-    before = card.get("start_from") or {}
-    jobs = list(dict.fromkeys([*before.get("jobs", []), title]))
-    write_json(folder / "run.json", card | {"start_from": {"folder": str(source), **kept, "jobs": jobs}})
+    before = card.start_from.jobs if card.start_from is not None else ()
+    taken = TakenJobs(
+        folder=str(source),
+        config_hash=origin.config_hash,
+        fingerprint=origin.fingerprint,
+        git_commit=origin.git_commit,
+        versions=origin.versions,
+        hardware=origin.hardware,
+        jobs=tuple(dict.fromkeys([*before, title])),
+    )
+    write_card(folder, card.model_copy(update={"start_from": taken}))

@@ -1,13 +1,11 @@
 """What result rows say besides success."""
 
-import json
-
 import pytest
 
 from reflect_locate.envs import autoexplore
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
-from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate, result_row
+from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate, measured
 from reflect_rl.evaluation.measures import by_strata, cut, strata, summary
 from reflect_rl.players.policies.oracle import OraclePolicy
 from reflect_rl.players.policies.random import RandomPolicy
@@ -97,26 +95,22 @@ def test_means_and_strata_of_rows(spec):
     quick = episode(spec, 0, "cd net", "cat sockets.py", "id net/sockets.py")
     slow = episode(spec, 1, "cd core", "cat engine.py", "cd ..", "cd core", "cat gears.py", "id core/gears.py")
     lost = episode(spec, 2, "cat setup.py", "id setup.py")
-    row = result_row([quick, slow, lost], 6, 100.0, spec)
-    measured = row["measures"]
-    assert measured["spl"] == pytest.approx(0.5)
-    assert measured["wrong_answers"] == pytest.approx(1 / 3)
+    result = measured([quick, slow, lost], 6, 100.0, spec)
+    assert result.measures["spl"] == pytest.approx(0.5)
+    assert result.measures["wrong_answers"] == pytest.approx(1 / 3)
     # 3 + 6 + 2 turns at 100 a second, over three episodes.
-    assert measured["seconds_per_episode"] == pytest.approx(0.11 / 3)
-    assert [(s["source"], s["leak"], s["depth"], s["successes"], s["episodes"]) for s in row["strata"]] == [
-        ("moddoc", "name", "1", 0, 1),
-        ("moddoc", "none", "1", 1, 1),
-        ("symdoc", "none", "1", 1, 1),
-    ]
-    assert row["strata"][0]["ci95"] == list(wilson_interval(0, 1))
-    assert json.loads(json.dumps(row)) == row
+    assert result.measures["seconds_per_episode"] == pytest.approx(0.11 / 3)
+    kinds = [[s.properties[key] for key in ("source", "leak", "depth")] for s in result.strata]
+    assert kinds == [["moddoc", "name", "1"], ["moddoc", "none", "1"], ["symdoc", "none", "1"]]
+    assert [(s.successes, s.episodes) for s in result.strata] == [(0, 1), (1, 1), (1, 1)]
+    assert result.strata[0].ci95 == wilson_interval(0, 1)
 
 
 def test_at_a_shorter_horizon_a_slow_success_is_none(spec):
     slow = episode(spec, 1, "cd core", "cat engine.py", "cd ..", "cd core", "cat gears.py", "id core/gears.py")
-    row = result_row([slow], 5, 100.0, spec)
-    assert (row["successes"], row["measures"]["spl"], row["measures"]["timeouts"]) == (0, 0, 1)
-    assert row["strata"][0]["successes"] == 0
+    result = measured([slow], 5, 100.0, spec)
+    assert (result.successes, result.measures["spl"], result.measures["timeouts"]) == (0, 0, 1)
+    assert result.strata[0].successes == 0
     short = cut(slow, 5)
     assert (len(short.turns), short.success, short.terminated, short.truncated) == (5, False, False, True)
     assert cut(slow, 6) is slow
@@ -128,16 +122,16 @@ def test_a_game_that_measures_nothing_has_the_rows_it_always_had():
         corridor, EvaluationConfig(repetitions=1), corridor.modes[0], "sampled", NoReflector(), RandomPolicy()
     )
     assert summary(corridor, episodes) == {}
-    assert strata(corridor, episodes) == []
-    assert by_strata(corridor, []) == []
-    assert result_row(episodes, 15, speed, corridor) == result_row(episodes, 15, speed)
+    assert strata(corridor, episodes) == ()
+    assert by_strata(corridor, []) == ()
+    assert measured(episodes, 15, speed, corridor) == measured(episodes, 15, speed)
 
 
 def test_the_solver_walks_the_shortest_way(spec):
     evaluation = EvaluationConfig(horizons=(6,))
     episodes, speed = evaluate(spec, evaluation, "d1raw", "greedy", NoReflector(), OraclePolicy())
-    row = result_row(episodes, 6, speed, spec)
-    assert (row["success_rate"], row["measures"]["spl"], row["mean_turns"]) == (1, 1, 3)
+    result = measured(episodes, 6, speed, spec)
+    assert (result.success_rate, result.measures["spl"], result.mean_turns) == (1, 1, 3)
 
 
 def test_an_episode_of_another_game_is_refused(spec):

@@ -70,13 +70,18 @@ def test_a_method_of_another_module_is_found_and_named_as_it_was_asked_for(modul
     config = parse(RunConfig, {"methods": [name]})
     assert config.methods == (name,)
     assert (config.method(name).title, config.method(name).online) == ("My own", True)
-    assert in_order(["rlft", name, "sft"]) == ["sft", name, "rlft"]
+
+
+def test_a_report_imports_no_module_that_its_results_name(module: ModuleType):
+    module.Mine = Method("mine", "My own")
+    assert describe("somebodys_methods:Mine").title == "Mine"
+    assert describe("no_such_module:Mine").title == "Mine"
 
 
 def test_a_function_is_a_method_without_a_player(module: ModuleType):
     module.word_count = lambda *_: []
     method = find_method("somebodys_methods:word_count")
-    assert (method.title, method.rows, method.model) == ("word count", module.word_count, False)
+    assert (method.title, method.measure, method.model) == ("word count", module.word_count, False)
 
 
 def test_anything_else_is_refused(module: ModuleType):
@@ -95,7 +100,8 @@ def test_methods_of_an_installed_distribution_are_listed_and_found(tmp_path: Pat
     from reflect_rl import registry
 
     (tmp_path / "stranger.py").write_text(
-        "from reflect_rl.evaluation.methods import Method\nPOLITE = Method('polite', 'Polite', script='random')\n"
+        "from reflect_rl.evaluation.methods import Method\n"
+        "POLITE = Method('polite', 'Polite', script='random', place=65)\n"
     )
     info = tmp_path / "stranger-1.0.dist-info"
     info.mkdir()
@@ -108,6 +114,7 @@ def test_methods_of_an_installed_distribution_are_listed_and_found(tmp_path: Pat
         assert "polite" in method_names()
         assert (find_method("polite").title, find_method("polite").script) == ("Polite", "random")
         assert parse(RunConfig, {"methods": ["polite"]}).methods == ("polite",)
+        assert in_order(["polite", "rlft", "sft"]) == ["sft", "polite", "rlft"]
     finally:
         registry._installed.cache_clear()
         find_method.cache_clear()

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reflect_rl.evaluation.result import ResultRow
+
 MAP = "+---------+\n|R: | : :G|\n| : |T: : |\n| : : : : |\n| | : | : |\n|Y| : |B: |\n+---------+"
 ACTIONS = ["south", "north", "east", "west", "pickup", "dropoff"]
 METHODS = (
@@ -30,11 +32,13 @@ SKILL = dict(zip(METHODS, (0.02, 1.0, 0.2, 0.05, 0.3, 0.55, 0.35, 0.5, 0.8), str
 def result_row(**changes: Any) -> dict[str, Any]:
     """One row of results.json; keyword arguments replace its fields."""
     row: dict[str, Any] = {
+        "schema_version": 2,
         "benchmark": "dangerous_taxi",
         "label_source": "clean",
         "mode": "full",
         "split": "test",
         "method": "reflect_rl",
+        "algorithm": "ppo" if "rl" in changes.get("method", "reflect_rl") else "none",
         "model": "tiny",
         "seed": 0,
         "demonstration_starts": 100,
@@ -43,7 +47,14 @@ def result_row(**changes: Any) -> dict[str, Any]:
         "episodes": 10,
         "successes": 8,
     }
-    return row | changes
+    row |= changes
+    rate = row["successes"] / row["episodes"] if row["episodes"] else 0.0
+    return {"success_rate": rate, "ci95": [0.0, 1.0]} | row
+
+
+def typed_row(**changes: Any) -> ResultRow:
+    """The same row as results are read."""
+    return ResultRow.model_validate(result_row(**changes))
 
 
 def episode_row(**changes: Any) -> dict[str, Any]:
@@ -118,6 +129,7 @@ def write_full_run(folder: Path, label_source: str, budgets: tuple[int, ...], se
     write_json(
         folder / "run.json",
         {
+            "schema_version": 2,
             "benchmark": "dangerous_taxi",
             "command": f"reflect-rl taxi --label-source {label_source} --seeds 0 1",
             "config_hash": "9f2c11aa",
@@ -158,7 +170,7 @@ def write_algorithm_run(folder: Path, algorithm: str | None, skill: float, seeds
     )
     job = f"rlft {method}" if algorithm else "sft reflector"
     stages = [{"unit": f"starts-100/seed-{seed}", "job": job, "seconds": 60.0 + 30 * seed} for seed in seeds]
-    write_json(folder / "run.json", {"benchmark": "dangerous_taxi", "stages": stages})
+    write_json(folder / "run.json", {"schema_version": 2, "benchmark": "dangerous_taxi", "stages": stages})
     return folder
 
 

@@ -30,7 +30,7 @@ def write_small(folder: Path, method: str, algorithm: str, wins: str) -> Path:
     write_json(folder / "results.json", rows)
     write_json(folder / "config.json", {"rlft": {"total_turns": 16000, "algorithm": {"name": algorithm, "epochs": 2}}})
     stages = [{"unit": f"starts-100/seed-{seed}", "job": "rlft reflect_rl", "seconds": 1000 + seed} for seed in (0, 4)]
-    write_json(folder / "run.json", {"stages": stages})
+    write_json(folder / "run.json", {"schema_version": 2, "benchmark": "dangerous_taxi", "stages": stages})
     return folder
 
 

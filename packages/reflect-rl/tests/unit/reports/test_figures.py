@@ -20,7 +20,7 @@ from reflect_rl.reports.lines import describe_algorithm
 from reflect_rl.reports.runs import Curve
 from reflect_rl.reports.tables import grids, summarise
 
-from .conftest import result_row
+from .conftest import typed_row
 
 
 def curve(name: str = "reflect_rl", seed: int = 0, algorithm: str = "ppo", **keys: list[Any]) -> Curve:
@@ -102,15 +102,15 @@ def test_sft_losses_name_each_model() -> None:
 
 
 def test_results_figure_names_methods_modes_and_the_paper() -> None:
-    (grid,) = grids(summarise([result_row(mode=mode) for mode in ("pickup", "full")]))
+    (grid,) = grids(summarise([typed_row(mode=mode) for mode in ("pickup", "full")]))
     shown = texts(figure_results(grid))
     for text in ("Reflect-RL", "pickup", "full", "sampled", "paper, horizon 15"):
         assert text in shown
 
 
 def test_budget_figure_needs_two_budgets() -> None:
-    one = summarise([result_row(demonstration_starts=100)])
-    two = summarise([result_row(demonstration_starts=starts, horizon=h) for starts in (10, 100) for h in (15, 30)])
+    one = summarise([typed_row(demonstration_starts=100)])
+    two = summarise([typed_row(demonstration_starts=starts, horizon=h) for starts in (10, 100) for h in (15, 30)])
     assert figure_demonstration_budget(one, "full") is None
     assert figure_demonstration_budget(two, "pickup") is None
     assert "full, horizon 30, sampled" in texts(figure_demonstration_budget(two, "full"))

@@ -171,7 +171,13 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     write_json(tmp_path / "results.json", [result_row(method=attack, mode=attack, model=attack, benchmark=attack)])
     write_json(
         tmp_path / "run.json",
-        {"command": attack, "git_commit": attack, "stages": [{"unit": attack, "job": attack, "seconds": 1}]},
+        {
+            "schema_version": 2,
+            "benchmark": attack,
+            "command": attack,
+            "git_commit": attack,
+            "stages": [{"unit": attack, "job": attack, "seconds": 1}],
+        },
     )
     write_json(tmp_path / "config.json", {"data": {"label_source": attack}})
     unit = tmp_path / "starts-100" / "seed-0"
@@ -180,12 +186,6 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     page = written([tmp_path], tmp_path / "report.html")
     assert "<img" not in page
     assert "&lt;img" in page
-
-
-def test_command_as_a_list_is_quoted_for_a_shell(bare_run: Path, tmp_path: Path) -> None:
-    write_json(bare_run / "run.json", {"command": ["reflect-rl", "taxi", "--output", "my runs"]})
-    page = written([bare_run], tmp_path / "report.html")
-    assert "reflect-rl taxi --output &#39;my runs&#39;" in page
 
 
 def test_a_folder_as_output_gets_report_html(bare_run: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from .conftest import result_row
 
 def stratum(source, leak, successes, episodes):
     kind = {"depth": "1", "source": source, "leak": leak}
-    return {**kind, "episodes": episodes, "successes": successes, "success_rate": 0, "ci95": [0, 1]}
+    return {"properties": kind, "episodes": episodes, "successes": successes, "success_rate": 0, "ci95": [0, 1]}
 
 
 def explored(**changes):
@@ -63,7 +63,7 @@ def test_success_by_each_property_that_varies(write):
 def test_a_table_of_many_columns_and_few_lines_is_turned_for_a_terminal(write):
     took = {"invalid_answers": 7.8, "answers": 12.0, "prompt_tokens": 341.0, "completion_tokens": 48.0}
     took |= {"cost": 0.00004, "seconds_per_answer": 0.065, "seconds_per_answer_p95": 0.0677}
-    rows = [explored(method=name, model="m", decoding="greedy", measures=took) for name in ("chat", "chat_reflect")]
+    rows = [explored(method=name, model="m", decoding="greedy", costs=took) for name in ("chat", "chat_reflect")]
     (part,) = cost_tables(read_runs([write(*rows)]))
     shown = io.StringIO()
     Console(file=shown, width=60).print(terminal_part(part))

@@ -9,13 +9,13 @@ from rich.console import Console
 from reflect_rl.errors import RunFolderError
 from reflect_rl.reports.tables import grids, markdown_table, summarise, terminal_table
 
-from .conftest import result_row, write_json
+from .conftest import result_row, typed_row, write_json
 
 
 def test_seeds_are_pooled() -> None:
     rows = [
-        result_row(seed=0, episodes=10, successes=8),
-        result_row(seed=1, episodes=30, successes=12),
+        typed_row(seed=0, episodes=10, successes=8),
+        typed_row(seed=1, episodes=30, successes=12),
     ]
     (summary,) = summarise(rows)
     assert (summary.successes, summary.episodes, summary.seeds) == (20, 40, 2)
@@ -41,37 +41,37 @@ def test_seeds_are_pooled() -> None:
     ],
 )
 def test_different_conditions_stay_apart(change: dict[str, object]) -> None:
-    assert len(summarise([result_row(), result_row(**change)])) == 2
+    assert len(summarise([typed_row(), typed_row(**change)])) == 2
 
 
 def test_a_repeated_row_counts_once() -> None:
-    (summary,) = summarise([result_row(), result_row()])
+    (summary,) = summarise([typed_row(), typed_row()])
     assert (summary.episodes, summary.seeds) == (10, 1)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_results_on_different_games_are_never_pooled(seed: int) -> None:
-    one, other = {"version": 1, "games": "valid_seen"}, {"version": 1, "games": "valid_unseen"}
+    one, other = ({"version": 1, "facts": {"games": name}} for name in ("valid_seen", "valid_unseen"))
     with pytest.raises(RunFolderError, match=r"results on different games: .*valid_seen.*valid_unseen.*one by one"):
-        summarise([result_row(tested=one), result_row(tested=other, seed=seed)])
-    assert len(summarise([result_row(tested=one), result_row(tested=one, seed=seed)])) == 1
+        summarise([typed_row(tested=one), typed_row(tested=other, seed=seed)])
+    assert len(summarise([typed_row(tested=one), typed_row(tested=one, seed=seed)])) == 1
     # Rows from before it was noted say nothing.
-    assert len(summarise([result_row(), result_row(tested=one, seed=seed)])) == 1
+    assert len(summarise([typed_row(), typed_row(tested=one, seed=seed)])) == 1
 
 
 def test_contradicting_rows_of_one_seed_are_refused() -> None:
     with pytest.raises(RunFolderError, match=r"two different results for reflect_rl.*seed 0.*report them one by one"):
-        summarise([result_row(successes=8), result_row(successes=7)])
+        summarise([typed_row(successes=8), typed_row(successes=7)])
 
 
 def test_no_episodes_means_no_knowledge() -> None:
-    (summary,) = summarise([result_row(episodes=0, successes=0)])
+    (summary,) = summarise([typed_row(episodes=0, successes=0)])
     assert (summary.success_rate, summary.lo, summary.hi) == (0.0, 0.0, 1.0)
 
 
 def test_table_order_is_methods_by_list_modes_by_occurrence_sampled_first() -> None:
     rows = [
-        result_row(method=method, mode=mode, decoding=decoding)
+        typed_row(method=method, mode=mode, decoding=decoding)
         for method in ("reflect_rl", "random", "mine", "sft")
         for mode in ("pickup", "full")
         for decoding in ("greedy", "sampled")
@@ -87,19 +87,19 @@ def test_table_order_is_methods_by_list_modes_by_occurrence_sampled_first() -> N
 
 
 def test_the_papers_figures_stand_beside_ours() -> None:
-    rows = [result_row(method=method, mode=mode) for method in ("oracle", "reflect_rl") for mode in ("pickup", "full")]
+    rows = [typed_row(method=method, mode=mode) for method in ("oracle", "reflect_rl") for mode in ("pickup", "full")]
     (grid,) = grids(summarise(rows))
     assert grid.paper_modes == ("pickup", "full")
     assert [row.paper for row in grid.rows] == [(None, None), (58, 29)]
 
 
 def test_no_paper_column_for_another_benchmark() -> None:
-    (grid,) = grids(summarise([result_row(benchmark="corridor")]))
+    (grid,) = grids(summarise([typed_row(benchmark="corridor")]))
     assert grid.paper_modes == ()
 
 
 def test_largest_horizon_by_default_and_any_on_request() -> None:
-    summaries = summarise([result_row(horizon=horizon) for horizon in (15, 20, 30)])
+    summaries = summarise([typed_row(horizon=horizon) for horizon in (15, 20, 30)])
     assert [column.horizon for column in grids(summaries)[0].columns] == [30]
     assert [column.horizon for column in grids(summaries, [20, 15])[0].columns] == [15, 20]
     with pytest.raises(RunFolderError, match=r"no results at horizon 99. Evaluated: 15, 20, 30"):
@@ -107,13 +107,13 @@ def test_largest_horizon_by_default_and_any_on_request() -> None:
 
 
 def test_two_models_of_one_method_get_a_line_each() -> None:
-    (grid,) = grids(summarise([result_row(model="tiny"), result_row(model="gpt2")]))
+    (grid,) = grids(summarise([typed_row(model="tiny"), typed_row(model="gpt2")]))
     assert [row.label for row in grid.rows] == ["Reflect-RL (gpt2)", "Reflect-RL (tiny)"]
 
 
 def test_several_algorithms_of_one_method_get_a_line_each() -> None:
-    rows = [result_row(algorithm=name) for name in ("ppo", "mine", "reinforce")]
-    (grid,) = grids(summarise([*rows, result_row(method="sft", algorithm="none")]))
+    rows = [typed_row(algorithm=name) for name in ("ppo", "mine", "reinforce")]
+    (grid,) = grids(summarise([*rows, typed_row(method="sft", algorithm="none")]))
     assert [row.label for row in grid.rows] == [
         "SFT",
         "Reflect-RL (REINFORCE)",
@@ -125,13 +125,13 @@ def test_several_algorithms_of_one_method_get_a_line_each() -> None:
 
 
 def test_an_algorithm_is_named_in_every_table_if_it_is_in_one() -> None:
-    rows = [result_row(algorithm=name) for name in ("ppo", "grpo")]
-    tables = grids(summarise([*rows, result_row(algorithm="ppo", demonstration_starts=5)]))
+    rows = [typed_row(algorithm=name) for name in ("ppo", "grpo")]
+    tables = grids(summarise([*rows, typed_row(algorithm="ppo", demonstration_starts=5)]))
     assert [row.label for row in tables[0].rows] == ["Reflect-RL (PPO)"]
 
 
 def test_one_algorithm_is_not_named() -> None:
-    (grid,) = grids(summarise([result_row(algorithm="grpo")]))
+    (grid,) = grids(summarise([typed_row(algorithm="grpo")]))
     assert [(row.label, row.paper) for row in grid.rows] == [("Reflect-RL", (29,))]
 
 

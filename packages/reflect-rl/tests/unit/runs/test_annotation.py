@@ -200,6 +200,8 @@ def test_a_folder_of_a_version_without_annotators_goes_on(tmp_path):
     del before["data"]["annotator"], before["data"]["annotation"], before["endpoint"]
     path.write_text(json.dumps(before))
     open_run(run, "")
+    (tmp_path / "run/starts-1/seed-0/data").mkdir(parents=True)
+    (tmp_path / "run/starts-1/seed-0/data/done").touch()
     with FaultServer() as server, pytest.raises(RunFolderError, match=r"data\.annotator is 'oracle' there"):
         open_run(config(tmp_path / "run", server), "")
 

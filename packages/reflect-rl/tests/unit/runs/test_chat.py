@@ -12,13 +12,13 @@ import pytest
 from chat_server import ChatServer, listed, walker
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError
-from reflect_rl.store import read_json, read_jsonl
+from reflect_rl.evaluation.methods import METHODS, find_method
 from reflect_rl.llm import BudgetError, EndpointError
 from reflect_rl.runs.check import check
-from reflect_rl.evaluation.methods import METHODS, find_method
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import open_run
 from reflect_rl.runs.jobs import execute, plan
+from reflect_rl.store import read_json, read_jsonl
 
 TINY = {
     "model": {"embedded": {"hidden_size": 16, "layers": 1}},
@@ -140,6 +140,9 @@ def test_another_address_of_the_same_model_may_go_on_and_another_model_may_not(t
 
     open_run(config(tmp_path, "http://127.0.0.1:1/v1", "chat"), "test")
     open_run(config(tmp_path, "http://127.0.0.1:2/v1", "chat", endpoint={"timeout_seconds": 5}), "test")
+    made = tmp_path / "starts-2/seed-0/evaluation/chat/rows.json"
+    made.parent.mkdir(parents=True)
+    made.touch()
     with pytest.raises(RunFolderError, match=r"endpoint\.model is 'scripted' there and 'other' here"):
         open_run(config(tmp_path, "http://127.0.0.1:1/v1", "chat", endpoint={"model": "other"}), "test")
 
@@ -173,7 +176,7 @@ def test_known_probabilities_are_played_sampled_and_greedy_from_the_same_answers
     found = {(row["decoding"], row["mode"]): row for row in rows}
     assert found["greedy", "near"]["success_rate"] == found["greedy", "far"]["success_rate"] == 1
     assert found["sampled", "far"]["episodes"] == 2 * found["greedy", "far"]["episodes"]
-    assert found["sampled", "far"]["answers"] == "logprobs"
+    assert found["sampled", "far"]["remote"]["answers"] == "logprobs"
     (episode, *_) = read_jsonl(tmp_path / "starts-2/seed-0/evaluation/chat/episodes.jsonl", "")
     assert math.fsum(map(math.exp, episode["turns"][0]["decision"]["log_probs"])) == pytest.approx(1)
 
@@ -195,12 +198,12 @@ def test_a_policy_trains_beside_a_served_chat_reflection_player(tmp_path):
     origin = {"reflection_server": host, "reflection_model": "scripted", "chat_template": 2}
     assert read_json(unit / "rlft/reflect_rl/reflection_server.json", "") == origin
     for row in rows:
-        assert {key: row[key] for key in origin} == origin
-        assert (row["model"], row["measures"]["invalid_answers"]) == ("embedded", 0)
+        assert row["remote"] == origin
+        assert (row["model"], row["costs"]["invalid_answers"]) == ("embedded", 0)
     assert not (unit / "models/reflector").exists()
 
 
 def test_results_without_chat_players_have_none_of_their_measures(tmp_path):
     rows = done(config(tmp_path, "http://127.0.0.1:1/v1", "random", "oracle"), "eval")
-    assert not any("measures" in row or "chat_template" in row for row in rows)
+    assert not any(row["measures"] or "costs" in row or "remote" in row for row in rows)
     assert not (tmp_path / "endpoint").exists()

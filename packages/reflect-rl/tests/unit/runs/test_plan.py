@@ -9,11 +9,11 @@ import pytest
 
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError
+from reflect_rl.players.policies.advice import AdvicePolicy
+from reflect_rl.players.reflectors.lexical import LexicalReflector
 from reflect_rl.runs.check import check
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.jobs import is_lexical, load_players, plan
-from reflect_rl.players.policies.advice import AdvicePolicy
-from reflect_rl.players.reflectors.lexical import LexicalReflector
 from three_projects import save_three_projects
 
 FILES = {"name": "autoexplore", "modes": ["d1k8"]}

@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from reflect_rl.config import parse
-from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.envs import corridor
+from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.runs import start
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import open_run
@@ -149,7 +149,10 @@ def test_online_training_without_its_model_is_not_taken(trained, tmp_path):
     [
         ({"rlft": {"total_turns": 7}}, "rlft.total_turns is"),
         ({"reflector": {"max_new_tokens": 7}}, "reflector.max_new_tokens is 96 there and 7 here"),
-        ({"environment": {"name": "corridor", "max_episode_steps": 7}}, "environment.max_episode_steps is 20 there and 7 here"),
+        (
+            {"environment": {"name": "corridor", "max_episode_steps": 7}},
+            "environment.max_episode_steps is 20 there and 7 here",
+        ),
     ],
 )
 def test_an_evaluation_changes_nothing_that_players_were_trained_by(trained, tmp_path, changes, message):
@@ -160,7 +163,7 @@ def test_an_evaluation_changes_nothing_that_players_were_trained_by(trained, tmp
 
 def other_games(trained, tmp_path, monkeypatch) -> RunConfig:
     """An evaluation that changes a setting which its game leaves free."""
-    monkeypatch.setattr(corridor, "EVALUATION_ONLY", ("max_episode_steps",), raising=False)
+    monkeypatch.setattr(corridor.Corridor, "evaluation_only", ("max_episode_steps",))
     return here(trained, tmp_path, environment={"name": "corridor", "max_episode_steps": 7})
 
 
@@ -280,10 +283,16 @@ def test_online_training_and_evaluation_may_differ(source, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"environment": {"name": "corridor", "max_episode_steps": 7}}, "environment.max_episode_steps is 20 there and 7 here"),
+        (
+            {"environment": {"name": "corridor", "max_episode_steps": 7}},
+            "environment.max_episode_steps is 20 there and 7 here",
+        ),
         ({"prompt": {"shuffle_labels": True}}, "prompt.shuffle_labels is False there and True here"),
         ({"model": {"embedded": {"layers": 1}}}, "model.embedded.layers is 3 there and 1 here"),
-        ({"data": {"demonstration_starts": [2], "label_source": "paper"}}, "data.label_source is 'clean' there and 'paper' here"),
+        (
+            {"data": {"demonstration_starts": [2], "label_source": "paper"}},
+            "data.label_source is 'clean' there and 'paper' here",
+        ),
         ({"data": {"demonstration_starts": [3]}}, r"data.demonstration_starts is \[2\] there and \[3\] here"),
         ({"seeds": [0, 1]}, r"seeds is \[0\] there and \[0, 1\] here"),
     ],

@@ -1,0 +1,159 @@
+"""The run card: `run.json`, which says who made a run folder, with what, and how long each job took."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from reflect_rl.config import Frozen
+from reflect_rl.errors import RunFolderError
+from reflect_rl.launch import process_count
+from reflect_rl.store import read_json, write_json
+
+__all__ = ["CARD", "Provenance", "RunCard", "StageTime", "TakenJobs", "now", "provenance", "read_card", "write_card"]
+
+CARD = "run.json"
+
+SCHEMA_VERSION = 2
+"""2: a typed card. Cards of 1 carry no version."""
+
+PACKAGES = ("reflect-rl", "torch", "transformers", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")
+
+REMEDY = "Delete the file; the same command writes it again."
+
+
+class StageTime(Frozen):
+    """Duration of a job."""
+
+    unit: str
+    job: str
+    seconds: float
+
+
+class TakenJobs(Frozen):
+    """Jobs that were taken from another run, and what they were made with there."""
+
+    folder: str
+    config_hash: str | None = None
+    fingerprint: str | None = None
+    git_commit: str | None = None
+    versions: dict[str, str | None] = Field(default_factory=dict)
+    hardware: str | None = None
+    jobs: tuple[str, ...] = ()
+
+
+class Provenance(Frozen):
+    """When, with what and on what something was made."""
+
+    versions: dict[str, str | None] = Field(default_factory=dict)
+    """Installed version by package; None: not installed."""
+    git_commit: str | None = None
+    """Commit of the checkout that this package is a part of, `+` when files differ from it."""
+    created: str | None = None
+    """ISO 8601, UTC."""
+    hardware: str | None = None
+    processes: int = 1
+    """Processes of the launch."""
+
+
+class RunCard(Provenance):
+    """The card of a run folder."""
+
+    schema_version: Literal[2] = SCHEMA_VERSION
+    benchmark: str
+    command: str = ""
+    config_hash: str | None = None
+    """Hash of the settings that change results."""
+    fingerprint: str | None = None
+    """Hash of rules, texts, prompts, splits and demonstrations."""
+    seeds: tuple[int, ...] = ()
+    finished: str | None = None
+    reflection_server: str | None = None
+    endpoint: str | None = None
+    start_from: TakenJobs | None = None
+    stages: tuple[StageTime, ...] = ()
+
+    def with_stage(self, stage: StageTime) -> RunCard:
+        """The card with the duration of a job, which replaces an earlier one."""
+        others = (s for s in self.stages if (s.unit, s.job) != (stage.unit, stage.job))
+        return self.model_copy(update={"stages": (*others, stage)})
+
+
+def write_card(folder: Path, card: RunCard) -> None:
+    """Write the card of a run folder."""
+    write_json(folder / CARD, card.model_dump(mode="json"))
+
+
+def read_card(folder: Path) -> RunCard:
+    """The card of a run folder.
+
+    Raises:
+        RunFolderError: it is missing or corrupt, or the folder was written by another version of this program.
+    """
+    path = folder / CARD
+    values = read_json(path, REMEDY)
+    if not isinstance(values, dict):
+        raise RunFolderError(f"{path} holds no JSON object. {REMEDY}")
+    if "benchmark" in values and values.get("schema_version") != SCHEMA_VERSION:
+        raise RunFolderError(
+            f"{folder} is a run folder of another version of this program (schema {values.get('schema_version', 1)}, "
+            f"and {SCHEMA_VERSION} is read here). Choose another --output-dir, or delete the folder."
+        )
+    try:
+        return RunCard.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RunFolderError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}. {REMEDY}") from None
+
+
+def provenance() -> Provenance:
+    """When, with what and on what something is made that is made now, by this process."""
+    return Provenance(
+        versions={"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        git_commit=_git_commit(),
+        created=now(),
+        hardware=f"{platform.machine()}, {os.cpu_count()} cores",
+        processes=process_count(),
+    )
+
+
+def now() -> str:
+    """The present second, ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    """Commit of the checkout that this package is a part of; None elsewhere.
+
+    A package installed inside somebody's checkout, for example in its virtual environment, is no part of it.
+    """
+    package = Path(__file__).parents[1]
+    tracked = _git(package, "ls-files", "--error-unmatch", __file__)
+    head = _git(package, "rev-parse", "HEAD")
+    changes = _git(package, "status", "--porcelain", "--untracked-files=no", ".")
+    if not tracked or not head or changes is None:
+        return None
+    return head + ("+" if changes else "")
+
+
+def _git(place: Path, *words: str) -> str | None:
+    """Output of git in a folder; None where there is no git, no checkout, or an error."""
+    command = ["git", "-C", str(place), "-c", "core.fsmonitor=false", *words]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
