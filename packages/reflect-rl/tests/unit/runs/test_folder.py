@@ -66,7 +66,7 @@ def test_a_setting_of_training_can_be_corrected_before_anything_is_trained(tmp_p
 def test_what_was_made_with_a_setting_keeps_it(tmp_path, changes, made):
     open_run(config(tmp_path), "")
     left(tmp_path, made)
-    with pytest.raises(RunFolderError, match="holds a run with other settings: .* there and .* here"):
+    with pytest.raises(RunFolderError, match=r"holds a run with other settings: .* there and .* here"):
         open_run(config(tmp_path, **changes), "")
     assert (tmp_path / UNIT / made).exists()
     assert configured(tmp_path) == json.loads(config(tmp_path).model_dump_json())
