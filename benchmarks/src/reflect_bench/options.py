@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
 from pydantic import Field
 
 from reflect_rl.config import Frozen
@@ -22,7 +21,7 @@ GENERATED = "generated"
 class BenchOptions(Frozen):
     """Speed of training: ratios to loops in the style of the public reference code, inside one run."""
 
-    file: Annotated[Path | None, tyro.conf.arg(name="json")] = None
+    file: Path | None = Field(None, alias="json")
     """File for the figures; written after each measurement."""
     shapes: tuple[Shape, ...] = Field((), max_length=4)
     """Model shapes: `embedded` (the default small model), `gpt2-small`, `gpt2-xl`, `qwen3-0.6b`; all but the first with
@@ -34,7 +33,7 @@ class BenchOptions(Frozen):
     exploring: tuple[str, ...] = ()
     """Trees on which the environment AutoExplore is measured, instead of training: `stdlib`, `installed:rich`, a folder
     or an archive."""
-    household: str | None = None
+    household: str | None = Field(None, json_schema_extra={"bare": GENERATED})
     """Measure the household games of ALFWorld instead of training: those of a folder, or generated ones where none is
     named. Where the extra `textworld` of alfworld-native is installed, TextWorld plays a few of them as well."""
     run: Path | None = None

@@ -35,7 +35,9 @@ Model = TypeVar("Model", bound="Frozen")
 class Frozen(BaseModel):
     """A configuration part: immutable, and an unknown key is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True, validate_default=True
+    )
 
 
 MOST_STEPS = 10_000

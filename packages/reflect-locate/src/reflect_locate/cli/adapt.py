@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from reflect_locate.cli.locate import show_help
-from reflect_rl.cli.arguments import named_and_flags, overridden
-from reflect_rl.config import Frozen, parse
+from reflect_rl.cli.flags import parse_options
+from reflect_rl.config import Frozen
 from reflect_rl.errors import ConfigError, ReflectRLError
 
 if TYPE_CHECKING:
@@ -103,11 +102,7 @@ def parse_adapt(arguments: Sequence[str]) -> tuple[str, AdaptOptions]:
         ConfigError: a wrong flag or value, or not one repository.
         SystemExit: the help was asked for (0).
     """
-    words = [word for word in arguments if word not in ("-h", "--help")]
-    paths, flags = named_and_flags(VERB, words)
-    options = parse(AdaptOptions, overridden(AdaptOptions, {}, flags, {}))
-    if len(words) < len(arguments):
-        show_help(f"{VERB} PATH", options)
+    paths, options = parse_options("reflect-rl adapt PATH", AdaptOptions, arguments)
     if len(paths) != 1:
         raise ConfigError(f"name one repository: reflect-rl adapt PATH. Got {len(paths)}.")
     return paths[0], options

@@ -10,9 +10,8 @@ from pydantic import Field
 from rich.console import Console
 from rich.progress import Progress
 
-from reflect_locate.cli.locate import show_help
-from reflect_rl.cli.arguments import named_and_flags, overridden
-from reflect_rl.config import Frozen, parse
+from reflect_rl.cli.flags import parse_options
+from reflect_rl.config import Frozen
 from reflect_rl.errors import ConfigError, ModelError, UserError
 
 if TYPE_CHECKING:
@@ -88,11 +87,7 @@ def parse_export(arguments: Sequence[str]) -> tuple[Path, Path, ExportOptions]:
         ConfigError: a wrong flag or value, or not two folders.
         SystemExit: the help was asked for (0).
     """
-    words = [word for word in arguments if word not in ("-h", "--help")]
-    paths, flags = named_and_flags(VERB, words)
-    options = parse(ExportOptions, overridden(ExportOptions, {}, flags, {}))
-    if len(words) < len(arguments):
-        show_help(f"{VERB} RUN FOLDER", options)
+    paths, options = parse_options("reflect-rl export RUN FOLDER", ExportOptions, arguments)
     if len(paths) != 2:
         raise ConfigError(f"name a run and a folder for its player: reflect-rl export RUN FOLDER. Got {len(paths)}.")
     return Path(paths[0]), Path(paths[1]), options

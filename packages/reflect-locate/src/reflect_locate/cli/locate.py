@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
 from pydantic import Field
 from rich.console import Console
 
-from reflect_locate.cli.switches import read_words
 from reflect_locate.repositories.ingest import ingest, left_out_counts
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
-from reflect_rl.cli.arguments import overridden
-from reflect_rl.config import Frozen, parse
+from reflect_rl.cli.flags import parse_options
+from reflect_rl.config import Frozen
 from reflect_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from reflect_locate.finder import Answer, FoundFile
 
-__all__ = ["LocateOptions", "PlayerOptions", "parse_locate", "printable", "run", "show_help", "told_left_out"]
+__all__ = ["LocateOptions", "PlayerOptions", "parse_locate", "printable", "run", "told_left_out"]
 
 VERB = "locate"
 USAGE = 'reflect-rl locate PATH "question"'
@@ -52,18 +50,10 @@ class LocateOptions(PlayerOptions):
 
     top_k: int = Field(5, ge=1, le=1000)
     """Most files to show."""
-    as_json: Annotated[bool, tyro.conf.arg(name="json")] = False
+    as_json: bool = Field(False, alias="json")
     """Print a JSON list of objects with `path`, `score`, `walk`, `reasons` and more; `[]` = not found."""
     seconds: float = Field(60, gt=0, le=86_400)
     """Longest search; episodes that are not finished then do not count."""
-
-
-SWITCHES = {
-    "--json": ("as_json", "true"),
-    "--search": ("search", "true"),
-    "--no-search": ("search", "false"),
-}
-"""Flags that need no value."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -105,26 +95,11 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
         ConfigError: a wrong flag or value, or no path or question.
         SystemExit: the help was asked for (0).
     """
-    named, flags = read_words(VERB, [word for word in arguments if word not in ("-h", "--help")], SWITCHES)
-    options = parse(LocateOptions, overridden(LocateOptions, {}, flags, {}))
-    if any(word in ("-h", "--help") for word in arguments):
-        show_help(f"{VERB} PATH QUESTION", options)
+    named, options = parse_options(USAGE.replace('"question"', "QUESTION"), LocateOptions, arguments)
     if len(named) != 2:
         remedy = "Put quotes around the question." if len(named) > 2 else "A path and a question are needed."
         raise ConfigError(f"{USAGE}: got {len(named)} of 2 words before the flags. {remedy}")
     return named[0], named[1], options
-
-
-def show_help(usage: str, options: Frozen) -> None:
-    """Every flag with its docstring and its value; does not return."""
-    tyro.cli(
-        type(options),
-        prog=f"reflect-rl {usage}",
-        args=["--help"],
-        default=options,
-        description=type(options).__doc__,
-        config=(tyro.conf.FlagConversionOff, tyro.conf.AvoidSubcommands),
-    )
 
 
 def told_left_out(snapshot: Snapshot) -> str:

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pydantic import Field
 from rich.console import Console
 
-from reflect_locate.cli.locate import PlayerOptions, show_help, told_left_out
-from reflect_locate.cli.switches import read_words
-from reflect_rl.cli.arguments import overridden
-from reflect_rl.config import parse
+from reflect_locate.cli.locate import PlayerOptions, told_left_out
+from reflect_rl.cli.flags import parse_options
 from reflect_rl.errors import ConfigError
 
 __all__ = ["ServeOptions", "parse_serve", "run"]
@@ -27,10 +25,6 @@ class ServeOptions(PlayerOptions):
     """Port for HTTP; 0 = a free one."""
     seconds: float = Field(30, gt=0, le=86_400)
     """Longest search; episodes that are not finished then do not count."""
-
-
-SWITCHES = {"--http": ("http", "true"), "--search": ("search", "true"), "--no-search": ("search", "false")}
-"""Flags that need no value."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -76,10 +70,7 @@ def parse_serve(arguments: Sequence[str]) -> tuple[list[str], ServeOptions]:
         ConfigError: a wrong flag or value, or no path.
         SystemExit: the help was asked for (0).
     """
-    paths, flags = read_words(VERB, [word for word in arguments if word not in ("-h", "--help")], SWITCHES)
-    options = parse(ServeOptions, overridden(ServeOptions, {}, flags, {}))
-    if any(word in ("-h", "--help") for word in arguments):
-        show_help(f"{VERB} PATH...", options)
+    paths, options = parse_options("reflect-rl serve PATH...", ServeOptions, arguments)
     if not paths:
         raise ConfigError("name the folders that may be asked about: reflect-rl serve PATH...")
     return paths, options

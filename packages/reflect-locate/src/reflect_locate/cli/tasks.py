@@ -12,13 +12,12 @@ from reflect_locate.questions.benchmark import check
 from reflect_locate.questions.build import build_task_set, preview
 from reflect_locate.questions.card import card_tables
 from reflect_locate.questions.config import TasksConfig
-from reflect_rl.cli.arguments import overridden, show_help, split_words
+from reflect_rl.cli.flags import parse_options
 from reflect_rl.config import parse, read_toml
 from reflect_rl.errors import ConfigError
 
 __all__ = ["TasksOptions", "parse_tasks", "run"]
 
-VERB = "tasks"
 SWITCHES = ("check_benchmark", "dry_run")
 """Settings that do something else than build a task set."""
 
@@ -65,17 +64,12 @@ def parse_tasks(arguments: Sequence[str]) -> TasksOptions:
         ConfigError: a wrong key or value, or several configuration files.
         SystemExit: the help was asked for (0).
     """
-    words = [word for word in arguments if word not in ("-h", "--help")]
-    paths, flags = split_words(VERB, words)
-    flags |= {name: ["true"] for name in SWITCHES if flags.get(name) == []}
-    options = parse(TasksOptions, overridden(TasksOptions, _values(paths), flags, {}))
-    if len(words) < len(arguments):
-        show_help(VERB, TasksOptions, options)
-    return options
+    return parse_options("reflect-rl tasks [CONFIG.toml | CORPUS...]", TasksOptions, arguments, _values)[1]
 
 
-def _values(paths: Sequence[Path]) -> dict[str, Any]:
+def _values(named: Sequence[str]) -> dict[str, Any]:
     """Those of the configuration file, or the corpora that were named."""
+    paths = [Path(word) for word in named]
     files = [path for path in paths if path.suffix == ".toml"]
     if not files:
         return {"corpora": [str(path) for path in paths]} if paths else {}

@@ -1,0 +1,266 @@
+"""Flags from settings: each field of a configuration model is a flag, its docstring is the help.
+
+Commands of other packages use `parse_options`, so that all of them spell, refuse and explain flags alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from reflect_rl.config import Frozen, may_hold_secret, parse
+from reflect_rl.errors import ConfigError, suggestion
+
+__all__ = ["Words", "fields_of", "overridden", "parse_options", "print_help", "split_words"]
+
+Options = TypeVar("Options", bound=Frozen)
+
+Help = Literal["none", "short", "all"]
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a command: those before the first flag, and the values of each flag by its dotted name."""
+
+    named: tuple[str, ...]
+    flags: Mapping[str, tuple[str, ...]]
+    help: Help
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises this program's errors; argparse would print its own and leave."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}. `{self.prog} --help` lists the flags.")
+
+
+class _Once(argparse.Action):
+    """Keeps all values of a flag, and refuses a second flag of the same name."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        found: dict[str, tuple[str, ...]] = vars(namespace).setdefault("flags", {})
+        spelt: dict[str, str | None] = vars(namespace).setdefault("spelt", {})
+        if spelt.get(self.dest, option_string) != option_string:
+            raise ConfigError(f"{spelt[self.dest]} and {option_string} set the same. Give one of them.")
+        if self.dest in found:
+            raise ConfigError(f"{option_string} is given twice. Give all its values after one {option_string}.")
+        spelt[self.dest] = option_string
+        found[self.dest] = tuple(values)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Dotted names of all settings, in the order of the model."""
+    for key, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from fields_of(kind, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{field.alias or key}", field
+
+
+def _is_switch(field: FieldInfo) -> bool:
+    return field.annotation is bool or (type(None) in get_args(field.annotation) and bool in get_args(field.annotation))
+
+
+def split_words(prog: str, words: Sequence[str], fields: Mapping[str, FieldInfo]) -> Words:
+    """Tell the words of a command apart.
+
+    Args:
+        prog: the command, for messages.
+        words: what follows it; flags may be spelt with dashes or underscores, and with `=`.
+        fields: settings by dotted name.
+
+    Raises:
+        ConfigError: a flag that does not exist, or one given twice.
+    """
+    parser = _Parser(prog=prog, add_help=False, allow_abbrev=False)
+    parser.add_argument("named", nargs="*")
+    switches: dict[str, str] = {}
+    for name, field in fields.items():
+        spellings = {_flag(name), "--" + name}
+        if _is_switch(field):
+            switches |= dict.fromkeys(spellings, "true") | {f"--no-{_flag(name)[2:]}": "false"}
+            parser.add_argument(f"--no-{_flag(name)[2:]}", nargs=1, action=_Once, dest=name)
+        parser.add_argument(*sorted(spellings), nargs=1 if _is_switch(field) else "*", action=_Once, dest=name)
+    asked: Help = "all" if "--help-all" in words else "short" if {"-h", "--help"} & set(words) else "none"
+    rest = [word for word in words if word not in ("-h", "--help", "--help-all")]
+    # A value such as -0.5 is no flag, and argparse knows that as long as no flag looks like a number.
+    found, strange = parser.parse_known_args(_with_values(rest, switches))
+    unknown = [k for k, word in enumerate(strange) if re.match(r"--?[A-Za-z]", word)]
+    if unknown:
+        word, equals, value = strange[unknown[0]].partition("=")
+        following = strange[unknown[0] + 1 : unknown[1] if len(unknown) > 1 else None]
+        raise ConfigError(_unknown_flag(prog, word, [value] if equals else following, list(fields)))
+    named = found.named or tuple(strange)
+    return Words(tuple(named), vars(found).get("flags", {}), asked)
+
+
+def _with_values(words: Sequence[str], switches: Mapping[str, str]) -> list[str]:
+    """The words with a value behind every switch: a switch takes the word after it only where that is one."""
+    out: list[str] = []
+    for word in words:
+        before = out[-1] if out else ""
+        if word.lower() in ("true", "false") and before in (f"{flag}={default}" for flag, default in switches.items()):
+            out[-1] = f"{before.partition('=')[0]}={word}"
+        else:
+            out.append(f"{word}={switches[word]}" if word in switches else word)
+    return out
+
+
+def _unknown_flag(prog: str, word: str, values: Sequence[str], known: Sequence[str]) -> str:
+    if not word.startswith("--"):
+        return f"no flag {word!r}. Flags have two dashes; `{prog} --help` lists them."
+    name = word.lstrip("-").replace("-", "_")
+    group = [other for other in known if other.startswith(name + ".")]
+    if group:
+        return f"{_flag(name)} is a group of settings, such as {_flag(group[0])}; --help-all lists them all."
+    if may_hold_secret(name.rpartition(".")[2]):
+        return f"unknown flag {_flag(name)}. A key belongs into an environment variable only, never into a command."
+    value = f" (value {' '.join(values)!r})" if values else ""
+    nearest = suggestion(_flag(name), map(_flag, known))
+    if not nearest.startswith("Did"):
+        nearest = "--help-all lists all flags."
+    return f"unknown flag {_flag(name)}{value}. {nearest}"
+
+
+def overridden(
+    values: Mapping[str, Any], fields: Mapping[str, FieldInfo], flags: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """The raw values with those of the flags in their places.
+
+    Raises:
+        ConfigError: a flag that takes one value has none, or several.
+    """
+    out = dict(values)
+    for name, words in flags.items():
+        out = replaced(out, name.split("."), _value(name, fields[name], words))
+    return out
+
+
+def _value(name: str, field: FieldInfo, words: Sequence[str]) -> Any:
+    if get_origin(field.annotation) is tuple:
+        return list(words)
+    if not words and isinstance(field.json_schema_extra, dict) and "bare" in field.json_schema_extra:
+        return field.json_schema_extra["bare"]
+    word = one_word(name, words)
+    return None if word == "None" and type(None) in get_args(field.annotation) else word
+
+
+def one_word(name: str, words: Sequence[str]) -> str:
+    """The one value of a flag.
+
+    Raises:
+        ConfigError: it has none, or several.
+    """
+    flag = _flag(name)
+    if not words:
+        raise ConfigError(f"{flag} needs a value: {flag} VALUE.")
+    if len(words) > 1:
+        remedy = "Put quotes around a value with spaces."
+        if any(Path(word).suffix == ".toml" or Path(word).is_dir() for word in words[1:]):
+            remedy = "The configuration file, run folder or path comes before the flags."
+        raise ConfigError(f"{flag} takes one value, got {len(words)}: {', '.join(words)}. {remedy}")
+    return words[0]
+
+
+def replaced(values: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
+    """The values with another one at a dotted path.
+
+    Raises:
+        ConfigError: something on the way is no table.
+    """
+    if len(path) == 1:
+        return {**values, path[0]: value}
+    inner = values.get(path[0], {})
+    if not isinstance(inner, Mapping):
+        raise ConfigError(f"{path[0]}: expected a table [{path[0]}], got {inner!r}.")
+    return {**values, path[0]: replaced(inner, path[1:], value)}
+
+
+def print_help(
+    usage: str, description: str, model: type[BaseModel], values: BaseModel, only: Collection[str] | None = None
+) -> NoReturn:
+    """Print flags with their docstrings and present values, grouped by table, and leave with exit code 0.
+
+    Args:
+        usage: the command with its words, for example `reflect-rl run [CONFIG.toml]`.
+        description: what it does.
+        model: the settings.
+        values: their present values.
+        only: dotted names to show (None: all).
+    """
+    parser = argparse.ArgumentParser(
+        prog=usage, usage=f"{usage} [--flag VALUE ...]", description=description, add_help=False
+    )
+    groups: dict[str, Any] = {}
+    for name, field in fields_of(model):
+        if only is not None and name not in only:
+            continue
+        table = name.rpartition(".")[0]
+        group = groups.setdefault(table, parser.add_argument_group(f"[{table}]" if table else "general"))
+        help_text = f"{field.description or ''} (now: {_shown(values, name)})"
+        group.add_argument(_flag(name), metavar=_metavar(field), help=help_text.replace("%", "%%"))
+    more = "" if only is None else "\n--help-all lists all flags."
+    sys.stdout.write(parser.format_help() + more + "\n")
+    raise SystemExit(0)
+
+
+def _shown(values: BaseModel, name: str) -> str:
+    value: Any = values
+    for key in name.split("."):
+        fields = type(value).model_fields
+        value = getattr(value, next((own for own, field in fields.items() if key in (own, field.alias)), key))
+    if isinstance(value, tuple):
+        return " ".join(map(str, value)) or "empty"
+    return str(value) if value != "" else "empty"
+
+
+def _metavar(field: FieldInfo) -> str:
+    if _is_switch(field):
+        return "[true|false]"
+    literal = next(
+        (part for part in (field.annotation, *get_args(field.annotation)) if get_origin(part) is Literal), None
+    )
+    if literal is not None:
+        return "{" + ",".join(map(str, get_args(literal))) + "}"
+    return "VALUE ..." if get_origin(field.annotation) is tuple else "VALUE"
+
+
+def parse_options(
+    usage: str,
+    model: type[Options],
+    arguments: Sequence[str],
+    values: Callable[[Sequence[str]], Mapping[str, Any]] = lambda named: {},
+) -> tuple[tuple[str, ...], Options]:
+    """The words before the flags, and the options that the flags set: all that most commands need.
+
+    Args:
+        usage: the command with its words, for example `reflect-rl locate PATH QUESTION`.
+        model: the options; its docstring is the description, those of its fields the help.
+        arguments: the words after the command.
+        values: raw values of options that no flag sets, from the words before the flags.
+
+    Raises:
+        ConfigError: a flag or value that is wrong.
+        SystemExit: the help was asked for (0).
+    """
+    fields = dict(fields_of(model))
+    words = split_words(" ".join(usage.split()[:2]), arguments, fields)
+    options = parse(model, overridden(values(words.named), fields, words.flags))
+    if words.help != "none":
+        print_help(usage, model.__doc__ or "", model, options)
+    return words.named, options
