@@ -105,8 +105,7 @@ def split_words(prog: str, words: Sequence[str], fields: Mapping[str, FieldInfo]
         word, equals, value = strange[unknown[0]].partition("=")
         following = strange[unknown[0] + 1 : unknown[1] if len(unknown) > 1 else None]
         raise ConfigError(_unknown_flag(prog, word, [value] if equals else following, list(fields)))
-    named = found.named or tuple(strange)
-    return Words(tuple(named), vars(found).get("flags", {}), asked)
+    return Words((*found.named, *strange), vars(found).get("flags", {}), asked)
 
 
 def _with_values(words: Sequence[str], switches: Mapping[str, str]) -> list[str]:
