@@ -27,6 +27,7 @@ __all__ = ["ENDINGS", "archive_stem", "read_archive"]
 ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar", ".zip", ".whl")
 """Endings of the names of archives."""
 
+# `tarfile` reads a long name at its claimed length before any limit of ours is met.
 HEADER_BYTES = 1 << 18
 """Largest extended header (long name, attributes) of a tar member; the library reads it at once."""
 EXTENDED = (
@@ -37,6 +38,7 @@ EXTENDED = (
     tarfile.GNUTYPE_LONGLINK,
 )
 BLOCK_BYTES = 1 << 16
+# The readers of bzip2 and LZMA in `zipfile` unpack all they are fed, however little is asked for.
 BOUNDED_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Compression methods of zip whose reader unpacks no more than it is asked for."""
 
@@ -70,13 +72,16 @@ def read_archive(path: Path, gate: Gate) -> None:
                     f"the archive {str(path)!r} has {size} bytes, more than max_archive_bytes = "
                     f"{gate.config.max_archive_bytes}. Raise that limit, or unpack it yourself and give the folder."
                 )
+            # The one folder of a wheel is the package: imports name it, so it belongs to the path.
             _read(file, gate, keep_top=path.name.lower().endswith(".whl"))
     except OSError as error:
         raise SnapshotError(f"cannot read the archive {str(path)!r}: {error}. Check its path and rights.") from None
 
 
 def _read(file: IO[bytes], gate: Gate, *, keep_top: bool) -> None:
+    # Two passes: the common folder is known only after the last name, and names are all that is kept of them.
     with _members(file, gate) as members:
+        # The generator stops one past the limit, which tells a full archive from one that is cut.
         names = [name for name, *_ in members]
     if len(names) > gate.config.max_members:
         gate.leave("./", Reason.TOO_MANY)
@@ -85,6 +90,7 @@ def _read(file: IO[bytes], gate: Gate, *, keep_top: bool) -> None:
         for name, objection, size, read in islice(members, gate.config.max_members):
             gate.check_time()
             path = name.removeprefix(top)
+            # Folders are made from the paths of files; an empty one has nothing to find.
             if not path or name.endswith("/"):
                 continue
             if objection is not None:
@@ -96,6 +102,7 @@ def _read(file: IO[bytes], gate: Gate, *, keep_top: bool) -> None:
 def _content(read: Callable[[], bytes]) -> bytes | Reason:
     try:
         return read()
+    # The limit of the whole archive ends the reading; it must not pass for one damaged member.
     except SnapshotError:
         raise
     except Exception:  # the libraries raise many kinds of errors for a damaged member
@@ -109,6 +116,7 @@ def _top(names: Iterable[str]) -> str:
     if len(folders) != 1 or any(not rest for _, rest in tops):
         return ""
     folder = folders.pop()
+    # Stripping `..` would turn a name that leads out of the archive into a harmless one.
     return "" if folder in ("", ".", "..") else folder + "/"
 
 
@@ -120,6 +128,7 @@ def _members(file: IO[bytes], gate: Gate) -> Iterator[Iterable[Member]]:
         SnapshotError: this is no archive, or it is damaged, or unpacks to too much.
     """
     file.seek(0)
+    # The first bytes decide, not the name: an archive may carry any ending.
     start = file.read(6)
     file.seek(0)
     try:
@@ -128,8 +137,10 @@ def _members(file: IO[bytes], gate: Gate) -> Iterator[Iterable[Member]]:
                 yield _zip_members(archive, gate)
         else:
             limited: Any = _Limited(_unpacked(file, start), gate)
+            # A stream (`r|`) never seeks back: each unpacked byte passes `_Limited` once, and the count holds.
             with tarfile.open(fileobj=limited, mode="r|", tarinfo=_Header, bufsize=BLOCK_BYTES) as tar:
                 yield _tar_members(tar, gate)
+    # Running out of memory says nothing about the archive and must not be reported as damage.
     except (SnapshotError, MemoryError):
         raise
     except Exception as error:  # the libraries raise many kinds of errors for a damaged archive
@@ -160,6 +171,7 @@ class _Limited:
         self._file, self._gate, self._left = file, gate, gate.config.max_unpacked_bytes
 
     def read(self, size: int) -> bytes:
+        # Checked per block: a bomb can spend all its time inside one member.
         self._gate.check_time()
         data = self._file.read(size)
         self._left -= len(data)
@@ -177,6 +189,7 @@ class _Header(tarfile.TarInfo):
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
         header = super().frombuf(buf, encoding, errors)
+        # A negative size would move the reader backwards, and it would meet the same header for ever.
         if header.size < 0 or (header.type in EXTENDED and header.size > HEADER_BYTES):
             raise ValueError(f"a header claims {header.size} bytes")
         return header
@@ -186,8 +199,10 @@ def _tar_members(tar: tarfile.TarFile, gate: Gate) -> Iterator[Member]:
     for info in islice(tar, gate.config.max_members + 1):
         name = info.name.removeprefix("./")
 
+        # The default argument binds this member; a closure would see the last one of the loop.
         def read(info: tarfile.TarInfo = info) -> bytes:
             content = tar.extractfile(info)
+            # One byte more than allowed tells a file that is too large from one that just fits.
             return b"" if content is None else content.read(gate.config.max_file_bytes + 1)
 
         yield (name + "/" if info.isdir() else name), _tar_objection(info), info.size, read
@@ -196,8 +211,10 @@ def _tar_members(tar: tarfile.TarFile, gate: Gate) -> Iterator[Member]:
 def _tar_objection(info: tarfile.TarInfo) -> Reason | None:
     if info.issym():
         return Reason.SYMLINK
+    # A hard link inside an archive can name a member or a path outside of it; neither is looked up.
     if info.islnk():
         return Reason.LINK
+    # A sparse member claims terabytes of zeros with a few bytes of archive.
     is_plain = info.isdir() or (info.isreg() and not info.issparse())
     return None if is_plain else Reason.SPECIAL
 
@@ -209,10 +226,12 @@ def _zip_members(archive: zipfile.ZipFile, gate: Gate) -> Iterator[Member]:
             with archive.open(info) as content:
                 return content.read(gate.config.max_file_bytes + 1)
 
+        # `filename` is cut at a zero byte, so that it could look safe; the original name is judged whole.
         yield info.orig_filename.removeprefix("./"), _zip_objection(info), info.file_size, read
 
 
 def _zip_objection(info: zipfile.ZipInfo) -> Reason | None:
+    # Zip keeps the Unix mode in the upper half; it is 0 where the archive was made without one.
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind == stat.S_IFLNK:
         return Reason.SYMLINK

@@ -21,12 +21,14 @@ from reflect_locate.repositories.snapshot import SnapshotError
 
 __all__ = ["read_directory", "read_listed", "read_one"]
 
+# `O_NOCTTY` keeps a terminal device in the tree from becoming the terminal of this process.
 OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """Without blocking: a FIFO without a writer is opened at once instead of never."""
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 FOLDER = getattr(os, "O_DIRECTORY", 0)
 IGNORE_BYTES = 200_000
 """Largest `.gitignore` that is read."""
+# An editor that saves during the walk is over at the second try; a log that grows never is.
 ATTEMPTS = 2
 """Readings of a file that changes while it is read."""
 
@@ -41,6 +43,7 @@ def read_directory(root: Path, gate: Gate) -> None:
         SnapshotError: the folder itself cannot be read, or the time is up.
     """
     with _root(root) as number:
+        # The device number of the root: mounted network folders and `/proc` below it are not entered.
         _read_folder(number, "", NO_RULES, gate, os.fstat(number).st_dev)
 
 
@@ -51,6 +54,7 @@ def read_listed(root: Path, paths: Iterable[str], gate: Gate) -> None:
         SnapshotError: the folder itself cannot be read, or the time is up.
     """
     with _root(root) as number:
+        # A distribution's list may name a file twice and has no fixed order.
         for path in sorted(set(paths)):
             gate.check_time()
             if gate.admits_file(path):
@@ -70,9 +74,11 @@ def read_one(root: Path, path: str, largest: int) -> bytes | Reason:
 @contextmanager
 def _root(root: Path) -> Iterator[int]:
     """The open folder; the user named it, so this one may be reached over a link."""
+    # Without `openat` a path could be swapped for a link between check and use, so it is refused, not tried.
     if os.open not in os.supports_dir_fd or not NO_LINK:
         raise SnapshotError(f"cannot read the folder {str(root)!r} safely on this system. Use an archive of it.")
     try:
+        # No `O_NOFOLLOW` here: people link their project folders, and the user has named this one.
         number = os.open(root, OPEN | FOLDER)
     except (OSError, ValueError) as error:
         raise SnapshotError(f"cannot read the folder {str(root)!r}: {error}. Check its path and rights.") from None
@@ -88,6 +94,7 @@ def _read_folder(number: int, folder: str, above: IgnoreRules, gate: Gate, devic
     if isinstance(entries, Reason):
         gate.leave(folder or "./", entries)
         return
+    # Before the entries, since rules of a folder hold for all of them, whatever the order of names.
     rules = _rules(number, folder, entries, above, gate)
     for name, kind in entries:
         gate.check_time()
@@ -98,6 +105,7 @@ def _read_folder(number: int, folder: str, above: IgnoreRules, gate: Gate, devic
             gate.leave(path, Reason.SPECIAL)
         elif kind == "folder":
             _enter(number, path, rules, gate, device)
+        # Cheap checks of the name come first; matching rules costs most and opening changes nothing then.
         elif gate.admits_file(path):
             data = Reason.IGNORED if rules.ignores(path) else _read_file(number, name, gate.config.max_file_bytes)
             gate.take(path, data)
@@ -109,11 +117,13 @@ def _enter(parent: int, path: str, rules: IgnoreRules, gate: Gate, device: int) 
     if rules.ignores(path, is_folder=True):
         gate.leave(path + "/", Reason.IGNORED)
         return
+    # Opened by its last name inside the open parent: renaming a folder above cannot redirect it.
     number = _open(parent, path.rpartition("/")[2], FOLDER)
     if isinstance(number, Reason):
         gate.leave(path + "/", number)
         return
     try:
+        # Asked of the open folder, because something may have been mounted there since the listing.
         if os.fstat(number).st_dev != device:
             gate.leave(path + "/", Reason.OTHER_SYSTEM)
         else:
@@ -126,6 +136,7 @@ def _entries(number: int, most: int) -> list[Entry] | Reason:
     """Names and kinds, sorted; none when there are too many of them."""
     try:
         with os.scandir(number) as scan:
+            # Stops one past the limit: a folder with millions of entries costs no more than the limit.
             entries = [(entry.name, _kind(entry)) for entry in islice(scan, most + 1)]
     except OSError:
         return Reason.UNREADABLE
@@ -134,6 +145,7 @@ def _entries(number: int, most: int) -> list[Entry] | Reason:
 
 def _kind(entry: os.DirEntry[str]) -> str:
     try:
+        # First, so that a link is reported as one whatever it leads to.
         if entry.is_symlink():
             return "symlink"
         if entry.is_dir(follow_symlinks=False):
@@ -145,6 +157,7 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 def _rules(number: int, folder: str, entries: list[Entry], above: IgnoreRules, gate: Gate) -> IgnoreRules:
     """The rules of this folder; a `.gitignore` that cannot be used is reported."""
+    # A `.gitignore` that is a link is not followed: a file outside the tree would decide what is read.
     if not gate.config.use_gitignore or (".gitignore", "file") not in entries:
         return above
     data = _read_file(number, ".gitignore", IGNORE_BYTES)
@@ -173,11 +186,14 @@ def _read_once(folder: int, name: str, largest: int) -> bytes | Reason:
     if isinstance(number, Reason):
         return number
     try:
+        # Facts of the open file, not of its name: the name may already mean another file.
         before = os.fstat(number)
+        # A file can have become a FIFO or a device after the listing.
         if not stat.S_ISREG(before.st_mode):
             return Reason.SPECIAL
         if before.st_size > largest:
             return Reason.TOO_LARGE
+        # One byte more than it had shows growth; reading to the end could follow a log for ever.
         data = _bytes(number, before.st_size + 1)
         is_same = len(data) == before.st_size and _stamp(os.fstat(number)) == _stamp(before)
         return data if is_same else Reason.CHANGED
@@ -209,18 +225,21 @@ def _open(folder: int, name: str, kind: int = 0) -> int | Reason:
 
 
 def _why(error: OSError, *, is_folder: bool) -> Reason:
+    # The errors of `O_NOFOLLOW` at a link: ELOOP on Linux and macOS, EMLINK on FreeBSD.
     if error.errno in (errno.ELOOP, errno.EMLINK):
         return Reason.SYMLINK
     if error.errno == errno.ENOTDIR and is_folder:  # it was a folder when it was listed
         return Reason.CHANGED
     if error.errno == errno.ENOENT:
         return Reason.CHANGED
+    # Opening a socket, or a device without a driver, fails with one of these.
     return Reason.SPECIAL if error.errno in (errno.ENXIO, errno.ENODEV) else Reason.UNREADABLE
 
 
 def _bytes(number: int, most: int) -> bytes:
     """Up to `most` bytes from the start of an open file."""
     parts: list[bytes] = []
+    # `read` may return less than it was asked for, also before the end.
     while most > 0 and (part := os.read(number, min(most, 1 << 20))):
         parts.append(part)
         most -= len(part)

@@ -24,15 +24,19 @@ SCRIPTS = (".sh", ".bash", ".zsh")
 SUFFIXES = (*CODE, *TABLES, *TEXTS, *SCRIPTS)
 """The types of files that the paper's environment offers."""
 
+# Never read, even with `hidden`: hooks, remotes and credentials of the user lie there.
 HISTORIES = frozenset({".git", ".hg", ".svn", ".bzr", ".jj"})
 """Folders of version control; their files are never part of a tree."""
 
 LONGEST_PATH = 4096
+# The three lines of a pointer would answer a question in place of the content that they stand for.
 LFS_POINTER = "version https://git-lfs.github.com/spec/"
+# A folder of a million images must not turn the snapshot into a list of their names.
 KEEP_LISTED = 200
 """Entries that are named for each reason; the rest are counted."""
 
 
+# These words are written into task sets: changing one changes the bytes of equal snapshots.
 class Reason(StrEnum):
     """Why an entry is not in a snapshot."""
 
@@ -98,6 +102,7 @@ class IngestConfig(Frozen):
     @classmethod
     def _are_rules(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for rule in value:
+            # The same bound as for files of strangers: one slow rule would be matched against each path.
             if not is_bounded(rule):
                 raise ValueError(f"{rule!r} is no rule of a .gitignore, or has too many stars")
         return value
@@ -117,6 +122,7 @@ class Gate:
         self.files: dict[str, str] = {}
         self._is_public = is_public
         self._bytes = 0
+        # Names such as `src` and `__init__.py` recur all over a tree; each is judged once.
         self._names: dict[str, Reason | None] = {}
         self._deny = names_pattern(() if is_public else config.deny)
         self._exclude = GitIgnoreSpec.from_lines(config.exclude)
@@ -131,7 +137,7 @@ class Gate:
         return self._deadline - time.monotonic()
 
     def check_time(self) -> None:
-        """Called between entries.
+        """Stop an ingest whose time is up; called between entries.
 
         Raises:
             SnapshotError: the time is up.
@@ -148,7 +154,7 @@ class Gate:
         return len(self.files) >= self.config.max_files or self._bytes >= self.config.max_total_bytes
 
     def leave(self, path: str, reason: Reason) -> None:
-        """FileNote an entry that is left out; the path of a folder ends with a slash."""
+        """Note an entry that is left out; the path of a folder ends with a slash."""
         self._counts[reason] += 1
         listed = self._listed.setdefault(reason, [])
         if len(listed) < KEEP_LISTED:
@@ -157,6 +163,7 @@ class Gate:
     def admits_folder(self, path: str) -> bool:
         """Tell whether a folder may be opened, by its path."""
         reason = self._objection(path, path.count("/") + 1)
+        # The slash makes rules for folders (`build/`) match; without it they are about files.
         if reason is None and self._exclude.match_file(path + "/"):
             reason = Reason.EXCLUDED
         if reason is not None:
@@ -165,6 +172,7 @@ class Gate:
 
     def admits_file(self, path: str, size: int = 0) -> bool:
         """Tell whether a file may be opened, by its path and its size in bytes (0: not known yet)."""
+        # The name is judged first: a file with an unsafe or secret name is reported as that, whatever its size.
         reason = self._objection(path, path.count("/"))
         if reason is None and self._exclude.match_file(path):
             reason = Reason.EXCLUDED
@@ -172,6 +180,7 @@ class Gate:
             reason = Reason.OTHER_TYPE
         if reason is None and size > self.config.max_file_bytes:
             reason = Reason.TOO_LARGE
+        # The claimed size saves an open; `take` counts again, because an archive may lie about it.
         if reason is None and (self.is_full or self._bytes + size > self.config.max_total_bytes):
             reason = Reason.OVER_LIMIT
         if reason is not None:
@@ -185,6 +194,7 @@ class Gate:
             self.leave(path, result)
         else:
             self.files[path] = result
+            # Bytes as they came and not the text, so that the limit is about what the user sees on disk.
             self._bytes += len(data)
 
     def finish(self) -> None:
@@ -206,6 +216,7 @@ class Gate:
             return Reason.TOO_LARGE
         if self.is_full or self._bytes + len(data) > self.config.max_total_bytes:
             return Reason.OVER_LIMIT
+        # The first member of a name counts; a second one could replace what was judged before.
         if path in self.files:
             return Reason.DUPLICATE
         text = decode(data)
@@ -213,13 +224,16 @@ class Gate:
             return Reason.BINARY
         if text.startswith(LFS_POINTER):
             return Reason.POINTER
+        # Key material in public archives is no secret of this user; tests of well-known projects hold some.
         return Reason.SECRET if not self._is_public and holds_private_key(text) else text
 
     def _objection(self, path: str, folders: int) -> Reason | None:
         """Reasons against a path, the worst first."""
         if len(path) > LONGEST_PATH:
             return Reason.TOO_DEEP
+        # Each folder on the way is judged too: an archive or commit names its files without entering folders.
         reasons = {self._name_reason(name) for name in path.split("/")}
+        # Worst first, so that the report calls a hidden key a secret.
         for reason in (Reason.UNSAFE_NAME, Reason.SECRET, Reason.HIDDEN):
             if reason in reasons:
                 return reason
@@ -233,6 +247,7 @@ class Gate:
     def _judge(self, name: str) -> Reason | None:
         if not is_safe_name(name):
             return Reason.UNSAFE_NAME
+        # Disks of macOS and Windows ignore case, so `ID_RSA` is the same key.
         if self._deny.match(name.lower()):
             return Reason.SECRET
         is_hidden = name.startswith(".") and (not self.config.hidden or name.lower() in HISTORIES)
@@ -255,4 +270,5 @@ def left_out_counts(left_out: Iterable[LeftOut]) -> dict[str, int]:
 def _suffix(path: str) -> str:
     name = path.rpartition("/")[2]
     stem, dot, end = name.rpartition(".")
+    # A name that only begins with a dot (`.py`) has no ending.
     return (dot + end).lower() if stem else ""

@@ -26,9 +26,11 @@ from reflect_rl.errors import suggestion
 __all__ = ["CorpusError", "Release", "fetch", "normalised"]
 
 INDEX = "https://pypi.org/simple"
+# A server decides how much it sends, so that both its page and its file are bounded here.
 PAGE_BYTES, ARCHIVE_BYTES = 50_000_000, 500_000_000
 SECONDS = 60
 """Longest silence of a server."""
+# The index chooses the name and it becomes a path in the cache: no slash, and no dot at the start.
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,200}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -72,12 +74,15 @@ def fetch(release: Release, cache: Path) -> Path:
         CorpusError: no network, no such project or version, no sdist of it, or another hash than expected.
     """
     folder = cache / "sdists" / release.project / release.version
+    # The cache comes first, so that a corpus that was fetched once needs no network.
     if (kept := _kept(folder, release.sha256)) is not None:
         return kept
     link = _chosen(release, _links(release))
+    # A disagreement is known before the download, and no byte of the wrong file is fetched.
     if release.sha256 and link.sha256 and link.sha256 != release.sha256:
         raise _wrong_hash(release, release.sha256, link.sha256)
     expected = release.sha256 or link.sha256
+    # Without a hash nothing tells whether the file is the one that another run has used.
     if not expected:
         raise CorpusError(f"{release}: the index gives no sha256 for {link.name}. Add #sha256=... to the spec.")
     return _download(release, link, expected, folder)
@@ -87,6 +92,7 @@ def _kept(folder: Path, pinned: str) -> Path | None:
     """A whole file of an earlier download; its folder carries the hash that it must have."""
     for path in sorted(folder.glob("*/*")):
         expected = path.parent.name
+        # Hashed again at each use: a file that was damaged or replaced in the cache is fetched anew.
         if pinned in ("", expected) and archive_stem(path.name) is not None and _hash(path) == expected:
             return path
     return None
@@ -99,9 +105,11 @@ def _hash(path: Path) -> str:
 
 def _download(release: Release, link: _Link, expected: str, folder: Path) -> Path:
     """Into a scratch file first: another process may want the same, and a broken download must not be kept."""
+    # The hash names the folder, so that a later run can check the file without asking the index.
     place = folder / expected / link.name
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        # In the folder of the target: a rename is atomic only within one file system.
         with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as scratch:
             part = Path(scratch.name)
             try:
@@ -123,6 +131,7 @@ def _copy(release: Release, address: str, file: IO[bytes]) -> str:
     with _answer(release, address) as answer:
         while block := answer.read(1 << 18):
             count += len(block)
+            # Counted while it arrives, because a length in the header can be wrong or missing.
             if count > ARCHIVE_BYTES:
                 raise CorpusError(
                     f"{release}: the sdist is larger than {ARCHIVE_BYTES} bytes. Give its folder instead."
@@ -137,6 +146,7 @@ def _links(release: Release) -> list[_Link]:
     page = f"{_index()}/{release.project}/"
     with _answer(release, page) as answer:
         text = answer.read(PAGE_BYTES).decode("utf-8", "replace")
+        # The address after redirects: relative links on the page are relative to it.
         base = _without_login(urlsplit(answer.geturl()))
     reader = _Page()
     reader.feed(text)
@@ -144,6 +154,7 @@ def _links(release: Release) -> list[_Link]:
     for href, label in reader.links:
         address, fragment = urldefrag(urljoin(base, href))
         name = label or unquote(urlsplit(address).path.rpartition("/")[2])
+        # A page that came over https must not lead to a download that anybody on the way can change.
         is_fair = urlsplit(address).scheme == "https" or urlsplit(base).scheme == "http"
         if FILE_NAME.fullmatch(name) and is_fair and urlsplit(address).scheme in ("http", "https"):
             sha256 = fragment.removeprefix("sha256=").lower()
@@ -168,8 +179,10 @@ def _chosen(release: Release, links: list[_Link]) -> _Link:
 def _version(file_name: str, project: str) -> str | None:
     """The version in the name of an sdist of this project; None for wheels and other projects."""
     stem = archive_stem(file_name)
+    # A wheel can lack sources, documents and tests that the sdist of the version has.
     if stem is None or file_name.endswith(".whl"):
         return None
+    # A project's name may hold hyphens itself, so each hyphen is tried as the end of the name.
     cuts = (place for place, letter in enumerate(stem) if letter == "-")
     return next((stem[cut + 1 :] for cut in cuts if normalised(stem[:cut]) == project), None)
 
@@ -196,6 +209,7 @@ class _Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._is_open:
             href, label = self.links[-1]
+            # The parser may hand over one label in several pieces.
             self.links[-1] = (href, label + data.strip())
 
     def handle_endtag(self, tag: str) -> None:
@@ -211,6 +225,7 @@ def _answer(release: Release, address: str) -> Iterator[http.client.HTTPResponse
         CorpusError: no network, or the server refuses.
     """
     parts = urlsplit(address)
+    # `urlopen` would also open `file:` and `ftp:` addresses, which an index could name.
     if parts.scheme not in ("http", "https"):
         raise CorpusError(f"PIP_INDEX_URL: {_shown_index()!r} is no address. It starts with https:// or http://.")
     request = urllib.request.Request(_without_login(parts), headers={"Accept": "text/html, */*;q=0.1"})  # noqa: S310
@@ -231,6 +246,7 @@ def _answer(release: Release, address: str) -> Iterator[http.client.HTTPResponse
 
 def _trust(parts: SplitResult) -> ssl.SSLContext | None:
     """The certificates that pip would trust."""
+    # Behind a company's proxy only its own certificates verify, and users have named them to pip already.
     bundle = os.environ.get("PIP_CERT", "")
     if parts.scheme != "https" or not Path(bundle or ".").is_file():
         return None
@@ -253,6 +269,7 @@ def _without_login(parts: SplitResult) -> str:
 def _login(parts: SplitResult) -> str:
     """The header for the name and password in an address; of the index, also for files that it keeps itself."""
     index = urlsplit(_index())
+    # Only the host of the index may see its password; files often lie on another host.
     same = parts.netloc == index.netloc.rpartition("@")[2]
     source = index if same else parts
     if source.username is None:

@@ -30,12 +30,14 @@ def decode(data: bytes) -> str | None:
     >>> decode(b"\x7fELF\x00") is None
     True
     """
+    # The mark of UTF-32 begins with that of UTF-16, which would decode it into nonsense.
     if data.startswith(UTF_32):
         return None
     try:
         text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig")
     except UnicodeDecodeError:
         return None
+    # A zero byte is valid UTF-8, and many binary formats hold nothing else that is not.
     if "\0" in text:
         return None
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
@@ -43,6 +45,7 @@ def decode(data: bytes) -> str | None:
 
 def holds_private_key(text: str) -> bool:
     """Tell whether a private key stands in the text (PEM, OpenSSH, PGP; also inside JSON or a string of a program)."""
+    # The plain search is fast and rejects nearly all files before the expression runs.
     return "PRIVATE KEY" in text and PRIVATE_KEY.search(text) is not None
 
 
@@ -52,8 +55,10 @@ def is_safe_name(name: str) -> bool:
     >>> is_safe_name("my $(file).md"), is_safe_name("a\nb.md"), is_safe_name("..")
     (True, False, False)
     """
+    # A backslash separates folders on Windows, so that one name here would be a path there.
     if name in ("", ".", "..") or "/" in name or "\\" in name:
         return False
+    # Most names are ASCII, and this test avoids a look-up for each letter.
     if name.isascii():
         return name.isprintable()
     return not any(unicodedata.category(letter) in UNSAFE_CATEGORIES for letter in name)

@@ -42,6 +42,7 @@ VERSION_END = re.compile(r"-(?:v?\d.*|main|master|trunk|develop|HEAD)$")
 METADATA = re.compile(r"^[^/]*\.(?:dist|egg)-info/|^\.\./|^/")
 """Entries of a distribution's list that only describe it, and files outside its folder (commands, manuals)."""
 DEFAULT = IngestConfig()
+# The file comes from a stranger's folder and is parsed before any limit of the gate applies.
 PROJECT_BYTES = 200_000
 """Largest `pyproject.toml` that is looked into."""
 
@@ -67,6 +68,7 @@ def corpus(spec: str, config: IngestConfig = DEFAULT, cache: Path | None = None)
     if spec.startswith(SDIST):
         release = _release(spec)
         path = fetch(release, cache or Path.home() / ".cache" / "reflect-rl")
+        # Names on the deny list, such as `secrets.py` of the standard library, are ordinary code in published files.
         gate = Gate(spec, config, is_public=True)
         read_archive(path, gate)
         return snapshot_of(gate, f"{release.project}-{release.version}")
@@ -95,12 +97,14 @@ def project_name(spec: str) -> str:
         return _release(spec).project
     path, _ = split_revision(spec)
     path = path.resolve()
+    # An archive would have to be opened for its declared name, so its file name must do.
     declared = _declared_name(path) if path.is_dir() else ""
     stem = path.name if path.is_dir() else archive_stem(path.name) or path.name
     return normalised(declared or VERSION_END.sub("", stem.removesuffix(".git")) or stem) or "root"
 
 
 def _stdlib(config: IngestConfig) -> Snapshot:
+    # The user's rules come first, because a later rule wins and the tests must stay out.
     exclude = (*config.exclude, *STDLIB_EXCLUDE)
     gate = Gate(STDLIB, config.model_copy(update={"exclude": exclude}), is_public=True)
     read_directory(Path(sysconfig.get_path("stdlib")), gate)
@@ -119,7 +123,9 @@ def _installed(spec: str, config: IngestConfig) -> Snapshot:
     if distribution.files is None:
         raise CorpusError(f"{spec}: the installation has no list of its files. Give its folder instead.")
     listed = [file.as_posix() for file in distribution.files]
+    # An installed package may be a private one of this user, so the deny list applies.
     gate = Gate(spec, config)
+    # The list is written by the package: entries with `..` or an absolute path would lead out of its folder.
     read_listed(Path(str(distribution.locate_file(""))), [path for path in listed if not METADATA.search(path)], gate)
     return snapshot_of(gate, f"{normalised(name)}-{distribution.version}")
 
@@ -141,10 +147,13 @@ def _release(spec: str) -> Release:
 
 def _declared_name(folder: Path) -> str:
     """The name in `pyproject.toml`, or ""."""
+    # The walk's own reader, so that `pyproject.toml` as a link or FIFO neither leads out nor blocks.
     data = read_one(folder, "pyproject.toml", PROJECT_BYTES)
     try:
         project = tomllib.loads(data.decode("utf-8")).get("project", {}) if isinstance(data, bytes) else {}
+    # Deeply nested brackets in a hostile file make the parser of TOML raise RecursionError.
     except (ValueError, RecursionError):  # no UTF-8, no TOML
         return ""
     name = project.get("name") if isinstance(project, dict) else None
+    # Only a well-formed name counts: it groups projects and is printed.
     return name if isinstance(name, str) and re.fullmatch(NAME, name) else ""

@@ -27,6 +27,7 @@ SECRETS = (
 )  # fmt: skip
 """Names of files and folders that are not read by default: shell patterns, compared without regard to case."""
 
+# Three stars in one name match in hundredths of a second; forty on a name of 250 letters would take centuries.
 RUNS, RUNS_PER_NAME = 6, 3
 """Most stars of a rule. Matching is polynomial in their number, and a rule may come from somebody hostile."""
 RULES = 5_000
@@ -54,12 +55,15 @@ class IgnoreRules:
         self._folder, self._above = folder, above
         self._rules = [
             (_whole(pattern.regex), bool(pattern.include))
+            # Git lets the last matching rule win, so the reversed list can stop at its first match.
             for pattern in reversed(list(GitIgnoreSpec.from_lines(kept).patterns))
+            # The library keeps blank lines and comments as patterns without a verdict.
             if pattern.include is not None and pattern.regex is not None
         ]
 
     def under(self, folder: str, text: str) -> IgnoreRules:
-        """These rules and those of a `.gitignore` with this text in `folder` ("" or "a/b/")."""
+        """Rules of this folder and those of a `.gitignore` with this text in `folder` ("" or "a/b/")."""
+        # Only a line feed ends a rule in git; `splitlines` would also cut at form feeds and U+2028.
         return IgnoreRules(folder, text.split("\n"), self)
 
     def ignores(self, path: str, *, is_folder: bool = False) -> bool:
@@ -67,6 +71,7 @@ class IgnoreRules:
         subject = path + "/" if is_folder else path
         rules: IgnoreRules | None = self
         while rules is not None:
+            # A pattern is relative to the folder of its file, not to the root of the tree.
             part = subject[len(rules._folder) :]
             for expression, verdict in rules._rules:
                 if expression.fullmatch(part):  # the whole path: folders above have been judged before
@@ -96,6 +101,7 @@ def is_bounded(rule: str) -> bool:
     runs = [len(re.findall(r"\*+", name)) for name in rule.split("/")]
     if sum(runs) > RUNS or max(runs) > RUNS_PER_NAME or len(rule) > 1000:
         return False
+    # Some malformed rules, such as an open bracket, raise only when the library compiles them.
     try:
         GitIgnoreSpec.from_lines([rule])
     except (ValueError, re.error):
@@ -112,4 +118,5 @@ def names_pattern(patterns: Iterable[str]) -> re.Pattern[str]:
     >>> bool(names_pattern(["*.pem"]).match("server.pem")), bool(names_pattern([]).match("server.pem"))
     (True, False)
     """
+    # Joining nothing gives an expression that matches every name; `(?!)` matches none.
     return re.compile("|".join(fnmatch.translate(pattern.lower()) for pattern in patterns) or r"(?!)")

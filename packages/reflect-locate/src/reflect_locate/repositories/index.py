@@ -53,6 +53,7 @@ class BM25:
             _Counted(document) if isinstance(document, list | tuple) else document for document in documents.values()
         ]
         lengths = [len(document) for document in self._documents]
+        # A tree of empty files would divide by zero.
         mean = max(sum(lengths) / max(len(lengths), 1), 1e-9)
         self._half = [SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / mean) for length in lengths]
         self._postings: dict[str, list[tuple[int, float]]] = {}
@@ -69,6 +70,7 @@ class BM25:
     def rarity(self, word: str) -> float:
         """Inverse document frequency; zero for a word in no document."""
         found = len(self._posting(word))
+        # The 1 inside keeps a word that most files hold from counting against them.
         return math.log(1 + (len(self.names) - found + 0.5) / (found + 0.5)) if found else 0.0
 
     def rank(self, query: Iterable[str]) -> list[tuple[str, float]]:
@@ -78,9 +80,11 @@ class BM25:
         'b'
         """
         scores: dict[int, float] = {}
+        # A word that a question repeats counts once, as for the passages.
         for word in dict.fromkeys(query):
             rarity = self.rarity(word)
             for number, weight in self._posting(word):
                 scores[number] = scores.get(number, 0.0) + rarity * weight
+        # Ties go by position: the order of a dictionary would depend on which word was asked first.
         order = sorted(scores, key=lambda number: (-scores[number], number))
         return [(self.names[number], scores[number]) for number in order]

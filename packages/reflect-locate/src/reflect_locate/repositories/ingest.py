@@ -84,6 +84,7 @@ def split_revision(source: str | Path) -> tuple[Path, str]:
     """The path of a source, and the revision after its last `@` ("" without one, or when such a path exists)."""
     whole = Path(source).expanduser()
     text, at, revision = str(source).rpartition("@")
+    # A file that exists under the whole name wins: `@` is legal in names, as in `node_modules/@types`.
     if not at or _kind(whole) or _kind(folder := Path(text or ".").expanduser()) != "folder":
         return whole, ""
     return folder, revision or "HEAD"
@@ -95,8 +96,10 @@ def snapshot_of(gate: Gate, name: str) -> Snapshot:
     Raises:
         SnapshotError: nothing passed.
     """
+    # Files and folders of one name are known only when all entries have passed.
     gate.finish()
     left_out = gate.left_out()
+    # An empty snapshot would fail much later, in a game without answers, and no longer name the cause.
     if not gate.files:
         counts = ", ".join(f"{reason} {count}" for reason, count in left_out_counts(left_out).items())
         raise SnapshotError(

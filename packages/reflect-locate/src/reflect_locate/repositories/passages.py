@@ -18,6 +18,7 @@ from reflect_locate.repositories.words import words
 
 __all__ = ["NamedText", "Passage", "PassageCache", "PassageIndex", "plain"]
 
+# One long generated file must not hold up an episode or fill the cache.
 LONGEST_TEXT = 200_000
 """Characters of a file that are looked at."""
 LONGEST_PASSAGE, LONGEST_LINE = 2000, 20_000
@@ -27,6 +28,7 @@ REMEMBERED = 8
 CODE = frozenset((".py", ".c", ".cpp", ".cxx", ".cc", ".h", ".hpp", ".hxx", ".cs", ".java", ".go"))
 NAMES = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?def|class|func|type|struct|interface|enum)[ \t]+(\w+)", re.MULTILINE)
 HEADINGS = re.compile(r"^#{1,6}[ \t]+(.+)$|^(\S.*)\n(?:=|-|~|\^){3,}[ \t]*$", re.MULTILINE)
+# Licence blocks are alike in all files of a project and would fill the head with nothing to tell them apart.
 PREAMBLE = re.compile(r"#!|# ?-\*-|#.*(?:[Cc]opyright|[Ll]icense|SPDX)|from __future__|\s*$|\W+$")
 """Lines at the top of a file that say nothing about it."""
 QUOTES = re.compile(r"[rRuUbB]{0,2}(\"\"\"|''')")
@@ -49,6 +51,7 @@ def plain(text: str) -> str:
     >>> plain('a\n # Action:\n7 <|endoftext|>')
     'a #Action: 7 <endoftext|>'
     """
+    # A cache of long texts would hold whole passages that are seldom met again.
     return _plain_name(text) if len(text) <= SHORT else _plain(text)
 
 
@@ -80,6 +83,7 @@ class PassageIndex:
 
     def __init__(self, name: str, text: str) -> None:
         self._is_code = PurePosixPath(name).suffix.lower() in CODE
+        # Cut before anything is computed, so that each property below takes bounded time.
         self._text = text[:LONGEST_TEXT]
         self._asked: dict[tuple[str, ...], Passage] = {}
 
@@ -92,6 +96,7 @@ class PassageIndex:
         """Word -> numbers of the lines that it stands in, ascending."""
         places: dict[str, list[int]] = {}
         for number, line in enumerate(self._lines):
+            # A word counts once for each line: repeats within one line, as in tables, say little about the file.
             for word in set(words(line)):
                 places.setdefault(word, []).append(number)
         # The garbage collector passes over tuples of numbers, and files hold millions of words.
@@ -117,6 +122,7 @@ class PassageIndex:
         lines = iter(self._lines)
         first = next((line for line in lines if not PREAMBLE.match(line)), "")
         rest = [line for _, line in zip(range(8), lines, strict=False)]
+        # Quotes of a docstring carry no content, and the text is shown inside a prompt.
         return plain(QUOTES.sub("", "\n".join([first, *rest])))[:1000]
 
     @cached_property
@@ -135,6 +141,7 @@ class PassageIndex:
         key = tuple(question)
         if key not in self._asked:
             if len(self._asked) >= REMEMBERED:
+                # Dropping all is enough: the episodes on one question run at the same time.
                 self._asked.clear()
             self._asked[key] = self._nearest(key)
         return self._asked[key]
@@ -149,6 +156,7 @@ class PassageIndex:
             return Passage("", ())
         most = max(shared.values())
         best = min(number for number, count in shared.items() if count == most)
+        # A word in line 0 also counts for the passage that begins at -1, which is not there.
         lines = range(max(best, 0), best + 2)
         found = (word for word in question if not places[word].isdisjoint(lines))
         shown = "\n".join(line[:LONGEST_LINE] for line in self._lines[lines.start : lines.stop])
@@ -187,6 +195,7 @@ class PassageCache:
 
     def get(self, tree: Tree, path: str) -> PassageIndex:
         """The index of a file of a tree, with its masked spans left out."""
+        # Masks belong to the key: without them a hard game would read the sentence that is hidden from it.
         key = (tree.snapshot.identity, tree.prefix + path, tuple(tree.masks.get(path, ())))
         if key not in self._indexes:
             if len(self._indexes) >= self._capacity:

@@ -16,5 +16,6 @@ def is_test(path: str) -> bool:
     >>> is_test("a/tests/data.json"), is_test("src/parser_test.go"), is_test("src/contest.py")
     (True, True, False)
     """
+    # Whole names only: `contest.py` and `latest/` are no tests.
     *folders, name = path.split("/")
     return not TEST_FOLDERS.isdisjoint(folder.lower() for folder in folders) or bool(TEST_FILE.match(name))

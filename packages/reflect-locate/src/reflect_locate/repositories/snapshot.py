@@ -42,6 +42,8 @@ class Snapshot:
     """
 
     def __init__(self, name: str, files: Mapping[str, str], left_out: Sequence[LeftOut] = ()) -> None:
+        # Checked again here, although the gate has: a snapshot is also loaded from a file that anybody may have
+        # written.
         for path in files:
             if not path or any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:
                 raise ValueError(f"{path!r} is no relative path inside the tree")
@@ -49,6 +51,7 @@ class Snapshot:
         if both := sorted(folders & files.keys()):
             raise ValueError(f"{both[0]!r} is both a file and a folder")
         self.name = name
+        # Sorted, because disks list files in any order; read-only, because all episodes share one snapshot.
         self.files: Mapping[str, str] = MappingProxyType(dict(sorted(files.items())))
         self.left_out = tuple(left_out)
         self.identity = _identity(self.files)
@@ -61,10 +64,13 @@ class Snapshot:
             "left_out": [[entry.path, entry.reason] for entry in self.left_out],
         }
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Written aside and renamed: a process that is killed leaves the old file or none.
         scratch = path.with_name(path.name + ".new")
+        # No name and no time in the header: equal snapshots must give equal bytes.
         with scratch.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
             file.write(json.dumps(value, ensure_ascii=True).encode())
         with scratch.open("rb") as written:
+            # Without it a power cut can leave the renamed file empty.
             os.fsync(written.fileno())
         scratch.rename(path)
 
@@ -92,6 +98,7 @@ def _identity(files: Mapping[str, str]) -> str:
     digest = hashlib.sha256()
     for path, text in files.items():
         for part in (path, text):
+            # Lengths keep `ab`, `c` apart from `a`, `bc`; surrogates, as a loaded file may hold, still have a hash.
             encoded = part.encode("utf-8", "surrogatepass")
             digest.update(f"{len(encoded)}:".encode())
             digest.update(encoded)

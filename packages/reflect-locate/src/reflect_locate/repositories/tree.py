@@ -38,6 +38,7 @@ class Tree:
         self.snapshot, self.prefix = snapshot, prefix
         self.paths = tuple(sorted(paths))
         self.masks = dict(masks or {})
+        # Dictionaries instead of sets keep the sorted order of the paths, and so the order of the actions.
         self._folders: dict[str, dict[str, None]] = {"": {}}
         self._files: dict[str, list[str]] = {"": []}
         self._counts: dict[str, int] = {}
@@ -46,7 +47,9 @@ class Tree:
                 raise ValueError(f"the snapshot {snapshot.name!r} has no file {prefix + path!r}")
             self._add(path)
 
+        # By content and not by object: each episode builds its own tree, and equal trees share their index.
         self._key = (snapshot.identity, prefix, self.paths, tuple(sorted((p, tuple(s)) for p, s in self.masks.items())))
+        # Computed once: a tree of a whole project has thousands of paths, and each index look-up hashes it.
         self._hash = hash(self._key)
 
     def __eq__(self, other: object) -> bool:
@@ -87,5 +90,6 @@ class Tree:
         """Text of a file; letters of masked spans are blanks, lines stay where they are."""
         text = self.snapshot.files[self.prefix + path]
         for start, stop in self.masks.get(path, ()):
+            # Blanks of the same length keep the offsets of later spans valid.
             text = text[:start] + re.sub(r"[^\n]", " ", text[start:stop]) + text[stop:]
         return text

@@ -46,4 +46,5 @@ class IndexMatches:
 def index_matches(tree: Tree, question: str) -> IndexMatches:
     """Matches of the files of a tree with a question."""
     contents, paths = (index.rank(words(question)) for index in (content_index(tree), path_index(tree)))
+    # Relative to the best file, since BM25 scores have no common scale between questions.
     return IndexMatches(*({path: score / ranked[0][1] for path, score in ranked} for ranked in (contents, paths)))

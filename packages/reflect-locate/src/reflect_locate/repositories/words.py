@@ -27,6 +27,7 @@ STOP_WORDS = frozenset(
     ).split()
 )
 
+# Shorter stems meet by chance: without it `red` would become `r`.
 SHORTEST_STEM = 3
 
 
@@ -42,6 +43,7 @@ def words(text: str) -> list[str]:
 @lru_cache(200_000)
 def _word(piece: str) -> str | None:
     lower = piece.lower()
+    # A single ASCII letter is a loop variable; a single letter of another script can be a whole word.
     if lower in STOP_WORDS or (len(lower) == 1 and lower.isascii()):
         return None
     return stem(lower)
@@ -75,6 +77,7 @@ def stem(word: str) -> str:
     ['pars', 'pars', 'pars', 'pars', 'pars']
     """
     for ending in ENDINGS:
+        # Words in `ss` have no ending to cut: `class` and `process` are no plurals.
         if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM and not word.endswith("ss"):
             rest = word[: -len(ending)]
             # A doubled consonant comes from the ending: running, stopped.
