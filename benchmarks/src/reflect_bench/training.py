@@ -79,7 +79,7 @@ class Reference:
         self.ours, self.policy = ours, policy
         policy.model.requires_grad_(True)
         self.rollout = ReferenceRollout(
-            policy, cast.reflector, cast.labels, cast.environment, ours.effort.max_episode_steps, until_end=until_end
+            policy, cast.reflector, cast.labels, cast.spec, ours.effort.max_episode_steps, until_end=until_end
         )
         self.learner = ReferenceLearner(
             policy, cast.labels, ours.learner.algorithm, ours.config.learning_rate, ours.config.max_grad_norm

@@ -9,7 +9,7 @@ from typing import Any
 
 from reflect_rl.config import parse
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.envs.corridor import MODES, Config, Corridor, tasks
+from reflect_rl.envs.corridor import MODES, Corridor, CorridorConfig, tasks
 from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel
@@ -20,12 +20,12 @@ from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Task, View
 
-SMALL = Config(length=5, lengths=2, max_episode_steps=6)
+SMALL = CorridorConfig(length=5, lengths=2, max_episode_steps=6)
 """Corridors of 5 and 6 cells: 18 tasks, few enough to be learned by heart."""
 SPEC = EnvSpec(Corridor, SMALL)
 
 
-def training_tasks(config: Config = SMALL) -> list[Task]:
+def training_tasks(config: CorridorConfig = SMALL) -> list[Task]:
     """All training tasks, easiest mode first."""
     return [task for mode in MODES for task in tasks(config, mode, "train")]
 

@@ -257,7 +257,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             train_on_pairs(
                 twin, pairs(part), config, place, seed_for(seed, "sft", part), ends=ends, progress=progress or _silent
             )
-            sft_checkpoints(place, config).clear()
+            sft_checkpoints(place).clear()
             if out is not None:
                 twin.save(unit.model(part))
             return twin

@@ -14,7 +14,7 @@ from reflect_rl.types import Observation, Step
 __all__ = ["Config", "Troubled", "tasks"]
 
 
-class Config(corridor.Config):
+class Config(corridor.CorridorConfig):
     name: str = "troubled.game:Troubled"
     trouble: str = ""
     """Name of a function below."""

@@ -22,7 +22,7 @@ from reflect_rl.rollout import Request, play
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn, View
 from toy import SMALL, SPEC, tiny_player, training_tasks
 
-PLAIN = reinforce.Algorithm(reinforce.Config(baseline="none", normalise_advantages=False))
+PLAIN = reinforce.Reinforce(reinforce.ReinforceConfig(baseline="none", normalise_advantages=False))
 HALF, QUARTER = math.log(0.5), math.log(0.25)
 
 
@@ -81,14 +81,14 @@ def test_a_replayed_advantage_is_never_negative_and_compares_with_its_own_mode_o
 
 
 def test_replayed_advantages_share_the_scale_of_normalised_ones():
-    algorithm = reinforce.Algorithm(reinforce.Config(baseline="none", normalise_advantages=True))
+    algorithm = reinforce.Reinforce(reinforce.ReinforceConfig(baseline="none", normalise_advantages=True))
     _, batch = collate(algorithm, FRESH, [WIN], frozenset(), None, None)
     # The returns 1 and -0.5 have deviation 0.75.
     assert batch.advantages.tolist()[3:] == pytest.approx([1 / 0.75] * 2)
 
 
 def test_fresh_episodes_that_all_ended_alike_do_not_blow_up_the_replay():
-    algorithm = reinforce.Algorithm(reinforce.Config(baseline="none", normalise_advantages=True))
+    algorithm = reinforce.Reinforce(reinforce.ReinforceConfig(baseline="none", normalise_advantages=True))
     alike = [episode(key, turn("1", -0.5)) for key in "ab"]
     _, batch = collate(algorithm, alike, [WIN], frozenset(), None, None)
     assert batch.advantages.tolist()[2:] == pytest.approx([1.75, 1.75])
@@ -105,7 +105,9 @@ def test_values_and_reference_are_asked_about_the_right_views():
         asked.append([view.observation.state for view in views])
         return torch.tensor([[HALF, HALF]] * len(views))
 
-    algorithm = reinforce.Algorithm(reinforce.Config(baseline="value", gae_lambda=1.0, normalise_advantages=False))
+    algorithm = reinforce.Reinforce(
+        reinforce.ReinforceConfig(baseline="value", gae_lambda=1.0, normalise_advantages=False)
+    )
     _, batch = collate(algorithm, FRESH, [WIN], frozenset({"2"}), values, reference)
     # The critic sees whole trajectories, the reference the rows that are learnt from.
     assert asked == [["1", "2", "3", "4", "5"], ["1", "3", "4", "5"]]
@@ -123,7 +125,7 @@ def test_replayed_turns_have_value_targets_and_gains_on_the_scale_of_the_fresh_o
     assert batch.advantages.tolist()[3:] == pytest.approx([1 / 0.75] * 2)
 
 
-class Recorder(reinforce.Algorithm):
+class Recorder(reinforce.Reinforce):
     seen: list[Trajectory]
 
     def advantages(self, trajectories, values):
@@ -188,7 +190,7 @@ def test_a_listing_order_changes_the_label_of_an_action_and_not_its_column():
 
 def test_the_first_ppo_loss_on_fresh_turns_is_minus_the_mean_advantage():
     model, labels = tiny_player()
-    algorithm = ppo.Algorithm(ppo.Config(entropy_coef=0.0, baseline="batch"))
+    algorithm = ppo.PPO(ppo.PPOConfig(entropy_coef=0.0, baseline="batch"))
     requests = [Request(task, k) for k, task in enumerate(training_tasks())]
     episodes = play(SPEC, requests, NoReflector(), LanguageModelPolicy(model, labels))
     views, batch = collate(algorithm, episodes, [], frozenset(), None, None)

@@ -36,8 +36,8 @@ class Whole(Frozen):
 
 def test_without_values_the_defaults_are_those_of_the_default_files():
     config = parse(Whole, {})
-    assert config.environment == dangerous_taxi.Config()
-    assert config.training.algorithm == ppo.Config()
+    assert config.environment == dangerous_taxi.DangerousTaxiConfig()
+    assert config.training.algorithm == ppo.PPOConfig()
     assert (config.training.steps, config.seeds) == (10, (0,))
 
 
@@ -46,8 +46,8 @@ def test_a_name_narrows_a_part_to_the_config_of_its_file_at_any_depth():
         Whole,
         {"environment": {"name": "corridor", "length": 7}, "training": {"algorithm": {"name": "reinforce"}}},
     )
-    assert config.environment == corridor.Config(length=7)
-    assert isinstance(config.training.algorithm, reinforce.Config)
+    assert config.environment == corridor.CorridorConfig(length=7)
+    assert isinstance(config.training.algorithm, reinforce.ReinforceConfig)
 
 
 def test_narrowing_leaves_the_model_itself_alone():

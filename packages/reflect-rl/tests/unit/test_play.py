@@ -6,7 +6,7 @@ import pytest
 
 from reflect_locate.envs import autoexplore
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.envs.corridor import Config, Corridor, tasks
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.players.policies.oracle import OraclePolicy
 from reflect_rl.players.policies.random import RandomPolicy
 from reflect_rl.players.reflectors.none import NoReflector
@@ -88,7 +88,7 @@ def test_requests_may_be_an_iterator():
 
 
 def test_an_episode_by_hand():
-    task = next(t for t in tasks(Config(), "near", "train") if t.data["goal"] and t.data["start"] == t.data["goal"] - 2)
+    task = next(t for t in CORRIDOR.tasks("near", "train") if t.data["goal"] and t.data["start"] == t.data["goal"] - 2)
     (won,) = play(CORRIDOR, [Request(task, 1)], NoReflector(), Scripted(1))
     assert [turn.reward for turn in won.turns] == [-0.05, 1.0]
     assert (won.success, won.terminated, won.truncated) == (True, True, False)
@@ -101,7 +101,7 @@ def test_an_episode_by_hand():
 
 
 def test_the_horizon_truncates_without_success():
-    task = tasks(Config(), "far", "train")[0]
+    task = CORRIDOR.tasks("far", "train")[0]
     (episode,) = play(CORRIDOR, [Request(task, 1)], NoReflector(), OraclePolicy(), max_episode_steps=2)
     assert len(episode.turns) == 2
     assert (episode.success, episode.terminated, episode.truncated) == (False, False, True)
@@ -111,7 +111,7 @@ def test_the_horizon_truncates_without_success():
 
 
 def test_a_win_at_the_horizon_is_a_win():
-    task = next(t for t in tasks(Config(), "near", "train") if abs(t.data["goal"] - t.data["start"]) == 2)
+    task = next(t for t in CORRIDOR.tasks("near", "train") if abs(t.data["goal"] - t.data["start"]) == 2)
     (episode,) = play(CORRIDOR, [Request(task, 1)], NoReflector(), OraclePolicy(), max_episode_steps=2)
     assert (episode.success, episode.terminated) == (True, True)
 

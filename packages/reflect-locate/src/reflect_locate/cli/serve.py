@@ -63,7 +63,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
         serve_stdio(server)
 
 
-def parse_serve(arguments: Sequence[str]) -> tuple[list[str], ServeOptions]:
+def parse_serve(arguments: Sequence[str]) -> tuple[tuple[str, ...], ServeOptions]:
     """Paths and options of a call.
 
     Raises:

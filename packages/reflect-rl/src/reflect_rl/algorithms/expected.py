@@ -38,10 +38,10 @@ from reflect_rl.algorithms._common import (
 )
 from reflect_rl.algorithms._returns import std
 
-__all__ = ["Algorithm", "Config"]
+__all__ = ["Expected", "ExpectedConfig"]
 
 
-class Config(PolicyGradientConfig):
+class ExpectedConfig(PolicyGradientConfig):
     """Expected (all-action) policy gradient."""
 
     name: Literal["expected"] = "expected"
@@ -58,14 +58,14 @@ class Config(PolicyGradientConfig):
     """Passes over each batch; the critic needs them most."""
 
 
-class Algorithm:
+class Expected:
     """Learning from every admissible action at every turn."""
 
-    Config = Config
+    Config = ExpectedConfig
 
     critic: Critic = "action"
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: ExpectedConfig) -> None:
         self.config = config
         self.epochs = config.epochs
 

@@ -29,10 +29,10 @@ from reflect_rl.algorithms._common import (
 )
 from reflect_rl.algorithms._returns import group_relative
 
-__all__ = ["Algorithm", "Config"]
+__all__ = ["GiGPO", "GiGPOConfig"]
 
 
-class Config(ClippedConfig):
+class GiGPOConfig(ClippedConfig):
     """GiGPO."""
 
     name: Literal["gigpo"] = "gigpo"
@@ -45,14 +45,14 @@ class Config(ClippedConfig):
     """Divide by the standard deviation of the group's returns (false: F_norm = 1)."""
 
 
-class Algorithm:
+class GiGPO:
     """Episodes compete within their task, turns within their state."""
 
-    Config = Config
+    Config = GiGPOConfig
 
     critic: Critic = "none"
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: GiGPOConfig) -> None:
         self.config = config
         self.epochs = config.epochs
 

@@ -26,10 +26,10 @@ from reflect_rl.algorithms._common import (
 )
 from reflect_rl.algorithms._returns import group_relative
 
-__all__ = ["Algorithm", "Config"]
+__all__ = ["GRPO", "GRPOConfig"]
 
 
-class Config(ClippedConfig):
+class GRPOConfig(ClippedConfig):
     """GRPO."""
 
     name: Literal["grpo"] = "grpo"
@@ -38,14 +38,14 @@ class Config(ClippedConfig):
     """Divide by the standard deviation of the group's returns (false: Dr. GRPO)."""
 
 
-class Algorithm:
+class GRPO:
     """The episodes of the same task are each other's baseline and scale."""
 
-    Config = Config
+    Config = GRPOConfig
 
     critic: Critic = "none"
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: GRPOConfig) -> None:
         self.config = config
         self.epochs = config.epochs
 

@@ -24,22 +24,22 @@ from reflect_rl.algorithms._common import (
     regularisers,
 )
 
-__all__ = ["Algorithm", "Config"]
+__all__ = ["PPO", "PPOConfig"]
 
 
-class Config(BaselineConfig, ClippedConfig):
+class PPOConfig(BaselineConfig, ClippedConfig):
     """PPO."""
 
     name: Literal["ppo"] = "ppo"
     """Algorithm."""
 
 
-class Algorithm:
+class PPO:
     """Several passes over each batch, inside a trust region."""
 
-    Config = Config
+    Config = PPOConfig
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: PPOConfig) -> None:
         self.config = config
         self.epochs = config.epochs
         self.critic: Critic = "state" if config.baseline == "value" else "none"

@@ -17,10 +17,10 @@ from pydantic import Field
 from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
 from reflect_rl.algorithms._common import PolicyGradientConfig, kl_to_behaviour, per_turn, regularisers, returns_of
 
-__all__ = ["Algorithm", "Config"]
+__all__ = ["RAFT", "RAFTConfig"]
 
 
-class Config(PolicyGradientConfig):
+class RAFTConfig(PolicyGradientConfig):
     """RAFT."""
 
     name: Literal["raft"] = "raft"
@@ -33,14 +33,14 @@ class Config(PolicyGradientConfig):
     """Passes over each batch."""
 
 
-class Algorithm:
+class RAFT:
     """Supervised learning on the best episode of each task."""
 
-    Config = Config
+    Config = RAFTConfig
 
     critic: Critic = "none"
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: RAFTConfig) -> None:
         self.config = config
         self.epochs = config.epochs
 

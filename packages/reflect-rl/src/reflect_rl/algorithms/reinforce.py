@@ -21,10 +21,10 @@ from reflect_rl.algorithms._common import (
     regularisers,
 )
 
-__all__ = ["Algorithm", "Config"]
+__all__ = ["Reinforce", "ReinforceConfig"]
 
 
-class Config(BaselineConfig):
+class ReinforceConfig(BaselineConfig):
     """REINFORCE."""
 
     name: Literal["reinforce"] = "reinforce"
@@ -33,14 +33,14 @@ class Config(BaselineConfig):
     """Upper bound on π/π_behaviour of replayed turns (fresh turns have weight one)."""
 
 
-class Algorithm:
+class Reinforce:
     """REINFORCE: one pass over each batch."""
 
-    Config = Config
+    Config = ReinforceConfig
 
     epochs = 1
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: ReinforceConfig) -> None:
         self.config = config
         self.critic: Critic = "state" if config.baseline == "value" else "none"
 

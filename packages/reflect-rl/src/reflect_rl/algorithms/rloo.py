@@ -30,10 +30,10 @@ from reflect_rl.algorithms._common import (
 )
 from reflect_rl.algorithms._returns import leave_one_out
 
-__all__ = ["Algorithm", "Config"]
+__all__ = ["RLOO", "RLOOConfig"]
 
 
-class Config(PolicyGradientConfig):
+class RLOOConfig(PolicyGradientConfig):
     """RLOO."""
 
     name: Literal["rloo"] = "rloo"
@@ -46,14 +46,14 @@ class Config(PolicyGradientConfig):
     """Passes over each batch."""
 
 
-class Algorithm:
+class RLOO:
     """The other episodes of the same task are the baseline."""
 
-    Config = Config
+    Config = RLOOConfig
 
     critic: Critic = "none"
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: RLOOConfig) -> None:
         self.config = config
         self.epochs = config.epochs
 

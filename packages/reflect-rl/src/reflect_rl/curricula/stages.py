@@ -8,21 +8,21 @@ from pydantic import Field, model_validator
 
 from reflect_rl.config import CurriculumConfig
 
-__all__ = ["Config", "Curriculum"]
+__all__ = ["Stages", "StagesConfig"]
 
 
-class Config(CurriculumConfig):
+class StagesConfig(CurriculumConfig):
     """Modes one after the other."""
 
     name: Literal["stages"] = "stages"
-    """Curriculum."""
+    """Stages."""
     modes: tuple[str, ...] = ()
     """Modes in training order (empty: all modes of the environment, easiest first); `a+b` trains both in one stage."""
     shares: tuple[float, ...] = Field(())
     """Share of the training budget of each mode (empty: equal shares)."""
 
     @model_validator(mode="after")
-    def _shares_fit(self) -> Config:
+    def _shares_fit(self) -> StagesConfig:
         if self.shares and self.modes and len(self.shares) != len(self.modes):
             raise ValueError(f"curriculum.shares has {len(self.shares)} numbers for {len(self.modes)} modes")
         if any(share <= 0 for share in self.shares):
@@ -30,12 +30,12 @@ class Config(CurriculumConfig):
         return self
 
 
-class Curriculum:
+class Stages:
     """Walks through the stages by the share of the budget that is used up."""
 
-    Config = Config
+    Config = StagesConfig
 
-    def __init__(self, config: Config, modes: tuple[str, ...]) -> None:
+    def __init__(self, config: StagesConfig, modes: tuple[str, ...]) -> None:
         self.modes = config.modes or modes
         self.shares = config.shares or (1.0,) * len(self.modes)
         if len(self.shares) != len(self.modes):

@@ -6,24 +6,24 @@ from typing import Literal
 
 from reflect_rl.config import CurriculumConfig
 
-__all__ = ["Config", "Curriculum"]
+__all__ = ["Uniform", "UniformConfig"]
 
 
-class Config(CurriculumConfig):
+class UniformConfig(CurriculumConfig):
     """No curriculum."""
 
     name: Literal["uniform"] = "uniform"
-    """Curriculum."""
+    """Uniform."""
     modes: tuple[str, ...] = ()
     """Modes to draw from (empty: the hardest mode of the environment only)."""
 
 
-class Curriculum:
+class Uniform:
     """The same modes at any progress."""
 
-    Config = Config
+    Config = UniformConfig
 
-    def __init__(self, config: Config, modes: tuple[str, ...]) -> None:
+    def __init__(self, config: UniformConfig, modes: tuple[str, ...]) -> None:
         self.modes = config.modes or modes[-1:]
 
     def stage(self, progress: float) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ __all__ = [
     "NAME",
     "RULES",
     "VERSION",
-    "Config",
     "Corridor",
+    "CorridorConfig",
     "reflection_text",
     "task_at",
     "tasks",
@@ -50,7 +50,7 @@ You win by standing on the goal. Walking off the other end loses the game, and e
 Mode = Literal["near", "far"]
 
 
-class Config(EnvironmentConfig):
+class CorridorConfig(EnvironmentConfig):
     """Corridor: walk to the goal at one end of a row of cells (toy)."""
 
     name: Literal["corridor"] = "corridor"
@@ -87,7 +87,7 @@ def _task(mode: str, split: str, cells: int, goal: int, start: int) -> Task:
     return Task(f"{mode}/{cells}-{goal}-{start}", mode, split, {"cells": cells, "goal": goal, "start": start})
 
 
-def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
+def tasks(config: CorridorConfig, mode: str, split: str) -> tuple[Task, ...]:
     """The corridors, goals and starts of one split; no two tasks of a mode are the same.
 
     Raises:
@@ -124,12 +124,12 @@ class Corridor(TextEnv):
         config: its settings.
     """
 
-    Config = Config
+    Config = CorridorConfig
     name, version, modes = NAME, VERSION, MODES
     max_actions = len(ACTIONS)
     idle_reward = STEP_REWARD
     rules = RULES
-    config: Config
+    config: CorridorConfig
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         super().__init__(config)

@@ -33,8 +33,8 @@ __all__ = [
     "RULES",
     "START_STATES",
     "VERSION",
-    "Config",
     "DangerousTaxi",
+    "DangerousTaxiConfig",
     "Transition",
     "decode",
     "encode",
@@ -89,7 +89,7 @@ Every turn costs a little, so take a short way."""
 Mode = Literal["pickup", "dropoff", "full"]
 
 
-class Config(EnvironmentConfig):
+class DangerousTaxiConfig(EnvironmentConfig):
     """DangerousTaxi: fetch a passenger and bring them to their stand; a move that changes nothing ends the game."""
 
     name: Literal["dangerous_taxi"] = "dangerous_taxi"
@@ -110,7 +110,7 @@ class Config(EnvironmentConfig):
     """The templated reflection gives its advice once more at the end, from where a policy learns to copy it sooner."""
 
     @model_validator(mode="after")
-    def _leave_training_starts(self) -> Config:
+    def _leave_training_starts(self) -> DangerousTaxiConfig:
         if self.validation_starts + self.test_starts >= len(START_STATES):
             raise ValueError(
                 f"validation_starts + test_starts = {self.validation_starts + self.test_starts} leave none of the "
@@ -309,7 +309,7 @@ def _split(mode: str, split_seed: int, validation_starts: int, test_starts: int)
     }
 
 
-def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
+def tasks(config: DangerousTaxiConfig, mode: str, split: str) -> tuple[Task, ...]:
     """One task per start state of the split; the split of the starts is the same for every mode.
 
     Held-out starts are new problems in mode `full` only. Mode `pickup` ignores the destination, so most of its held-out
@@ -341,13 +341,13 @@ class DangerousTaxi(TextEnv):
         config: its settings.
     """
 
-    Config = Config
+    Config = DangerousTaxiConfig
     name, version, modes = NAME, VERSION, MODES
     horizons = HORIZONS
     max_actions = len(ACTIONS)
     idle_reward = STEP / SCALE
     rules = RULES
-    config: Config
+    config: DangerousTaxiConfig
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         super().__init__(config)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError
 
@@ -31,7 +31,7 @@ __all__ = [
     "write_rows",
 ]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION: Final = 2
 """2: typed rows with strata, costs and tested games as objects of their own. Files of 1 carry no version."""
 
 NO_ALGORITHM = "none"

@@ -7,7 +7,7 @@ generation prompt. Template and text are tokenised apart, so that a game's text 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reflect_rl.errors import ModelError
 
@@ -19,7 +19,7 @@ __all__ = ["ChatFrame", "frame_of"]
 MESSAGE = "\N{WHITE DIAMOND CONTAINING BLACK SMALL DIAMOND}message\N{WHITE DIAMOND CONTAINING BLACK SMALL DIAMOND}"
 """Stands for the user's text while the template is rendered."""
 
-FIXED = {"date_string": "26 Jul 2024", "enable_thinking": False}
+FIXED: dict[str, Any] = {"date_string": "26 Jul 2024", "enable_thinking": False}
 """Variables of well-known templates. Llama 3 writes the day into the prompt, and a run must not depend on the day; Qwen
 3 would begin with thoughts, where one label is asked."""
 

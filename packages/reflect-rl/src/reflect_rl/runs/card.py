@@ -8,7 +8,7 @@ import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, ValidationError
 
@@ -21,7 +21,7 @@ __all__ = ["CARD", "Provenance", "RunCard", "StageTime", "TakenJobs", "now", "pr
 
 CARD = "run.json"
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION: Final = 2
 """2: a typed card. Cards of 1 carry no version."""
 
 PACKAGES = ("reflect-rl", "torch", "transformers", "peft", "accelerate", "tokenizers", "gymnasium", "numpy")

@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 import torch
 
+from reflect_rl import registry
 from reflect_rl.algorithms import expected, gigpo, grpo, ppo, raft, rloo
 from reflect_rl.algorithms._batch import Trajectory
 
 PLAIN = {"normalise_advantages": False}
+
+
+def made(module: Any, **settings: Any) -> Any:
+    """The algorithm of a module, by its name in the registry."""
+    algorithm = registry.find("algorithms", module.__name__.rpartition(".")[2])
+    return algorithm(algorithm.Config(**settings))
 
 
 def episode(group: str, rewards: list[float], states: str = "", success: bool = False) -> Trajectory:
@@ -20,7 +27,7 @@ def episode(group: str, rewards: list[float], states: str = "", success: bool = 
 
 
 def worth(module: Any, episodes: list[Trajectory], **settings: Any) -> Any:
-    return module.Algorithm(module.Config(**settings)).advantages(episodes, None)
+    return made(module, **settings).advantages(episodes, None)
 
 
 def approx(table: list[list[float]]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,12 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from reflect_rl import registry
 from reflect_rl.algorithms import ppo, reinforce
 from reflect_rl.algorithms._batch import Batch, Loss, Outputs
 from reflect_rl.algorithms._common import BaselineConfig, PolicyGradientConfig, entropy, kl_divergence
 
 PLAIN = {"entropy_coef": 0.0}
 INF = math.inf
+
+
+def made(module: Any, **settings: Any) -> Any:
+    """The algorithm of a module, by its name in the registry."""
+    algorithm = registry.find("algorithms", module.__name__.rpartition(".")[2])
+    return algorithm(algorithm.Config(**settings))
 
 
 def batch(
@@ -44,8 +52,8 @@ def gradient(algorithm, turns: Batch, logits: Tensor) -> tuple[Tensor, Loss]:
 
 
 ALGORITHMS = {
-    "reinforce": reinforce.Algorithm(reinforce.Config(**PLAIN)),
-    "ppo": ppo.Algorithm(ppo.Config(**PLAIN)),
+    "reinforce": reinforce.Reinforce(reinforce.ReinforceConfig(**PLAIN)),
+    "ppo": ppo.PPO(ppo.PPOConfig(**PLAIN)),
 }
 
 
@@ -92,7 +100,7 @@ def test_reinforce_and_ppo_have_the_same_gradient_at_ratio_one_which_is_the_clos
 )
 def test_ppo_clips_on_the_side_that_the_advantage_pushes_to(ratio, advantage, moves):
     logits = torch.tensor([[0.0, 0.0]])
-    algorithm = ppo.Algorithm(ppo.Config(clip_ratio=0.2, **PLAIN))
+    algorithm = ppo.PPO(ppo.PPOConfig(clip_ratio=0.2, **PLAIN))
     found, loss = gradient(algorithm, batch([0], [advantage], [math.log(0.5 / ratio)]), logits)
     # Inside: ∂(-ρA)/∂logits = -A ρ (1{a} - π), π = (1/2, 1/2).
     expected = [[-advantage * ratio * 0.5, advantage * ratio * 0.5]] if moves else [[0.0, 0.0]]
@@ -106,7 +114,7 @@ def test_ppo_clips_on_the_side_that_the_advantage_pushes_to(ratio, advantage, mo
 
 def test_reinforce_weighs_replayed_turns_by_a_truncated_constant_ratio():
     # π(0) = 1/2 in all rows; behaviour 1/2, 1/3, 1/8: ratios 1, 3/2, 4 (cut at 2); the fresh last row has weight one.
-    algorithm = reinforce.Algorithm(reinforce.Config(max_importance_weight=2.0, **PLAIN))
+    algorithm = reinforce.Reinforce(reinforce.ReinforceConfig(max_importance_weight=2.0, **PLAIN))
     behaviour = [math.log(p) for p in (1 / 2, 1 / 3, 1 / 8, 1 / 8)]
     turns = batch([0] * 4, [1.0] * 4, behaviour, replayed=[True, True, True, False])
     found, loss = gradient(algorithm, turns, torch.zeros(4, 2))
@@ -153,7 +161,7 @@ def test_the_regularisers_enter_with_their_weights_and_signs(module):
     log_probs = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]]).log()
     reference = torch.tensor([[0.25, 0.75, 0.0], [0.25, 0.75, 0.0]]).log()
     turns = batch([0, 1], [0.0, 0.0], log_probs[:, 0], reference=reference)
-    loss = module.Algorithm(module.Config(entropy_coef=0.1, kl_coef=2.0)).loss(turns, Outputs(log_probs))
+    loss = made(module, entropy_coef=0.1, kl_coef=2.0).loss(turns, Outputs(log_probs))
     bonus = (math.log(2) + (0.25 * math.log(4) + 0.75 * math.log(4 / 3))) / 2
     penalty = 0.5 * math.log(4 / 3) / 2
     assert loss.value.item() == pytest.approx(2.0 * penalty - 0.1 * bonus, abs=1e-6)
@@ -166,7 +174,7 @@ def test_a_minibatch_may_list_fewer_actions_than_the_widest_state_of_the_update(
     narrow = torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
     reference = torch.tensor([[0.25, 0.75, 0.0], [0.25, 0.75, 0.0]]).log()
     turns = batch([0, 1], [0.0, 0.0], narrow[:, 0], reference=reference)
-    loss = module.Algorithm(module.Config(kl_coef=1.0, **PLAIN)).loss(turns, Outputs(narrow))
+    loss = made(module, kl_coef=1.0, **PLAIN).loss(turns, Outputs(narrow))
     assert loss.value.item() == pytest.approx(0.25 * math.log(4 / 3), abs=1e-6)
 
 
@@ -175,7 +183,7 @@ def test_the_critics_error_is_the_mean_square_times_its_weight(module):
     log_probs = torch.tensor([[0.5, 0.5]] * 2).log()
     turns = Batch(torch.tensor([0, 1]), log_probs[:, 0], torch.zeros(2), torch.tensor([1.0, -2.0]), torch.zeros(2) > 0)
     values = torch.tensor([0.0, 1.0], requires_grad=True)
-    loss = module.Algorithm(module.Config(value_coef=0.5, **PLAIN)).loss(turns, Outputs(log_probs, values))
+    loss = made(module, value_coef=0.5, **PLAIN).loss(turns, Outputs(log_probs, values))
     # ½ · (1² + 3²) / 2
     assert loss.value.item() == pytest.approx(2.5)
     assert loss.metrics["value/loss"] == pytest.approx(5.0)
@@ -195,16 +203,16 @@ def test_selected_turns_keep_their_parts_together():
 
 
 def test_the_open_baseline_is_a_setting_of_two_algorithms():
-    assert issubclass(ppo.Config, BaselineConfig)
-    assert issubclass(reinforce.Config, BaselineConfig)
+    assert issubclass(ppo.PPOConfig, BaselineConfig)
+    assert issubclass(reinforce.ReinforceConfig, BaselineConfig)
     assert "baseline" not in PolicyGradientConfig.model_fields
-    assert ppo.Algorithm(ppo.Config(epochs=5)).epochs == 5
-    assert reinforce.Algorithm(reinforce.Config()).epochs == 1
+    assert ppo.PPO(ppo.PPOConfig(epochs=5)).epochs == 5
+    assert reinforce.Reinforce(reinforce.ReinforceConfig()).epochs == 1
 
 
 @pytest.mark.parametrize(("ratio", "moves"), [(1.25, True), (1.35, False), (0.75, False)])
 def test_the_upper_clip_may_be_wider(ratio, moves):
-    algorithm = ppo.Algorithm(ppo.Config(clip_ratio=0.2, clip_ratio_high=0.3, **PLAIN))
+    algorithm = ppo.PPO(ppo.PPOConfig(clip_ratio=0.2, clip_ratio_high=0.3, **PLAIN))
     # A good action below one may always rise, a bad one below 0.8 sinks no further.
     advantage = 1.0 if ratio > 1 else -1.0
     turns = batch([0], [advantage], [math.log(0.5 / ratio)])

@@ -147,7 +147,7 @@ def test_all_games_can_be_played_and_an_invalid_answer_costs_a_turn_in_each(tmp_
     tasks = save_small_task_set(tmp_path, "train")
     exploring = {"tasks": tasks, "modes": ("d1raw",), "leaks": ("none", "name")}
     games = (
-        (dangerous_taxi.Config(), "full"),
+        (dangerous_taxi.DangerousTaxiConfig(), "full"),
         (alfworld.AlfworldConfig(), "pick"),
         (autoexplore.Config(**exploring), "d1raw"),
         (autoexplore_paper.Config(**exploring), "d1raw"),
