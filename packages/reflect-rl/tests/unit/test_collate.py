@@ -116,7 +116,9 @@ def test_values_and_reference_are_asked_about_the_right_views():
 
 
 def test_replayed_turns_have_value_targets_and_gains_on_the_scale_of_the_fresh_ones():
-    _, batch = collate(expected_gradient.Expected(expected_gradient.ExpectedConfig()), FRESH, [WIN], frozenset(), None, None)
+    _, batch = collate(
+        expected_gradient.Expected(expected_gradient.ExpectedConfig()), FRESH, [WIN], frozenset(), None, None
+    )
     # Over the mean of the other episode the returns 1, 1, -0.5 are 1.5, 1.5, -1.5, of variance 2.25 - 0.25. Those of
     # WIN, 1.25 and 1, are over the mean of all turns, 0.5.
     scale = math.sqrt(2)
