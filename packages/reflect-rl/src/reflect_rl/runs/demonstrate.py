@@ -77,13 +77,23 @@ def is_lexical(config: RunConfig) -> bool:
     return config.env.capability(HasStateTeacher) is not None
 
 
-def save_whole(model: LanguageModel, folder: Path) -> None:
-    """Save a model whole or not at all; of several processes that trained it, the main one does."""
+def save_whole(model: LanguageModel, folder: Path, card: str | None = None) -> None:
+    """Save a model whole or not at all; of several processes that trained it, the main one does.
+
+    Args:
+        model: to be saved.
+        folder: that it replaces.
+        card: text of its `README.md`; None = none.
+    """
     if process_rank() != 0:
         return
     fresh = folder.with_name(folder.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     model.save(fresh)
+    # Libraries that save adapters fill a template of their own with the paths of this machine.
+    (fresh / "README.md").unlink(missing_ok=True)
+    if card is not None:
+        (fresh / "README.md").write_text(card, encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)
 

@@ -53,6 +53,7 @@ from reflect_rl.runs.demonstrate import (
     save_whole,
 )
 from reflect_rl.runs.folder import Unit, units
+from reflect_rl.runs.model_card import add_results, card_of_rlft, card_of_sft
 from reflect_rl.seeding import seed_for
 from reflect_rl.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.training.metrics import MetricsLog
@@ -201,7 +202,7 @@ def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
         progress=progress,
         metrics=_metrics(job, config),
     )
-    save_whole(model, job.unit.model(job.name))
+    save_whole(model, job.unit.model(job.name), card_of_sft(config, job.unit, job.name))
     if process_rank() == 0:
         sft_checkpoints(job.folder).clear()
 
@@ -330,7 +331,7 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
         metrics=_metrics(job, config),
     )
     trainer.train(progress)
-    save_whole(model, job.folder / "model")
+    save_whole(model, job.folder / "model", card_of_rlft(config, job.unit, job.name))
 
 
 def load_players(config: RunConfig, unit: Unit, method: str, decoding: Decoding) -> tuple[Reflector, Policy]:
@@ -354,6 +355,14 @@ def load_players(config: RunConfig, unit: Unit, method: str, decoding: Decoding)
     return _reflector(config, unit, method), policy
 
 
+def _policy_of(config: RunConfig, unit: Unit, name: str) -> Path | None:
+    """Folder of the policy that a method trained for itself; None where it plays another's."""
+    method = config.method(name)
+    if method.online:
+        return unit.rlft(name) / "model"
+    return unit.model(method.policy) if method.model and method.policy in method.datasets else None
+
+
 def _decodings(config: RunConfig, method: str) -> Sequence[Decoding]:
     if config.method(method).is_chat:
         return chat_decodings(config)
@@ -371,6 +380,9 @@ def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
             rows, episodes = _eval_players(job, config, progress)
     write_jsonl(job.folder / "episodes.jsonl", [played.to_json() for played in episodes])
     write_rows(job.folder / "rows.json", rows)
+    policy = _policy_of(config, job.unit, job.name)
+    if policy is not None:
+        add_results(policy, rows)
 
 
 def _eval_players(job: Job, config: RunConfig, progress: Progress) -> tuple[list[ResultRow], list[EvaluatedEpisode]]:

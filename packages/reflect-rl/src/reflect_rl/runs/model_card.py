@@ -1,0 +1,141 @@
+"""The card of a saved model, `README.md` beside its weights: what it is, how it was made and how it is asked.
+
+It is filled from the run. Paths of the machine stay out of it, since model folders are passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from reflect_rl.data.generate import BASE
+from reflect_rl.evaluation.methods import find_method
+from reflect_rl.evaluation.result import ResultRow
+from reflect_rl.models.catalogue import KNOWN
+from reflect_rl.models.load import EMBEDDED
+from reflect_rl.prompts.render import TEMPLATE_VERSION, policy_prompt, reflection_prompt
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.folder import Unit
+from reflect_rl.types import Observation, View
+
+__all__ = ["add_results", "card_of_rlft", "card_of_sft"]
+
+README = "README.md"
+RESULTS = "\n## Results\n"
+
+ROLES = {
+    "reflector": "reflection player (reads a state, writes a reflection)",
+    "policy_plain": "policy (reads a state and numbered actions, answers with the number of one)",
+    "policy_reflect": "policy (reads a state, a reflection and numbered actions, answers with the number of one)",
+    "policy_lexical": "policy (reads a state, a reflection made by rules and numbered actions, answers with a number)",
+    BASE: "start of both players (has read texts of the environment, plays nothing yet)",
+}
+"""Data set -> what a model that learned from it does."""
+
+
+def card_of_sft(config: RunConfig, unit: Unit, dataset: str) -> str:
+    """The card of a model after supervised training.
+
+    Args:
+        config: of the run.
+        unit: budget and seed.
+        dataset: that it learned from.
+    """
+    examples = "positive examples only" if dataset.endswith("_positive") else "positive and negative examples"
+    steps = "supervised training" if dataset == BASE else f"supervised training on `{dataset}` ({examples})"
+    return _card(config, unit, dataset.removesuffix("_positive"), steps)
+
+
+def card_of_rlft(config: RunConfig, unit: Unit, name: str) -> str:
+    """The card of a policy after online RL.
+
+    Args:
+        config: of the run.
+        unit: budget and seed.
+        name: of the method.
+    """
+    method, settings = find_method(name), config.rlft
+    start = f"supervised training on `{method.policy}`, then " if method.policy else ""
+    role = (method.policy or "policy_plain").removesuffix("_positive")
+    steps = f"{start}online RL by {settings.algorithm.name}, {settings.total_turns:,} turns (method `{name}`)"
+    return _card(config, unit, role, steps)
+
+
+def add_results(folder: Path, rows: Sequence[ResultRow]) -> None:
+    """Put the results of a player into the card of its policy; those that stand there are replaced.
+
+    Args:
+        folder: of the model; nothing happens where it has no card.
+        rows: at least one.
+    """
+    path = folder / README
+    if not path.is_file():
+        return
+    text = path.read_text(encoding="utf-8").partition(RESULTS)[0]
+    longest = max(row.horizon for row in rows)
+    lines = [
+        f"| {row.method} | {row.mode} | {row.decoding} | {100 * row.success_rate:.1f} "
+        f"[{100 * row.ci95[0]:.0f}, {100 * row.ci95[1]:.0f}] | {row.episodes} |"
+        for row in rows
+        if row.horizon == longest
+    ]
+    header = [
+        "| method | mode | decoding | success, % [95% interval] | episodes |",
+        "| --- | --- | --- | ---: | ---: |",
+    ]
+    title = f"{rows[0].benchmark}, {rows[0].split} split, horizon {longest} turns:"
+    # A run that began with another's models shares their files, so the card is replaced and not written in place.
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text("\n".join([text + RESULTS, title, "", *header, *lines]) + "\n", encoding="utf-8")
+    fresh.replace(path)
+
+
+def _card(config: RunConfig, unit: Unit, role: str, steps: str) -> str:
+    base, licence = _origin(config)
+    facts = {
+        "environment": config.env.identity,
+        "role": ROLES.get(role, "policy"),
+        "base model": base,
+        "licence of the base model": licence,
+        "method": steps,
+        "data": f"demonstrations from {unit.budget} starts, label source `{config.data.label_source}`",
+        "seed": str(unit.seed),
+        "prompt template": f"version {TEMPLATE_VERSION}, scoring `{config.prompt.scoring}`",
+    }
+    return "\n".join(
+        [
+            f"# {role} for {config.environment.name}",
+            "",
+            "Trained with reflect-rl, two-player online RL fine-tuning ([Reflect-RL](https://arxiv.org/abs/2402.12621)).",
+            "",
+            *(f"- **{key}**: {value}" for key, value in facts.items()),
+            "",
+            "## Prompt",
+            "",
+            *_prompt(role),
+            "",
+        ]
+    )
+
+
+def _prompt(role: str) -> list[str]:
+    """The prompt of an example state, in a block of code."""
+    state = Observation("(the state)", ("first action", "second action"))
+    if role == "reflector":
+        text, answer = reflection_prompt(View(state, (0, 1))), "the reflection"
+    else:
+        written = "(the reflection)" if role in ("policy_reflect", "policy_lexical") else None
+        text, answer = policy_prompt(View(state, (0, 1), written), ("0", "1")), "the label of an action"
+    return ["```text", text.rstrip("\n"), "```", "", f"The prompt ends with a line break; the answer is {answer}."]
+
+
+def _origin(config: RunConfig) -> tuple[str, str]:
+    """Name and licence of the base model; of a folder, its last part."""
+    path = config.model.path
+    if path == EMBEDDED:
+        return "embedded (random weights, trained in this run alone)", "none: there is no pretrained model"
+    known = KNOWN.get(path)
+    if known is not None:
+        return f"{known.hub_id} ({known.name})", known.license
+    is_folder = path.startswith((".", "/", "~")) or "\\" in path or Path(path).exists()
+    return Path(path).name if is_folder else path, "see the card of the base model"
