@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from reflect_bench.options import Effort
 from reflect_bench.players import Cast, GuidedPolicy
-from reflect_rl.algorithms._batch import Batch
+from reflect_rl.algorithms import Batch
 from reflect_rl.batch import collate, view_of
 from reflect_rl.config import narrow, parse
 from reflect_rl.players.base import Policy

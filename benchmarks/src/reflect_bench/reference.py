@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig
 
-from reflect_rl.algorithms._batch import Algorithm, Batch, Outputs
+from reflect_rl.algorithms import Algorithm, Batch, Outputs
 from reflect_rl.batch import view_of
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.models.labels import Labels

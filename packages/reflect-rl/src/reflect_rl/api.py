@@ -23,7 +23,7 @@ from reflect_rl.data.recorded import (
     labelled,
     read_episodes,
     reflected,
-    won,
+    usable,
 )
 from reflect_rl.envs.base import EnvSpec, NumbersActions, TextEnv, require_known, spec_of
 from reflect_rl.errors import UserError
@@ -214,7 +214,8 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
 ) -> Agent:
     """Supervised training on recorded episodes; the model that went in stays as it is.
 
-    A turn's label is the action that an annotator recommended, else the one that was played.
+    A turn's label is the action that an annotator recommended, else the one that was played. Episodes of validation
+    and test tasks are left out.
 
     Args:
         model: what to start from.
@@ -235,8 +236,12 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         UserError: there is nothing to learn from.
     """
     spec = None if env is None else make_env(env)
-    kept = labelled(episodes if lost else won(episodes))
-    _require_examples(len(episodes), kept, reflections=reflections)
+    kept = usable(episodes, lost=lost)
+    if reflections and not has_reflections(kept):
+        raise UserError(
+            "the episodes hold no reflection to learn from. Let a reflection player write them: "
+            "add_reflections(episodes, reflector); or leave reflections=False."
+        )
     excluded = frozenset[str]() if spec is None else held_out_states(spec, spec.modes)
     agent = _agent(model, kept, spec, seed)
 
@@ -461,18 +466,6 @@ def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed
 
 WORD_EPISODES = 200
 """Random episodes from which a model without demonstrations learns the words of a game."""
-
-
-def _require_examples(count: int, kept: Sequence[Episode], *, reflections: bool) -> None:
-    if not kept:
-        raise UserError(
-            f"none of the {count} episodes was won, so there is nothing to imitate. Record more, or pass lost=True."
-        )
-    if reflections and not has_reflections(kept):
-        raise UserError(
-            "the episodes hold no reflection to learn from. Let a reflection player write them: "
-            "add_reflections(episodes, reflector); or leave reflections=False."
-        )
 
 
 def _algorithm(algorithm: str | type | Mapping[str, Any]) -> AlgorithmConfig | dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reflect_rl.algorithms._batch import Algorithm, Batch, Trajectory
+from reflect_rl.algorithms import Algorithm, Batch, Trajectory
 from reflect_rl.types import Episode, Turn, View
 
 __all__ = ["collate", "view_of"]

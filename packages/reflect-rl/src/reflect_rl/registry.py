@@ -59,7 +59,10 @@ def find(kind: Kind, name: str) -> Any:
         try:
             return getattr(importlib.import_module(module), attribute)
         except ModuleNotFoundError as error:
-            raise UnknownNameError(f"cannot import {name!r} for {kind}: {error}.") from error
+            raise UnknownNameError(
+                f"cannot import {name!r} for {kind}: {error}. A module of the current folder is found where you name "
+                "it yourself, in a configuration file or a flag; elsewhere put its folder on PYTHONPATH."
+            ) from error
         except AttributeError:
             raise UnknownNameError(f"the module {module} has no {attribute!r}, which {name!r} asks for.") from None
     point = _installed(kind).get(name.replace("-", "_"))

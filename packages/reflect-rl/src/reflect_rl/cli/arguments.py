@@ -7,6 +7,7 @@ the same wherever it was made.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,9 +95,12 @@ class PlayOptions(Frozen):
     mode: str = ""
     """Mode of the game (empty: that of the task, or the hardest)."""
     task: str = ""
-    """Key of the task, for example `full/133` (empty: drawn from the test split by the seed)."""
+    """Key of the task, for example `full/133` (empty: drawn by the seed, from the test split unless it is recorded)."""
     episode_seed: int = Field(0, ge=0)
     """Seed of the episode: of the task, of the order of the actions and of sampling."""
+    record: Path | None = None
+    """A JSONL file to which the episode is added, to train on (`data.episodes`). Its task is drawn from the training
+    split unless it is named."""
 
 
 class DryRun(Frozen):
@@ -140,6 +144,7 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
     values = _values(verb, paths, early.flags, optional=wants_help or verb == "play")
     if values is None:
         raise ConfigError(_no_place(verb, arguments, early.flags))
+    _offer_own_modules(_written(paths, values), early.flags)
     # The chosen environment, algorithm and curriculum decide which other flags exist.
     values = _with_chosen_names(values, early.flags)
     model = narrow(RunConfig, values)
@@ -163,11 +168,36 @@ def _early(arguments: Sequence[str]) -> Words:
     for k, word in enumerate(arguments):
         flag, equals, value = word.partition("=")
         name = flag.lstrip("-").replace("-", "_")
-        if flag.startswith("--") and name in (*NAMED, "output_dir"):
+        if flag.startswith("--") and name in (*NAMED, "methods", "output_dir"):
             following = next((n for n in range(k + 1, len(arguments)) if arguments[n].startswith("-")), len(arguments))
             chosen[name] = (value,) if equals else tuple(arguments[k + 1 : following])
     shown: Any = "short" if {"-h", "--help", "--help-all"} & set(arguments) else "none"
     return Words(tuple(arguments[:count]), chosen, shown)
+
+
+def _written(paths: Sequence[Path], values: dict[str, Any]) -> dict[str, Any]:
+    """The values that the user wrote into a file; none where they come from a run folder, maybe somebody else's."""
+    return values if paths and not paths[0].is_dir() else {}
+
+
+def _offer_own_modules(values: Mapping[str, Any], flags: Mapping[str, Sequence[str]]) -> None:
+    """Let `package.module:Name` be found in the current folder, where the user wrote it.
+
+    A run folder may be somebody else's, and lie beside their files: its config.json must not get these imported.
+
+    Args:
+        values: of a configuration file of the user's own.
+        flags: of the command line.
+    """
+    named = [word for path in (*NAMED, "methods") for word in flags.get(path, ())]
+    for path in NAMED:
+        *parents, last = path.split(".")
+        named.append(str(_inner(values, parents).get(last, "")))
+    listed = values.get("methods", ())
+    named += map(str, listed if isinstance(listed, list) else [])
+    # Last, so that no file of the folder takes the place of an installed module.
+    if any(":" in name for name in named) and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
 
 
 def _print_help(verb: str, model: type[RunConfig], extra: type[Frozen] | None, config: RunConfig, words: Words) -> None:
@@ -197,6 +227,8 @@ def _values(
         return {} if optional else None
     if not place.is_dir():
         return read_toml(place)
+    if verb == "report" and (place / "results.json").exists() and not (place / "config.json").exists():
+        return {"output_dir": str(place)}  # made from Python
     # An evaluation of a run into another folder plays the players of that run.
     is_source = verb == "eval" and "output_dir" in flags and named.resolve() != place.resolve()
     return _of_run(place) | ({"start_from": str(place)} if is_source else {})

@@ -40,6 +40,7 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   eval      evaluate every method, write results.json
   report    write results.json and report.html (several run folders: one page for all)
   play      show one episode turn by turn, or play one yourself
+  new       a package to start from, for an environment or an algorithm of your own
   bench     measure the speed of training (no configuration; --json FILE)
 
   tasks     make questions from repositories: docstrings, documents, git history
@@ -117,7 +118,7 @@ def _dispatch(words: Sequence[str]) -> int:
         console.print(__version__)
         return DONE
     added = registry.names("commands")
-    if words[0] not in VERBS and words[0] not in added:
+    if words[0] not in VERBS and words[0].replace("-", "_") not in added:
         raise UserError(f"no command {words[0]!r}. {suggestion(words[0], [*VERBS, *added])}")
     _call(words[0], words[1:], console)
     return DONE
@@ -149,6 +150,7 @@ def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
 def _stages(verb: str, config: RunConfig, command: str, console: Console) -> None:
     from reflect_rl.cli.progress import Bars
     from reflect_rl.runs.annotation import card_text
+    from reflect_rl.runs.check import feasible
     from reflect_rl.runs.distributed import run_jobs_distributed
     from reflect_rl.runs.folder import alone
     from reflect_rl.runs.jobs import KINDS, plan
@@ -157,6 +159,7 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
     from reflect_rl.runs.start import begin
 
     config, notes = settle(config, trains=verb in ("run", "sft", "rlft"))
+    config, left_out = feasible(config)
     learns = any(config.method(name).model for name in config.methods)
     stages = {"run": KINDS if learns else ("eval",), "data": ("annotate", "data")}.get(verb, (verb,))
     kinds = tuple(kind for kind in KINDS if kind in stages)
@@ -166,7 +169,7 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
         # The main process opens the folder, shows progress and reports.
         run_jobs_distributed(config, kinds, Bars(console, 0))
         return
-    for note in notes:
+    for note in (*notes, *left_out):
         console.print(note)
     for title in begin(config, command, evaluates=verb == "eval"):
         console.print(f"taken {title}  (from {config.start_from})")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from reflect_rl.cli.arguments import PlayOptions
+from reflect_rl.data.recorded import append_episodes
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, require_known
 from reflect_rl.errors import UnknownNameError, UserError, suggestion
 from reflect_rl.evaluation.methods import find_method, method_names
@@ -43,8 +44,13 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
         ModelError: a model folder cannot be used.
         RunFolderError: the method is not trained yet.
         UnknownNameError: no such player, unit, mode or task.
-        UserError: the mode has no test task.
+        UserError: the mode has no task, or the game has no solver to show.
     """
+    if options.player == "oracle" and config.env.capability(HasSolver) is None:
+        raise UserError(
+            f"{config.environment.name} has no solver to show. Name another --player: human, random, a method of a "
+            "run, or a model folder."
+        )
     task = _task(config.env, options)
     screen = _Screen(console)
     reflector, policy = _players(config, options, screen)
@@ -66,6 +72,9 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
         console.print(f"\n{reason} after {screen.turns} turns; return so far {screen.total:+.2f}.")
         return
     console.print(_verdict(episode, optimal_turns))
+    if options.record is not None:
+        append_episodes(options.record, [episode])
+        console.print(f"recorded in {options.record}")
 
 
 def _limits(config: RunConfig, options: PlayOptions) -> Limits:
@@ -77,10 +86,10 @@ def _task(spec: EnvSpec, options: PlayOptions) -> Task:
     if options.mode:
         require_known(f"mode of {spec.name}", options.mode, spec.all_modes)
     if not options.task:
-        mode = options.mode or spec.modes[-1]
-        tasks = spec.tasks(mode, "test")
+        mode, split = options.mode or spec.modes[-1], "test" if options.record is None else "train"
+        tasks = spec.tasks(mode, split)
         if not tasks:
-            raise UserError(f"{spec.name} has no test task of mode {mode!r} here. Name another --mode.")
+            raise UserError(f"{spec.name} has no {split} task of mode {mode!r} here. Name another --mode.")
         return tasks[int(stream(options.episode_seed, "play").integers(len(tasks)))]
     modes = [options.mode] if options.mode else spec.all_modes
     known = {task.key: task for mode in modes for split in SPLITS for task in spec.tasks(mode, split)}

@@ -17,22 +17,24 @@ states and action lists, no reflection and no answer. Every method starts from t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from reflect_rl.config import Frozen
 from reflect_rl.data.annotate import AnnotationConfig, Note, Notes, as_played
-from reflect_rl.envs.base import EnvSpec, HasSolver, Restartable
+from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, Restartable
 from reflect_rl.envs.guard import guarded
 from reflect_rl.errors import ConfigError
 from reflect_rl.models.score import Rule
 from reflect_rl.players.base import Reflector
 from reflect_rl.players.policies.oracle import Annotator, LabelSource
+from reflect_rl.players.reflectors.none import NoReflector
 from reflect_rl.players.reflectors.oracle import OracleReflector
 from reflect_rl.prompts.advice import recommended
 from reflect_rl.prompts.render import action_text_prompt, exercise_prompt, policy_prompt, reflection_prompt
@@ -45,13 +47,17 @@ __all__ = [
     "BASE",
     "DATASETS",
     "LEXICAL_DATASETS",
+    "SOLVER_FREE",
     "DataConfig",
     "Row",
+    "Source",
+    "demonstration_tasks",
     "demonstrations",
     "exercises",
     "held_out_states",
     "plain_text",
     "rows",
+    "source_of",
 ]
 
 Kind = Literal["positive", "negative"]
@@ -77,7 +83,16 @@ class DataConfig(Frozen):
 
     label_source: LabelSource = "clean"
     """Labels: `clean` = the solver's action in every state; `paper` = the action that the perturbed solver played;
-    `exploring` = the action of an expert who must look for the goal like the player (games that have one)."""
+    `exploring` = the action of an expert who must look for the goal like the player (games that have one); `successes`
+    = the actions of won episodes of the untuned model (with the embedded one: of a random player), without a solver;
+    `recorded` = the actions of `data.episodes`."""
+    episodes: Path | None = None
+    """Recorded episodes to learn from, in place of demonstrations: a JSONL file, as `reflect-rl play --record` writes.
+    Labels are then `recorded`: the actions that were played."""
+    lost_episodes: bool = False
+    """Learn from recorded episodes that were lost, too."""
+    attempts_per_start: int = Field(16, ge=1)
+    """With label_source = "successes": episodes played from each start, of which the won ones are learned from."""
     demonstration_starts: tuple[int, ...] = Field((100,), min_length=1)
     """Number of training starts that demonstrations come from; several numbers make a sweep."""
     modes: tuple[str, ...] = ()
@@ -100,6 +115,38 @@ class DataConfig(Frozen):
     which is told what the solver knows and is sent the states of the demonstrations."""
     annotation: AnnotationConfig = Field(default_factory=AnnotationConfig)
     """How the language model annotates."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _recorded(cls, values: Any) -> Any:
+        """A file of episodes is where the labels come from."""
+        if not isinstance(values, Mapping) or values.get("label_source") not in (None, "recorded"):
+            return values
+        return {**values, "label_source": "recorded"} if values.get("episodes") else values
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DataConfig:
+        if (self.episodes is not None) != (self.label_source == "recorded"):
+            raise ValueError(
+                f"data.label_source is {self.label_source!r} and data.episodes is {str(self.episodes)!r}: recorded "
+                "episodes are label_source = 'recorded', and no other source has a file"
+            )
+        return self
+
+
+SOLVER_FREE = {"episodes", "lost_episodes", "attempts_per_start"}
+"""Settings that a solver's demonstrations do not follow from."""
+
+Source = Literal["solver", "recorded", "successes", "none"]
+
+
+def source_of(config: DataConfig, spec: EnvSpec) -> Source:
+    """Where the labels of supervised training come from; `none`: nothing is demonstrated."""
+    if config.label_source == "recorded":
+        return "recorded"
+    if config.label_source == "successes":
+        return "successes"
+    return "none" if spec.capability(HasSolver) is None else "solver"
 
 
 def demonstration_tasks(config: DataConfig, spec: EnvSpec, budget: int, seed: int) -> list[Task]:
@@ -142,13 +189,15 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
         spec: the environment; it needs a solver, and for restarts to be `Restartable`.
         budget: number of training starts.
         seed: root of the random streams.
-        reflector: who writes the reflections (None: the oracle, from checkable facts).
+        reflector: who writes the reflections (None: the game's teacher, from checkable facts, where it has one).
         shuffle_labels: number the actions in a random order in every state.
         excluded: states in which no episode restarts (None: the starts of held-out tasks, if they are to be excluded).
         limits: how long the environment may take, and how many episodes of each kind may fail in each round.
         on_failure: called with each episode that failed and is left out.
     """
     spec.needed(HasSolver, "demonstrating")
+    if reflector is None:
+        reflector = NoReflector() if spec.capability(HasTeacher) is None else OracleReflector()
     tasks = demonstration_tasks(config, spec, budget, seed)
     if excluded is None:
         modes = _modes(config, spec) if config.exclude_held_out_states else ()
@@ -162,7 +211,7 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
         played = partial(
             play,
             spec,
-            reflector=reflector or OracleReflector(),
+            reflector=reflector,
             policy=annotator,
             shuffle_labels=shuffle_labels,
             limits=limits,

@@ -17,7 +17,7 @@ from reflect_rl.rollout import blind
 from reflect_rl.store import append_jsonl, read_jsonl
 from reflect_rl.types import NO_ACTION, Episode, View, episode_from_json, to_json
 
-__all__ = ["append_episodes", "has_reflections", "imitated", "labelled", "read_episodes", "reflected", "won"]
+__all__ = ["append_episodes", "has_reflections", "imitated", "labelled", "read_episodes", "reflected", "usable"]
 
 REMEDY = "Name a file that `reflect-rl play --record` or `reflect_rl.write_episodes` has written."
 
@@ -44,9 +44,24 @@ def append_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
     append_jsonl(Path(path), map(to_json, episodes))
 
 
-def won(episodes: Iterable[Episode]) -> list[Episode]:
-    """The episodes that ended in success."""
-    return [episode for episode in episodes if episode.success]
+def usable(episodes: Sequence[Episode], *, lost: bool = False) -> list[Episode]:
+    """The episodes that supervised training may imitate, with their labels: won ones of training tasks.
+
+    Args:
+        episodes: any.
+        lost: take those that were lost, too.
+
+    Raises:
+        UserError: there is none.
+    """
+    kept = [episode for episode in episodes if episode.task.split == "train" and (lost or episode.success)]
+    if not kept:
+        what = "is of a training task" if lost else "is a won one of a training task"
+        raise UserError(
+            f"none of the {len(episodes)} episodes {what}, so there is nothing to imitate. Record more of them"
+            f"{'' if lost else ', or learn from lost ones, too (Python: lost=True, run file: data.lost_episodes)'}."
+        )
+    return labelled(kept)
 
 
 def imitated(episode: Episode, number: int) -> Note:

@@ -27,6 +27,7 @@ __all__ = [
     "CHAT",
     "LEXICAL",
     "METHODS",
+    "PROMPTED",
     "REFERENCE",
     "REFERENCES",
     "Decoding",
@@ -46,6 +47,9 @@ LEXICAL = "lexical"
 CHAT = "chat"
 """A player that is the chat model of `[endpoint]`, as it is."""
 
+PROMPTED = "prompted"
+"""A reflection player that is the run's own model, asked as it is."""
+
 UNLISTED_COLOUR = "#0072B2"
 """Colour of methods that bring none of their own."""
 
@@ -62,13 +66,15 @@ class Method:
     title: str
     """Label in tables and figures."""
     reflector: str | None = None
-    """Data set that the reflection player learns from, or `LEXICAL`, or `CHAT`; None = no reflection."""
+    """Data set that the reflection player learns from, `LEXICAL`, `CHAT` or `PROMPTED`; None = no reflection."""
     policy: str | None = None
     """Data set that the policy learns from, or `CHAT`; None = the untuned model."""
     online: bool = False
     """Whether online RL follows."""
     script: str = ""
     """Installed policy that plays without a language model; empty = a language model plays."""
+    writer: str = ""
+    """Installed reflection player that writes, in place of one that `reflector` names."""
     measure: Measure | None = None
     """Measures tasks without playing them, for example by an index of files; None = a player plays."""
     needs: tuple[type[Any], ...] = ()
@@ -84,7 +90,7 @@ class Method:
     @property
     def datasets(self) -> tuple[str, ...]:
         """Supervised data sets that its players learn from."""
-        return tuple(name for name in (self.reflector, self.policy) if name not in (None, LEXICAL, CHAT))
+        return tuple(name for name in (self.reflector, self.policy) if name not in (None, LEXICAL, CHAT, PROMPTED))
 
     @property
     def model(self) -> bool:
@@ -101,10 +107,11 @@ class Method:
         """Whether a chat model chooses the actions."""
         return self.policy == CHAT
 
-    def with_reflector(self, kind: Literal["own", "chat"]) -> Method:
-        """The method as it is where a chat model writes in place of the reflection player that would be trained."""
+    def with_reflector(self, kind: Literal["own", "chat", "prompted"]) -> Method:
+        """The method as it is where a model that is asked as it is writes, in place of one that would be trained."""
         is_trained = self.reflector in self.datasets
-        return replace(self, reflector=CHAT) if kind == "chat" and is_trained else self
+        writers = {"own": self.reflector, "chat": CHAT, "prompted": PROMPTED}
+        return replace(self, reflector=writers[kind]) if is_trained else self
 
     def missing(self, spec: EnvSpec) -> tuple[str, ...]:
         """Names of the capabilities that it needs and the environment lacks."""

@@ -10,14 +10,86 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from reflect_rl import llm, registry
-from reflect_rl.envs.base import NumbersActions
+from reflect_rl.data.generate import Source, source_of
+from reflect_rl.data.recorded import has_reflections, read_episodes
+from reflect_rl.envs.base import HasTeacher, NumbersActions
 from reflect_rl.errors import ConfigError, suggestion
-from reflect_rl.evaluation.methods import CHAT, LEXICAL, find_method
+from reflect_rl.evaluation.methods import CHAT, LEXICAL, Method, find_method
+from reflect_rl.models.load import EMBEDDED
 from reflect_rl.players.reflectors.served import FOLDER, INSTALL
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.training.metrics import missing_trackers
 
-__all__ = ["check"]
+__all__ = ["check", "feasible"]
+
+
+SOURCES: dict[Source, str] = {
+    "recorded": "data: supervised training imitates the recorded episodes of {config.data.episodes}.",
+    "successes": "data: supervised training imitates the won episodes of {player}.",
+    "none": "data: {config.environment.name} has no solver and nothing was recorded, so nothing is imitated.",
+}
+"""What takes the place of a solver's demonstrations."""
+
+
+def feasible(config: RunConfig) -> tuple[RunConfig, list[str]]:
+    """The run without the methods that it lacks something for, and the sentences that say so.
+
+    Where there is no solver, a sentence says what takes the place of its demonstrations.
+
+    Args:
+        config: of the run. With `start_from`, its models are made elsewhere, so only the environment is looked at.
+
+    Raises:
+        ConfigError: no method is left.
+    """
+    lacking = {name: reason for name in config.methods if (reason := _lacks(config, name))}
+    kept = tuple(name for name in config.methods if name not in lacking)
+    reasons = [f"methods: {name!r} is left out: {reason}." for name, reason in lacking.items()]
+    if not kept:
+        raise ConfigError("\n".join([*reasons, "No method is left. Add one that needs less, such as 'rlft'."]))
+    source = source_of(config.data, config.env)
+    if source in SOURCES and config.start_from is None and any(config.method(name).model for name in kept):
+        player = "a random player" if config.model.path == EMBEDDED else "the untuned model"
+        reasons.insert(0, SOURCES[source].format(config=config, player=player))
+    return config.model_copy(update={"methods": kept}) if lacking else config, reasons
+
+
+def _lacks(config: RunConfig, name: str) -> str:
+    """What a method would need and the run does not have; empty where there is nothing."""
+    method, game = config.method(name), config.environment.name
+    if missing := method.missing(config.env):
+        return f"it needs {' and '.join(missing)}, which {game} does not offer"
+    if config.start_from is not None or not method.datasets:
+        return ""
+    return _lacks_data(config, method)
+
+
+def _lacks_data(config: RunConfig, method: Method) -> str:
+    """What is missing of the supervised data sets of a method."""
+    source, game = source_of(config.data, config.env), config.environment.name
+    if source == "none":
+        return (
+            f"{game} has no solver to demonstrate. Set data.episodes to a file of recorded episodes, or "
+            "data.label_source = 'successes'"
+        )
+    if source != "solver" and any(part.endswith("_positive") for part in method.datasets):
+        return "without a solver there are no negative examples to leave out"
+    reads = {"reflector", "policy_reflect"} & {part.removesuffix("_positive") for part in method.datasets}
+    if reads and not _has_reflections(config, source):
+        return (
+            f"{game} has no teacher, and there are no recorded reflections. Set reflector.kind to 'prompted' or "
+            "'chat', or data.annotator = 'endpoint'"
+        )
+    return ""
+
+
+def _has_reflections(config: RunConfig, source: Source) -> bool:
+    """Whether there are reflections to train a policy on, whoever writes them."""
+    if config.data.annotator == "endpoint" or (source != "solver" and config.reflector.kind != "own"):
+        return True
+    if source == "recorded" and config.data.episodes is not None:
+        return has_reflections(read_episodes(config.data.episodes))
+    return source == "solver" and config.env.capability(HasTeacher) is not None
 
 
 def check(config: RunConfig, *, evaluates: bool = False) -> None:
@@ -38,6 +110,7 @@ def check(config: RunConfig, *, evaluates: bool = False) -> None:
         *_server(config),
         *_endpoint(config),
         *_annotator(config),
+        *_prompted(config),
     ]
     if not mistakes:
         starts = [] if evaluates and config.start_from is not None else [*_starts(config)]
@@ -142,6 +215,15 @@ def _endpoint(config: RunConfig) -> Iterator[str]:
         )
 
 
+def _prompted(config: RunConfig) -> Iterator[str]:
+    """Whether there is a model that can be asked as it is."""
+    if config.reflector.kind == "prompted" and config.model.path == EMBEDDED:
+        yield (
+            "reflector.kind: 'prompted' asks the model of [model] as it is, and the embedded one has learned nothing. "
+            "Set model.path to an instruction-tuned model."
+        )
+
+
 def _annotator(config: RunConfig) -> Iterator[str]:
     """Whether there is a language model to annotate, and something to tell it."""
     if config.data.annotator == "oracle":
@@ -167,6 +249,10 @@ def _repeated(key: str, values: Sequence[Any]) -> Iterator[str]:
 
 def _starts(config: RunConfig) -> Iterator[str]:
     """Enough tasks to demonstrate."""
+    if config.data.episodes is not None:
+        if not config.data.episodes.is_file():
+            yield f"data.episodes: no file {str(config.data.episodes)!r}. Name one of `reflect-rl play --record`."
+        return
     modes = config.data.modes or config.env.modes[-1:]
     count = min(len(config.env.tasks(mode, "train")) for mode in modes)
     most = max(config.data.demonstration_starts)

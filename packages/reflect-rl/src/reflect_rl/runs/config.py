@@ -45,8 +45,9 @@ class PromptConfig(Frozen):
 class ReflectorConfig(Frozen):
     """The frozen reflection player."""
 
-    kind: Literal["own", "chat"] = "own"
-    """Who writes: the model that the run trains for it, or, in its place, the chat model of `[endpoint]` as it is."""
+    kind: Literal["own", "chat", "prompted"] = "own"
+    """Who writes: the model that the run trains for it, or, in its place, the chat model of `[endpoint]` as it is, or
+    the model of `[model]` as it is (`prompted`), which must have been trained to follow instructions."""
     max_new_tokens: int = Field(96, ge=1)
     """Longest reflection in tokens."""
     cache_size: int = Field(50_000, ge=0)

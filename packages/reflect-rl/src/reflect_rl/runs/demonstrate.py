@@ -9,29 +9,38 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reflect_rl.data.annotate import Annotations, Question
+from reflect_rl.data.annotate import Annotations, Notes, Question, as_played
 from reflect_rl.data.generate import (
     BASE,
     DATASETS,
     LEXICAL_DATASETS,
     Kind,
     Row,
+    Source,
+    demonstration_tasks,
     demonstrations,
     exercises,
     held_out_states,
     plain_text,
     rows,
     shuffled,
+    source_of,
 )
+from reflect_rl.data.recorded import has_reflections, labelled, read_episodes, reflected, usable
 from reflect_rl.envs.base import HasStateTeacher
 from reflect_rl.launch import process_rank
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import EMBEDDED, LanguageModel, load_model
-from reflect_rl.players.base import Reflector
+from reflect_rl.players.base import Policy, Reflector
+from reflect_rl.players.policies.language_model import LanguageModelPolicy
+from reflect_rl.players.policies.random import RandomPolicy
 from reflect_rl.players.reflectors.lexical import LexicalReflector
-from reflect_rl.rollout import Request, failure_row
+from reflect_rl.players.reflectors.none import NoReflector
+from reflect_rl.players.reflectors.prompted import PromptedReflector
+from reflect_rl.rollout import Request, failure_row, play
 from reflect_rl.runs.annotation import annotator_of, read_annotations
+from reflect_rl.runs.chat import chat_reflector
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.seeding import seed_for, stream
@@ -39,12 +48,14 @@ from reflect_rl.store import write_json, write_jsonl
 from reflect_rl.types import Episode, to_json
 
 __all__ = [
+    "asked_reflector",
     "demonstrate",
     "demonstrated",
     "evaluated_modes",
     "excluded_states",
     "is_lexical",
     "lexical_reflector",
+    "prompted_reflector",
     "questions_of",
     "save_whole",
 ]
@@ -105,7 +116,21 @@ def demonstrated(
     reflector: Reflector | None = None,
     on_failure: Callable[[Request, Exception], None] | None = None,
 ) -> dict[Kind, list[Episode]]:
-    """The demonstrations of a unit; the same whenever they are played."""
+    """The demonstrations of a unit; the same whenever they are played.
+
+    Args:
+        config: the run.
+        unit: whose demonstrations.
+        excluded: states in which no episode restarts.
+        reflector: who writes the reflections (None: the game's teacher, or who wrote them when they were recorded).
+        on_failure: called with each episode that failed and is left out.
+    """
+    if source_of(config.data, config.env) != "solver":
+        episodes = _imitated(config, unit, on_failure)
+        writer = reflector or asked_reflector(config)
+        if writer is not None and (reflector is not None or not has_reflections(episodes)):
+            episodes = reflected(episodes, writer)
+        return {"positive": episodes, "negative": []}
     return demonstrations(
         config.data,
         config.env,
@@ -117,6 +142,67 @@ def demonstrated(
         limits=config.limits,
         on_failure=on_failure,
     )
+
+
+def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exception], None] | None) -> list[Episode]:
+    """Labelled episodes without a solver: recorded ones, own successes, or none.
+
+    Raises:
+        UserError: there is nothing to imitate.
+    """
+    source, data = source_of(config.data, config.env), config.data
+    if source == "none":
+        return []
+    if source == "successes":
+        return usable(played_untuned(config, unit, data.attempts_per_start, on_failure))
+    assert data.episodes is not None  # noqa: S101 (an invariant of the configuration)
+    episodes = usable(read_episodes(data.episodes), lost=data.lost_episodes)
+    keys = list(dict.fromkeys(episode.task.key for episode in episodes))
+    # The same starts whatever the order of the file; a smaller budget is a subset of a larger one.
+    order = stream(unit.seed, "demonstration starts").permutation(len(keys))[: unit.budget]
+    chosen = {sorted(keys)[index] for index in order}
+    return [episode for episode in episodes if episode.task.key in chosen]
+
+
+def played_untuned(
+    config: RunConfig,
+    unit: Unit,
+    attempts: int,
+    on_failure: Callable[[Request, Exception], None] | None = None,
+) -> list[Episode]:
+    """Episodes of the untuned model; of a random player, where the model is built from these texts."""
+    policy: Policy = RandomPolicy()
+    if config.model.path != EMBEDDED:
+        model = load_model(config.model, trainable=False)
+        policy = LanguageModelPolicy(
+            model, find_labels(model, config.env.max_actions), "sampled", config.prompt.scoring
+        )
+    tasks = demonstration_tasks(config.data, config.env, unit.budget, unit.seed)
+    requests = [
+        Request(task, seed_for(unit.seed, "attempt", task.key, copy)) for task in tasks for copy in range(attempts)
+    ]
+    return play(
+        config.env,
+        requests,
+        NoReflector(),
+        policy,
+        shuffle_labels=config.prompt.shuffle_labels,
+        limits=config.limits,
+        on_failure=on_failure,
+    )
+
+
+def asked_reflector(config: RunConfig) -> Reflector | None:
+    """The reflection player of the run that needs no training; None where the run trains its own."""
+    if config.reflector.kind == "own":
+        return None
+    return chat_reflector(config) if config.reflector.kind == "chat" else prompted_reflector(config)
+
+
+def prompted_reflector(config: RunConfig) -> PromptedReflector:
+    """The model of the run, asked for reflections as it is."""
+    settings, model = config.reflector, load_model(config.model, trainable=False)
+    return PromptedReflector(model, config.env, settings.max_new_tokens, settings.cache_size)
 
 
 def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress) -> None:
@@ -137,25 +223,35 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         on_failure=lambda request, error: failed.append(failure_row(request, error)),
     )
     episodes = shown()
-    pools = dict.fromkeys(DATASETS, episodes)
-    if is_lexical(config):
-        pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=lexical_reflector(config)))
+    source = source_of(config.data, config.env)
     everything = [episode for pool in episodes.values() for episode in pool]
     annotations = read_annotations(config, everything, excluded)
+    names: Sequence[str] = DATASETS
+    if source != "solver":  # nothing was perturbed, and reflections may be missing
+        has_notes = annotations is not None or has_reflections(everything)
+        names = ("policy_plain", *(("reflector", "policy_reflect") if has_notes else ()))
+    pools = dict.fromkeys(names, episodes)
+    if is_lexical(config):
+        pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=lexical_reflector(config)))
     labels, prompt_facts = _listing(config)
     tables = {}
     for name, kinds in pools.items():
         pool = kinds["positive"] + ([] if name.endswith("_positive") else kinds["negative"])
-        notes = annotations.note if annotations is not None and name in DATASETS else None
+        notes = annotations.note if annotations is not None and name in DATASETS else _noted_in(source)
         table = rows(name, pool, labels, excluded, config.prompt.scoring, notes)
         tables[name] = shuffled(table, stream(unit.seed, "rows", name))
         progress(len(tables), len(pools) + 1, name)
     if config.model.path == EMBEDDED:
-        _build(config, unit, tables, labels)
-        tables[BASE] = plain_text(tables["policy_plain"])
+        read, seen, texts = tables["policy_plain"], everything, dict(tables)
+        if source in ("successes", "none"):
+            # Few episodes or none demonstrate the words of the game, so they are learned from all that was played.
+            seen = labelled(played_untuned(config, unit, config.data.attempts_per_start))
+            read = texts[BASE] = rows("policy_plain", seen, labels, excluded, config.prompt.scoring, as_played)
+        _build(config, unit, texts, labels)
+        tables[BASE] = plain_text(read)
         if config.data.reading == "exercises":
             rng = stream(unit.seed, "exercises")
-            tables[BASE] = shuffled(exercises(everything, labels, excluded, rng), rng)
+            tables[BASE] = shuffled(exercises(seen, labels, excluded, rng), rng)
     for name, table in tables.items():
         write_jsonl(unit.dataset(name), map(asdict, table))
     write_jsonl(folder / "episodes.jsonl", (to_json(_noted(episode, annotations)) for episode in everything))
@@ -171,6 +267,11 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
     if annotations is not None:
         card["annotation"] = annotations.annotator.facts(config.annotator_endpoint) | annotations.counts
     write_json(folder / "card.json", card)
+
+
+def _noted_in(source: Source) -> Notes | None:
+    """What is learned from a turn: of recorded ones, some lack a reflection or an action."""
+    return None if source == "solver" else as_played
 
 
 def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from reflect_rl.config import parse
 from reflect_rl.data.annotate import Annotator
-from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS
+from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS, SOLVER_FREE
 from reflect_rl.envs.base import SPLITS
 from reflect_rl.envs.guard import guarded
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError
@@ -262,8 +262,12 @@ def fingerprint(config: RunConfig) -> str:
         "environment": [spec.name, spec.version, config.environment.model_dump(mode="json")],
         "template": TEMPLATE_VERSION,
         "prompt": config.prompt.model_dump(mode="json"),
-        "data": config.data.model_dump(mode="json", exclude={"demonstration_starts", "annotator", "annotation"}),
+        "data": config.data.model_dump(
+            mode="json", exclude={"demonstration_starts", "annotator", "annotation", *SOLVER_FREE}
+        ),
     }
+    if config.data.episodes is not None:
+        facts["episodes"] = hashlib.sha256(config.data.episodes.read_bytes()).hexdigest()
     if config.data.annotator == "endpoint":
         facts["annotator"] = Annotator(config.data.annotation, spec).facts(config.annotator_endpoint)
     for mode in spec.all_modes:

@@ -18,7 +18,7 @@ from reflect_rl.data.generate import (
 from reflect_rl.envs.base import NamesGames, NumbersActions
 from reflect_rl.errors import ModelError, RunFolderError
 from reflect_rl.evaluation.evaluate import EvaluatedEpisode, evaluate, measured
-from reflect_rl.evaluation.methods import CHAT, Decoding, Measure
+from reflect_rl.evaluation.methods import CHAT, PROMPTED, Decoding, Measure
 from reflect_rl.evaluation.result import NO_ALGORITHM, Condition, ResultRow, TestedGames, write_rows
 from reflect_rl.launch import process_rank
 from reflect_rl.memory import release
@@ -49,6 +49,7 @@ from reflect_rl.runs.demonstrate import (
     excluded_states,
     is_lexical,
     lexical_reflector,
+    prompted_reflector,
     questions_of,
     save_whole,
 )
@@ -265,11 +266,16 @@ def _labels(config: RunConfig, model: LanguageModel) -> Labels:
 
 
 def _reflector(config: RunConfig, unit: Unit, method: str) -> Reflector:
-    dataset = config.method(method).reflector
+    dataset, writer = config.method(method).reflector, config.method(method).writer
+    if writer:
+        installed: Reflector = registry.find("reflectors", writer)()
+        return installed
     if dataset is None:
         return NoReflector()
     if dataset == CHAT:
         return chat_reflector(config)
+    if dataset == PROMPTED:
+        return prompted_reflector(config)
     if config.method(method).is_lexical:
         return lexical_reflector(config)
     return _own_reflector(config, unit, dataset)

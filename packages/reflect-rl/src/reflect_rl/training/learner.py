@@ -20,8 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from reflect_rl import registry
-from reflect_rl.algorithms._batch import Batch, Outputs
-from reflect_rl.algorithms._common import PolicyGradientConfig
+from reflect_rl.algorithms import Batch, Outputs, PolicyGradientConfig
 from reflect_rl.batch import collate
 from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.models.labels import Labels

@@ -11,7 +11,7 @@ from reflect_rl.types import Decision, Oracle, View
 
 __all__ = ["Annotator", "LabelSource", "OraclePolicy", "build"]
 
-LabelSource = Literal["clean", "paper", "exploring"]
+LabelSource = Literal["clean", "paper", "exploring", "successes", "recorded"]
 
 
 class OraclePolicy:

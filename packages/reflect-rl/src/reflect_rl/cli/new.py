@@ -1,0 +1,83 @@
+"""`reflect-rl new environment|algorithm FOLDER`: a package with an entry point, a test and a run file."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from rich.console import Console
+
+from reflect_rl.errors import UserError, suggestion
+
+__all__ = ["run", "write_package"]
+
+KINDS = ("environment", "algorithm")
+
+USAGE = """\
+usage: reflect-rl new environment FOLDER    a package with a text environment of your own
+       reflect-rl new algorithm FOLDER      a package with a reinforcement learning algorithm of your own
+
+The package is named after the folder. It works as it is: install it with `pip install FOLDER`, then change the game or
+the loss.
+"""
+
+PLACES = {
+    "README.md.tmpl": "README.md",
+    "module.py.tmpl": "{module}.py",
+    "pyproject.toml.tmpl": "pyproject.toml",
+    "run.toml.tmpl": "run.toml",
+    "test_module.py.tmpl": "test_{module}.py",
+}
+"""Template and file of each part of a package."""
+
+
+def run(arguments: Sequence[str], console: Console) -> None:
+    """The verb.
+
+    Args:
+        arguments: what to make, and the folder.
+        console: where the next steps are printed.
+
+    Raises:
+        UserError: a mistake in the arguments, or the folder exists.
+    """
+    if not arguments or arguments[0] in ("-h", "--help"):
+        console.print(USAGE, end="")
+        return
+    if len(arguments) != 2:
+        raise UserError(f"`reflect-rl new` takes what to make and a folder, got {' '.join(arguments)!r}.")
+    kind, folder = arguments[0], Path(arguments[1])
+    module = write_package(kind, folder)
+    console.print(f"{kind} {module!r} written to {folder}. Next:\n")
+    console.print(f"  pip install -e {folder}\n  python -m pytest {folder}\n  reflect-rl run {folder / 'run.toml'}")
+
+
+def write_package(kind: str, folder: Path) -> str:
+    """Write a package; the name of its module.
+
+    Args:
+        kind: `environment` or `algorithm`.
+        folder: of the package, which must not exist. Its name becomes the name of the package.
+
+    Raises:
+        UserError: there is no such kind, the folder exists, or its name is no name for a module.
+    """
+    if kind not in KINDS:
+        raise UserError(f"no template for {kind!r}. {suggestion(kind, KINDS)}")
+    if folder.exists():
+        raise UserError(f"{folder} exists. Name a folder that does not, so that nothing is overwritten.")
+    module = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_")
+    if not module.isidentifier() or keyword.iskeyword(module):
+        raise UserError(f"{folder.name!r} cannot name a Python module. Name a folder that begins with a letter.")
+    class_name = "".join(part.capitalize() for part in module.split("_"))
+    values = {"module": module, "class_name": class_name, "distribution": module.replace("_", "-")}
+    templates = files("reflect_rl.cli") / "templates" / kind
+    folder.mkdir(parents=True)
+    for template, place in PLACES.items():
+        text = Template((templates / template).read_text(encoding="utf-8")).substitute(values)
+        (folder / place.format(module=module)).write_text(text, encoding="utf-8")
+    return module

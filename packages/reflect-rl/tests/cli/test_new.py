@@ -1,0 +1,46 @@
+"""`reflect-rl new`: the packages that it writes work as they are."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from installing import install, output
+
+TINY = (
+    *("--model.embedded.hidden-size", "16", "--model.embedded.layers", "1", "--sft.base.steps", "2"),
+    *("--sft.policy-plain.steps", "2", "--rlft.total-turns", "30", "--rlft.validate-every", "0", "--workers", "1"),
+    *("--methods", "sft", "sft_rlft", "--evaluation.decodings", "greedy"),
+)
+
+
+@pytest.mark.parametrize("kind", ["environment", "algorithm"])
+def test_a_written_package_passes_its_tests_and_runs(call, tmp_path, kind):
+    answer = call("new", kind, tmp_path / "my-part")
+    assert f"{kind} 'my_part' written to" in answer.output
+    package = tmp_path / "my-part"
+    environment = install(package, tmp_path / "installed")
+    python = (sys.executable, "-m")
+    assert "passed" in output(
+        (*python, "pytest", "-q", "-p", "no:cacheprovider", "test_my_part.py"), package, environment
+    )
+    output((*python, "reflect_rl", "run", str(package / "run.toml"), *TINY), tmp_path, environment)
+    rows = json.loads((tmp_path / "runs" / "my_part" / "results.json").read_text(encoding="utf-8"))
+    assert [row["method"] for row in rows] == ["sft", "sft_rlft"]
+    if kind == "environment":
+        assert {row["benchmark"] for row in rows} == {"my_part"}
+    else:
+        assert [row["algorithm"] for row in rows] == ["none", "my_part"]
+
+
+def test_what_cannot_be_written(call, tmp_path):
+    assert (
+        "no template for 'enviroment'. Did you mean 'environment'?" in call("new", "enviroment", tmp_path / "a").mistake
+    )
+    assert "exists. Name a folder that does not" in call("new", "algorithm", tmp_path).mistake
+    assert "'9' cannot name a Python module" in call("new", "algorithm", tmp_path / "9").mistake
+    assert "takes what to make and a folder" in call("new", "algorithm").mistake
+    assert "usage: reflect-rl new" in call("new", "--help").output
+    assert not (tmp_path / "a").exists()
