@@ -92,7 +92,7 @@ def test_the_same_seed_gives_the_same_weights(won_episodes):
 
 def test_only_won_episodes_are_imitated_unless_told_otherwise(won_episodes):
     lost = [replace(episode, success=False) for episode in won_episodes]
-    with pytest.raises(UserError, match=r"none of the 60 episodes was won.*pass lost=True"):
+    with pytest.raises(UserError, match=r"none of the 60 episodes is a won one of a training task.*lost=True"):
         rrl.train_sft(small_model(), lost, steps=1)
     assert rrl.train_sft(small_model(), lost, steps=1, lost=True).origin.starts == len({e.task.key for e in lost})
 
