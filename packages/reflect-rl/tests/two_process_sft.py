@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
     for name in ("fresh", "resumed", "parts"):
         model = player(folder)
         if name == "parts":
-            sft.room = lambda _: 1
+            sft.token_budget = lambda _: 1
         train_sft(model, EXAMPLES, SETTINGS, folder / name, 0, ends=True, progress=lambda *_: None)
         save_file(model.model.state_dict(), folder / name / f"model-{process_rank()}.safetensors")
 

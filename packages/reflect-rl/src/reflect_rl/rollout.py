@@ -201,10 +201,10 @@ class _Rollout:
             raise self.too_many()
 
     def too_many(self) -> FaultyEnvironmentError:
-        told = "\n".join(f"- {error}" for error in self.failures)
+        messages = "\n".join(f"- {error}" for error in self.failures)
         return FaultyEnvironmentError(
             f"{len(self.failures)} episodes failed, more than limits.failed_episodes = {self.limits.failed_episodes} "
-            f"allows, or all there were:\n{told}"
+            f"allows, or all there were:\n{messages}"
         )
 
 

@@ -1,7 +1,8 @@
-"""The only reader and writer of JSON and JSONL files in run folders."""
+"""The only reader and writer of JSON and JSONL files in run folders, and the checksum of a file."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from typing import Any
 
 from reflect_rl.errors import RunFolderError
 
-__all__ = ["append_jsonl", "read_json", "read_jsonl", "write_json", "write_jsonl"]
+__all__ = ["append_jsonl", "read_json", "read_jsonl", "sha256_of", "write_json", "write_jsonl"]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -78,3 +79,9 @@ def read_jsonl(path: Path, remedy: str) -> list[Any]:
                 break
             raise RunFolderError(f"{path}, line {number} is no JSON ({error}). {remedy}") from None
     return rows
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file as hexadecimal digits; the file is read in blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

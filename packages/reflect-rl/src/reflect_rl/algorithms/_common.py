@@ -17,7 +17,6 @@ from reflect_rl.algorithms._batch import Advantages, Batch, Outputs, Trajectory
 from reflect_rl.algorithms._returns import (
     generalised_advantages,
     leave_one_out,
-    normalise,
     rewards_to_go,
     std,
     turn_baseline,
@@ -25,11 +24,9 @@ from reflect_rl.algorithms._returns import (
 from reflect_rl.config import AlgorithmConfig
 
 __all__ = [
-    "Advantages",
     "BaselineConfig",
     "ClippedConfig",
     "PolicyGradientConfig",
-    "Trajectory",
     "baseline_advantages",
     "clipped_loss",
     "critic_loss",
@@ -147,9 +144,14 @@ def baseline_advantages(
 
 
 def normalised(table: list[list[float]]) -> list[list[float]]:
-    """The numbers of all turns divided by their standard deviation."""
-    flat = iter(normalise([value for row in table for value in row]))
-    return [[next(flat) for _ in row] for row in table]
+    """Divide the numbers of all turns by their standard deviation.
+
+    >>> normalised([[2.0], [-2.0, 2.0, -2.0]])
+    [[1.0], [-1.0, 1.0, -1.0]]
+    """
+    # Not centred: their sign stays, so a turn that was better than the baseline stays so.
+    scale = std([value for row in table for value in row])
+    return [[value / scale for value in row] for row in table]
 
 
 def entropy(log_probs: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ __all__ = [
     "generalised_advantages",
     "group_relative",
     "leave_one_out",
-    "normalise",
     "rewards_to_go",
     "std",
     "turn_baseline",
@@ -128,13 +127,3 @@ def std(values: Sequence[float]) -> float:
     # Dividing equal values by their rounding error would make noise of them.
     scale = float(np.std(values)) if len(values) else 0.0
     return scale if scale > SMALLEST_STD else 1.0
-
-
-def normalise(values: Sequence[float]) -> list[float]:
-    """Values divided by their standard deviation (their sign is kept, so a good turn stays good).
-
-    >>> normalise([2.0, -2.0])
-    [1.0, -1.0]
-    """
-    scale = std(values)
-    return [value / scale for value in values]

@@ -2,7 +2,7 @@
 
 The episodes are played as always, by the perturbed solver; then the model is asked about their states, many at a time,
 and its texts take the places of the oracle's. It is told what the solver knows (`prompts.annotation`), each answer is
-judged (`data.verdict`), and what is dropped is replaced by nothing: its rows are left out. States that recur with the
+checked (`data.verdict`), and what is dropped is replaced by nothing: its rows are left out. States that recur with the
 same knowledge are one question.
 """
 
@@ -19,7 +19,7 @@ from pydantic import Field
 
 from reflect_rl.config import Frozen
 from reflect_rl.data.spoilers import unseen
-from reflect_rl.data.verdict import Verdict, dropped, judge
+from reflect_rl.data.verdict import Verdict, dropped, verdict_on
 from reflect_rl.envs.base import EnvSpec, HasUnseenNames, NumbersActions
 from reflect_rl.errors import UserError
 from reflect_rl.llm import ChatRequest, Endpoint, EndpointConfig, EndpointError, Progress, RefusedError
@@ -189,7 +189,7 @@ def annotate(
             failure = failure or answer
         else:
             names = question.unseen_names
-            verdicts[question.key] = judge(answer.text, answer.ending, question.told, names, max_words)
+            verdicts[question.key] = verdict_on(answer.text, answer.ending, question.told, names, max_words)
     if failure is not None:
         raise failure
     return verdicts
@@ -301,8 +301,8 @@ def nothing_kept(verdicts: Mapping[str, Verdict]) -> UserError | None:
     if any(verdict.reason is None for verdict in verdicts.values()):
         return None
     reasons = Counter(verdict.reason for verdict in verdicts.values())
-    told = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
     return UserError(
-        f"none of the {len(verdicts)} annotations can be used ({told or 'there was nothing to annotate'}). "
+        f"none of the {len(verdicts)} annotations can be used ({counts or 'there was nothing to annotate'}). "
         "docs/annotation.md says what the reasons mean; try another model, or raise data.annotation.max_new_tokens."
     )

@@ -10,7 +10,7 @@ from typing import Literal
 from reflect_rl.data.spoilers import refusal, spoiler, unseen
 from reflect_rl.prompts.annotation import ENDING, Told
 
-__all__ = ["REASONS", "REPAIRS", "Reason", "Repair", "Verdict", "dropped", "judge"]
+__all__ = ["REASONS", "REPAIRS", "Reason", "Repair", "Verdict", "dropped", "verdict_on"]
 
 Reason = Literal[
     "refused",
@@ -72,8 +72,8 @@ def dropped(reason: Reason, words: str = "") -> Verdict:
     return Verdict(None, reason=reason, words=words[:200])
 
 
-def judge(answer: str, ending: str, told: Told, unseen_names: Sequence[str], max_words: int) -> Verdict:
-    """Judge one answer.
+def verdict_on(answer: str, ending: str, told: Told, unseen_names: Sequence[str], max_words: int) -> Verdict:
+    """Keep, repair or drop one answer.
 
     Args:
         answer: what the model wrote.

@@ -20,7 +20,8 @@ from tempfile import TemporaryDirectory
 from filelock import FileLock
 
 from reflect_rl.errors import ModelError, suggestion
-from reflect_rl.models.gguf import GGUF_FOLDER, convert_once, sha256_of
+from reflect_rl.models.gguf import GGUF_FOLDER, convert_once
+from reflect_rl.store import sha256_of
 
 __all__ = ["KNOWN", "KnownModel", "cache_folder", "folder_of_gguf", "folder_of_known", "get_model"]
 

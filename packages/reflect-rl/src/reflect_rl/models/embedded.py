@@ -119,9 +119,9 @@ def _learn(texts: Iterable[str], vocabulary_size: int, labels: Sequence[str]) ->
         raise ModelError("the embedded model needs texts to learn its tokenizer from, got none.")
     learned.train_from_iterator(rows, trainer)
     found = [tuple(merge) for merge in json.loads(learned.to_str())["model"]["merges"]]
-    room = max(0, vocabulary_size - 2 - len(alphabet) - len(cells))
+    free = max(0, vocabulary_size - 2 - len(alphabet) - len(cells))
     # A merge is built from earlier ones only, so that any first part of the list is complete.
-    merges = cells + [merge for merge in found if merge not in cells][:room]
+    merges = cells + [merge for merge in found if merge not in cells][:free]
     # Two merges may spell the same token; a dict keeps the first.
     entries = dict.fromkeys([END, PADDING, *alphabet, *(left + right for left, right in merges)])
     tokenizer = _empty({entry: index for index, entry in enumerate(entries)}, merges)

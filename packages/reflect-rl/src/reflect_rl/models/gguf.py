@@ -6,7 +6,6 @@ from the file's own fields, read as data.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import shutil
 from pathlib import Path
@@ -18,18 +17,12 @@ from filelock import FileLock
 from reflect_rl.errors import ModelError
 from reflect_rl.store import write_json
 
-__all__ = ["GGUF_FOLDER", "convert_once", "sha256_of"]
+__all__ = ["GGUF_FOLDER", "convert_once"]
 
 GGUF_FOLDER = "gguf"
 """Folder of the cache for files that users bring."""
 CARD = "source.json"
 MAGIC = b"GGUF"
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, read in blocks."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def convert_once(gguf: Path, folder: Path, *, source: str, tied: bool | None = None) -> Path:

@@ -6,7 +6,7 @@ onto the vocabulary and the critic's head are inside.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from reflect_rl.models.load import LanguageModel
 
-__all__ = ["Network", "Read"]
+__all__ = ["Network", "Read", "ValueHead"]
 
 
 class Read(NamedTuple):
@@ -73,3 +73,27 @@ class Network(nn.Module):
         logits = nn.functional.linear(hidden, weight, bias if bias is None or vocabulary is None else bias[vocabulary])
         cap = getattr(self.language_model.config, "final_logit_softcapping", None)
         return logits if cap is None else torch.tanh(logits / cap) * cap
+
+
+class ValueHead(nn.Module):
+    """Linear or one-hidden-layer head with one output (V) or one per action (Q).
+
+    The hidden state is detached by default: on small models a value gradient into the trunk destroys the policy. The
+    output layer starts at zero, so that the first advantages are plain returns.
+    """
+
+    def __init__(
+        self, hidden_size: int, kind: Literal["linear", "mlp"] = "linear", detached: bool = True, outputs: int = 1
+    ) -> None:
+        super().__init__()
+        self.detached = detached
+        last = nn.Linear(hidden_size, outputs)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.layers = last if kind == "linear" else nn.Sequential(nn.Linear(hidden_size, hidden_size), nn.Tanh(), last)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Values (N, outputs) of hidden states (N, H), in float32."""
+        hidden = hidden.detach() if self.detached else hidden
+        values: Tensor = self.layers(hidden.to(torch.float32))
+        return values

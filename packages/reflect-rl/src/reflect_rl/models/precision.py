@@ -47,11 +47,11 @@ def choose(
     # float32 first: what the other format needs on top must be won back.
     slow, fast = measure(device, torch.float32), measure(device, torch.bfloat16)
     ratio = slow / fast
-    told = f"on {device.type} a matrix product in bfloat16 is {ratio:.1f} times as fast as in float32"
+    measured = f"on {device.type} a matrix product in bfloat16 is {ratio:.1f} times as fast as in float32"
     if ratio < WORTH_IT:
-        return Choice("float32", f"precision: float32 ({told})")
+        return Choice("float32", f"precision: float32 ({measured})")
     precision: Literal["mixed", "bfloat16"] = "bfloat16" if adapters else "mixed"
-    return Choice(precision, f"precision: {precision} ({told})")
+    return Choice(precision, f"precision: {precision} ({measured})")
 
 
 def _seconds(device: torch.device, dtype: torch.dtype) -> float:

@@ -36,8 +36,8 @@ __all__ = [
     "completion_losses",
     "micro_batches",
     "read",
-    "room",
     "score",
+    "token_budget",
 ]
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
@@ -85,11 +85,11 @@ def fast_tokens(hidden_size: int, *, on_cpu: bool) -> int:
     return max(512, 2048 * 768 // hidden_size) if on_cpu else 16_384
 
 
-def room(model: LanguageModel) -> int:
+def token_budget(model: LanguageModel) -> int:
     """Padded tokens of a forward pass that are fast and fit: as many as fill a GPU, or stay in a processor's caches.
 
     Measured on a CPU with the GPT-2-small shape: 0.8 and 1.5 thousand tokens at once, 120 GFLOP/s; 3 thousand, 109; 12
-    thousand, 75. Narrower models have room for more tokens. Where gradients are wanted, the activations of deep models
+    thousand, 75. Narrower models take more tokens. Where gradients are wanted, the activations of deep models
     are the limit.
     """
     width: int = model.model.get_output_embeddings().weight.shape[1]
@@ -176,7 +176,7 @@ def score(
         actions: for each prompt, the token ids of each admissible action: under `choice_token` the one label token of
             the action, otherwise the tokens of its text.
         rule: see the top of the file.
-        max_tokens: upper bound on the padded tokens of one forward pass (default: `room`).
+        max_tokens: upper bound on the padded tokens of one forward pass (default: `token_budget`).
         network: see `read`.
         temperature: what the scores are divided by before the softmax, above 0; above 1 makes actions more alike.
 
@@ -193,7 +193,7 @@ def score(
     place = {key: row for row, key in enumerate(unique)}
     rows = torch.tensor([place[key] for key in keys], device=model.device)
     scorer = _score_labels if rule == "choice_token" else _score_texts
-    raw, hidden, values = scorer(model, unique, rule, max_tokens or room(model), network)
+    raw, hidden, values = scorer(model, unique, rule, max_tokens or token_budget(model), network)
     counts = torch.tensor([len(a) for _, a in unique], device=model.device)
     admissible = torch.arange(raw.shape[1], device=model.device)[None] < counts[:, None]
     log_probs = torch.log_softmax((raw / temperature).masked_fill(~admissible, -torch.inf), dim=-1)

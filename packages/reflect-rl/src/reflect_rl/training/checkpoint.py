@@ -7,7 +7,6 @@ aside and reported, and the one before it is used.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -22,9 +21,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from reflect_rl.errors import ReflectRLWarning, RunFolderError
+from reflect_rl.store import sha256_of
 
 __all__ = ["CheckpointWarning", "Checkpoints", "optimizer_state", "restore_optimizer"]
 
+KEPT = 2
+"""Newest checkpoints that stay, so that one is left where the other turns out to be corrupt."""
 SUMS = "sha256.json"
 STATE = "state.json"
 CORRUPT_LOG = "corrupt.jsonl"
@@ -46,13 +48,13 @@ class Checkpoints:
     """The checkpoints of one training, in one folder.
 
     With several processes, the main one alone calls `save` and `clear`, and it calls `load` before the others do.
+
+    Args:
+        folder: where they are; the first `save` makes it.
     """
 
-    def __init__(self, folder: Path, keep_last: int = 2) -> None:
-        """Args: the folder (made by the first `save`), and how many of the newest checkpoints stay (at least 1)."""
-        if keep_last < 1:
-            raise ValueError(f"keep_last is {keep_last}; at least one checkpoint must stay")
-        self.folder, self.keep_last = folder, keep_last
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def save(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
         """Write a checkpoint whole or not at all, then remove all but the newest.
@@ -74,7 +76,7 @@ class Checkpoints:
         fresh.rename(place)
         # Only now is the name on the disk; what is removed below cannot be missed.
         _flush(self.folder)
-        for outdated in [old, *self._places()[self.keep_last :]]:
+        for outdated in [old, *self._places()[KEPT:]]:
             _remove(outdated)
 
     def load(self) -> Saved | None:
@@ -151,7 +153,7 @@ def _write(fresh: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapp
         contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in members.items()}
         save_file(contiguous, fresh / f"{group}.safetensors")
     (fresh / STATE).write_text(json.dumps(state), encoding="utf-8")
-    sums = {path.name: _sha256(path) for path in _files(fresh)}
+    sums = {path.name: sha256_of(path) for path in _files(fresh)}
     # Sums are of the files as they are read back, so that they also cover the writing.
     (fresh / SUMS).write_text(json.dumps(sums), encoding="utf-8")
     for path in [*_files(fresh), fresh / SUMS, fresh]:
@@ -163,7 +165,7 @@ def _read(place: Path) -> Saved:
         sums = json.loads((place / SUMS).read_text(encoding="utf-8"))
         # Both directions: a file without a sum is as wrong as a sum without a file.
         for name in sorted({path.name for path in _files(place)} | set(sums)):
-            if sums.get(name) != _sha256(place / name):
+            if sums.get(name) != sha256_of(place / name):
                 raise _CorruptError(f"{name} does not match its SHA-256 sum")
         state = json.loads((place / STATE).read_text(encoding="utf-8"))
         return {path.stem: load_file(path) for path in _files(place) if path.name != STATE}, state
@@ -193,11 +195,6 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, table: Mapping[str, Tens
         state.setdefault(int(index), {})[name] = value
     # Groups hold learning rates and decay; they come from the configuration and not from the checkpoint.
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _flush(path: Path) -> None:

@@ -25,9 +25,8 @@ from reflect_rl.batch import collate
 from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel, forked_rng
-from reflect_rl.models.network import Network
-from reflect_rl.models.score import Rule, Scores, room, score
-from reflect_rl.models.value import ValueHead
+from reflect_rl.models.network import Network, ValueHead
+from reflect_rl.models.score import Rule, Scores, score, token_budget
 from reflect_rl.players.policies.language_model import tokenize
 from reflect_rl.seeding import seed_for, stream
 from reflect_rl.store import write_jsonl
@@ -63,7 +62,7 @@ class Learner:
     ) -> None:
         self.model, self.labels, self.config, self.seed, self.engine = model, labels, config, seed, engine
         self.reference, self.rule, self.excluded = reference, rule, excluded
-        self.room = config.micro_batch_tokens or room(model)
+        self.token_budget = config.micro_batch_tokens or token_budget(model)
         self.algorithm = registry.find("algorithms", config.algorithm.name)(config.algorithm)
         self.value_head = self._value_head()
         self.own = Network(model, self.value_head)
@@ -172,7 +171,7 @@ class Learner:
 
         # The budget is of prompts, not turns: equal prompts go through the model once.
         lengths = [_tokens(prompts[view], self.rule) for view in unique]
-        metrics = self.step.accumulate(lengths, self.room, loss)
+        metrics = self.step.accumulate(lengths, self.token_budget, loss)
         # Before the norm is taken, which is that of the gradient that will be applied.
         self._hold_back(update)
         try:
@@ -194,7 +193,7 @@ class Learner:
     ) -> Scores:
         pairs = [prompts[view] for view in views]
         prompts_only, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
-        return score(model, prompts_only, actions, self.rule, self.room, network, self.config.temperature)
+        return score(model, prompts_only, actions, self.rule, self.token_budget, network, self.config.temperature)
 
     def _hold_back(self, update: int) -> None:
         """Drop the gradients of what this update does not train."""

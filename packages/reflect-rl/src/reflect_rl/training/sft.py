@@ -26,7 +26,7 @@ from reflect_rl.errors import TrainingError
 from reflect_rl.memory import release
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network
-from reflect_rl.models.score import check_context, completion_losses, room
+from reflect_rl.models.score import check_context, completion_losses, token_budget
 from reflect_rl.seeding import stream
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.checkpoint import Checkpoints, Saved
@@ -206,7 +206,7 @@ class _Training:
 
         lengths = [len(row.input_ids) for row in batch]
         with dropout_stream(self.model.device, self.seed, self.done, rank):
-            means = self.step.accumulate(lengths, room(self.model), loss)
+            means = self.step.accumulate(lengths, token_budget(self.model), loss)
         value = means.get("loss", 0.0)  # a batch of empty completions has no target
         try:
             norm = self.step.clip(self.model.model.parameters(), value)

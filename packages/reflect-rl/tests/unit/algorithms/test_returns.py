@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflect_rl.algorithms._common import BaselineConfig, Trajectory, baseline_advantages
+from reflect_rl.algorithms._common import BaselineConfig, Trajectory, baseline_advantages, normalised
 from reflect_rl.algorithms._returns import (
     generalised_advantages,
     group_relative,
     leave_one_out,
-    normalise,
     rewards_to_go,
     std,
     turn_baseline,
@@ -85,7 +84,7 @@ def test_the_turn_baseline_is_the_mean_of_those_still_running(rows):
 
 @given(st.lists(st.floats(-5, 5, allow_subnormal=False), min_size=1, max_size=20))
 def test_normalising_keeps_signs_and_order_and_makes_the_deviation_one(values):
-    found = normalise(values)
+    found = normalised([values])[0]
     for before, after in zip(values, found, strict=True):
         assert (before > 0, before < 0) == (after > 0, after < 0)
     mean = math.fsum(values) / len(values)
@@ -95,8 +94,8 @@ def test_normalising_keeps_signs_and_order_and_makes_the_deviation_one(values):
 
 
 def test_equal_values_are_left_alone():
-    assert normalise([0.3, 0.3]) == [0.3, 0.3]
-    assert normalise([0.0]) == [0.0]
+    assert normalised([[0.3, 0.3]]) == [[0.3, 0.3]]
+    assert normalised([[0.0]]) == [[0.0]]
 
 
 def test_a_deviation_of_equal_values_is_no_divisor():

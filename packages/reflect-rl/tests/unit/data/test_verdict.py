@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from reflect_rl.data.verdict import REASONS, REPAIRS, Reason, Repair, judge
+from reflect_rl.data.verdict import REASONS, REPAIRS, Reason, Repair, verdict_on
 from reflect_rl.prompts.annotation import Told
 
 TOLD = Told("You are at 3. Last action: wait.", ("left", "right", "wait"), 1, "wait", "suboptimal", "right")
@@ -14,7 +14,7 @@ GOOD = "Waiting was a mistake. The goal is to the right. Next: right."
 
 
 def verdict(answer, told=TOLD, ending="stop", names=(), max_words=60):
-    return judge(answer, ending, told, names, max_words)
+    return verdict_on(answer, ending, told, names, max_words)
 
 
 def test_a_good_answer_is_kept_as_it_is():

@@ -20,8 +20,8 @@ from reflect_rl.cli import model as command
 from reflect_rl.errors import ModelError, UserError
 from reflect_rl.models import catalogue
 from reflect_rl.models.catalogue import KNOWN, cache_folder, get_model
-from reflect_rl.models.gguf import sha256_of
 from reflect_rl.models.load import ModelConfig, load_model
+from reflect_rl.store import sha256_of
 
 WIDTH, HEADS, LAYERS, WORDS = 32, 2, 2, 300
 CPU = ModelConfig(device="cpu")

@@ -13,7 +13,7 @@ from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LoRAConfig, ModelConfig, load_model
 from reflect_rl.models.memory import Shape, activation_bytes, estimate
 from reflect_rl.models.precision import choose
-from reflect_rl.models.score import ACTIVATIONS_ON_CPU, check_context, room
+from reflect_rl.models.score import ACTIVATIONS_ON_CPU, check_context, token_budget
 from reflect_rl.runs import settle
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.store import write_json
@@ -123,7 +123,7 @@ def test_micro_batches_of_deep_models_fit(llama):
     assert activation_bytes(smollm2, checkpointing=True) == 30 * 4 * 576 + 5 * (10 * 576 + 4 * 1536)
     # A shallow model is limited by speed: 2048 x 768 / 16.
     model = load_model(ModelConfig(device="cpu"), llama, trainable=True)
-    assert room(model) == 2048 * 768 // 16
+    assert token_budget(model) == 2048 * 768 // 16
 
 
 def test_a_prompt_beyond_the_context_names_its_state_and_the_setting(llama):

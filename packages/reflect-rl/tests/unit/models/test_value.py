@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reflect_rl.models.value import ValueHead
+from reflect_rl.models.network import ValueHead
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])

@@ -52,6 +52,6 @@ if __name__ == "__main__":
     if "--shard" in sys.argv:
         allow_sharding()
     if "--parts" in sys.argv:
-        sft.room = lambda _: 60
+        sft.token_budget = lambda _: 60
     main(Path(sys.argv[1]), stop="--stop" in sys.argv)
     leave()

@@ -67,17 +67,12 @@ def test_none_where_there_is_none(tmp_path):
 
 
 def test_the_newest_stay_and_are_ordered_by_number(tmp_path):
-    checkpoints = Checkpoints(tmp_path, keep_last=3)
+    checkpoints = Checkpoints(tmp_path)
     for step in (7, 99_999_999, 20, 100_000_000, 3):
         checkpoints.save(step, tensors(step), state(step))
     # As text, step-100000000 comes before step-99999999.
-    assert names(tmp_path) == ["step-00000020", "step-100000000", "step-99999999"]
+    assert names(tmp_path) == ["step-100000000", "step-99999999"]
     assert_step(checkpoints.load(), 100_000_000)
-
-
-def test_at_least_one_stays(tmp_path):
-    with pytest.raises(ValueError, match="keep_last is 0"):
-        Checkpoints(tmp_path, keep_last=0)
 
 
 def test_a_step_saved_again_is_replaced_whole(saved):

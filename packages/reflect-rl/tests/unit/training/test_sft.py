@@ -88,7 +88,7 @@ def test_a_model_learns_its_rows_and_where_a_reflection_ends(tmp_path):
 def test_a_batch_that_goes_in_parts_is_the_same_step(tmp_path, monkeypatch, tokens):
     trained, shapes = [], []
     for limit in (10_000, tokens):
-        monkeypatch.setattr(sft, "room", lambda _, limit=limit: limit)
+        monkeypatch.setattr(sft, "token_budget", lambda _, limit=limit: limit)
         model, rows = tiny_player()[0], []
         model.model.requires_grad_(True)
         model.model.get_input_embeddings().register_forward_pre_hook(lambda _, words, rows=rows: rows.append(words[0]))
@@ -269,7 +269,7 @@ def test_the_model_keeps_its_own_forward(tmp_path):
 
 def test_a_row_that_is_longer_than_the_context_is_named(tmp_path):
     model, _labels = tiny_player()  # whose context holds 256 tokens
-    with pytest.raises(ModelError, match=r"a prompt has \d+ tokens, the model's context holds 256"):
+    with pytest.raises(ModelError, match=r"begins 'wait .*' has \d+ tokens, the model's context holds 256"):
         train(model, [*EXAMPLES, ("wait " * 256, "0")], tmp_path)
 
 
