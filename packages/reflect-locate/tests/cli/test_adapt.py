@@ -27,6 +27,15 @@ def adapted(tmp_path, capsys):
     return adapted
 
 
+def test_an_interrupted_adaptation_says_that_it_goes_on(adapted, tmp_path, monkeypatch):
+    def press_ctrl_c(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reflect_locate.cli.adapt._measure", press_ctrl_c)
+    with pytest.raises(KeyboardInterrupt, match="the same command goes on from the last checkpoint"):
+        adapted(write_files(tmp_path / "alder", project_files()))
+
+
 def test_a_repository_is_learnt_and_measured_before_and_after(adapted, tmp_path):
     said = adapted(write_files(tmp_path / "alder", project_files()))
     for part in ("done  starts-2/seed-0 data", "sft policy_lexical", "rlft reflect_rl_lexical", "before %", "after %"):

@@ -183,7 +183,9 @@ def _line(model: type[Frozen], item: dict[str, Any]) -> str:
             return f"unknown key {key!r}. A key belongs into an environment variable only, never into a configuration."
         return f"unknown key {key!r} (value {value!r}). {suggestion(path[-1], _part(model, path[:-1]).model_fields)}"
     if item["type"] == "value_error":  # a rule about several keys; its message names them
-        return f"{key}: {item['ctx']['error']}." if key else f"{item['ctx']['error']}."
+        message = str(item["ctx"]["error"])
+        end = "" if message.endswith((".", "?")) else "."
+        return f"{key}: {message}{end}" if key else f"{message}{end}"
     if item["type"] == "literal_error" and isinstance(value, str):
         return f"{key}: {value!r} is not known. {suggestion(value, re.findall(QUOTED, item['ctx']['expected']))}"
     return f"{key}: {item['msg']}, got {value!r}."

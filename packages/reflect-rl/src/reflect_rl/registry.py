@@ -25,7 +25,14 @@ SINGULAR: dict[Kind, str] = {"curricula": "curriculum", "policies": "policy"}
 DOTTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """`package.module:Name`."""
 
-COMPANIONS = {"alfworld": "alfworld-native", "autoexplore": "reflect-locate", "autoexplore_paper": "reflect-locate"}
+COMPANIONS: dict[Kind, dict[str, str]] = {
+    "environments": {
+        "alfworld": "alfworld-native",
+        **dict.fromkeys(("autoexplore", "autoexplore_paper"), "reflect-locate"),
+    },
+    "methods": dict.fromkeys(("bm25_contents", "bm25_names", "name_greedy", "reader"), "reflect-locate"),
+    "commands": dict.fromkeys(("tasks", "locate", "adapt", "export", "serve"), "reflect-locate"),
+}
 """Names that a companion package of this project offers, and what to install to have them."""
 
 
@@ -73,7 +80,7 @@ def find(kind: Kind, name: str) -> Any:
 
 def _unknown(kind: Kind, name: str) -> str:
     singular = SINGULAR.get(kind, kind.removesuffix("s"))
-    package = COMPANIONS.get(name.replace("-", "_"))
+    package = COMPANIONS.get(kind, {}).get(name.replace("-", "_"))
     if package is not None:
         return f"the {singular} {name!r} comes with the package {package}. Install it: pip install {package}."
     if "." in name:

@@ -9,6 +9,7 @@ import sys
 import pytest
 from tiny_run import SMOKE
 
+from reflect_rl import registry
 from reflect_rl.cli import main as cli
 from reflect_rl.cli.arguments import DESCRIPTIONS
 from reflect_rl.errors import TrainingError
@@ -18,7 +19,8 @@ TOOLS = ("bench", "tasks", "locate", "adapt", "export", "serve")
 
 
 def test_importing_the_package_and_the_entry_point_loads_no_heavy_library():
-    heavy = "torch", "transformers", "accelerate", "pydantic", "tyro", "numpy", "gymnasium"
+    # Gymnasium (with numpy) and the base of the settings are loaded: the import registers the games there.
+    heavy = "torch", "transformers", "accelerate", "rich.progress", "scipy"
     code = f"import sys, reflect_rl, reflect_rl.cli.main; print([m for m in {heavy!r} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
@@ -30,21 +32,30 @@ def test_a_call_without_a_verb_shows_the_verbs_and_is_a_mistake(call):
 
 
 def test_every_verb_has_a_description_in_the_order_of_the_usage():
-    assert tuple(DESCRIPTIONS) == cli.VERBS == (*VERBS, *TOOLS)
-    assert re.findall(r"^  (\w+)  +\w", cli.USAGE, re.MULTILINE) == list(cli.VERBS)
+    assert tuple(DESCRIPTIONS) == cli.VERBS == VERBS
+    shown = re.findall(r"^  (\w+)  +\w", cli.USAGE, re.MULTILINE)
+    assert tuple(shown[: len(VERBS)]) == VERBS
+    assert set(shown[len(VERBS) :]) == set(registry.names("commands"))
+
+
+def test_a_command_of_a_package_that_is_not_installed_names_the_package(call, monkeypatch):
+    monkeypatch.setattr(registry, "_installed", lambda kind: {})
+    message = call("locate", ".", "who?").mistake
+    assert "the command 'locate' comes with the package reflect-locate. Install it: pip install" in message
 
 
 @pytest.mark.parametrize("verb", TOOLS)
 def test_the_tools_explain_themselves_without_a_configuration(call, verb):
     answer = call(verb, "--help")
     assert answer.code == 0
-    assert "--seed INT" in answer.output or verb == "bench"
+    assert answer.output.startswith(f"usage: reflect-rl {verb}")
+    assert "--seed VALUE" in answer.output or verb == "bench"
 
 
 @pytest.mark.parametrize(
     ("verb", "note"),
     [
-        *((verb, "; the same command goes on from the last checkpoint") for verb in ("run", "data", "rlft", "adapt")),
+        *((verb, "; the same command goes on from the last checkpoint") for verb in ("run", "data", "rlft")),
         *((verb, "") for verb in ("report", "play", "bench", "tasks", "locate", "serve")),
     ],
 )
@@ -55,6 +66,14 @@ def test_only_commands_that_keep_something_promise_to_go_on(call, monkeypatch, v
     monkeypatch.setattr(cli, "_call", press_ctrl_c)
     answer = call(verb, "x")
     assert (answer.code, answer.errors) == (130, f"\ninterrupted{note}.\n")
+
+
+def test_an_installed_command_says_in_its_interrupt_what_is_kept(call, monkeypatch):
+    def press_ctrl_c(*_):
+        raise KeyboardInterrupt("the files so far are kept")
+
+    monkeypatch.setattr(registry, "find", lambda kind, name: press_ctrl_c)
+    assert call("locate", "x").errors == "\ninterrupted; the files so far are kept.\n"
 
 
 @pytest.mark.parametrize("word", ["-h", "--help", "help"])
@@ -71,16 +90,24 @@ def test_a_misspelt_verb_gets_the_nearest_one(call):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_every_field_with_the_value_of_the_file(call, verb):
-    answer = call(verb, SMOKE, "--rlft.num_envs", "17", "--help")
+def test_every_verb_explains_every_field_with_its_present_value(call, verb):
+    answer = call(verb, SMOKE, "--rlft.num_envs", "17", "--help-all")
     assert answer.code == 0
-    words = " ".join(answer.output.replace("│", " ").split())
-    assert "--rlft.total-turns INT Training budget in environment turns. (default: 200)" in words
-    assert "--rlft.num_envs INT Games played at once. (default: 17)" in words
+    words = " ".join(answer.output.split())
+    assert "--rlft.total-turns VALUE Training budget in environment turns. (now: 200)" in words
+    assert "--rlft.num-envs VALUE Games played at once. (now: 17)" in words
+    assert "--prompt.shuffle-labels [true|false] " in words
     assert ("--player" in words) == (verb == "play")
-    # A field without a docstring would show its default right after its type.
-    assert " INT (default" not in words
-    assert " STR (default" not in words
+    # A field without a docstring would show its value right after its type.
+    assert " VALUE (now" not in words
+
+
+def test_the_short_help_shows_what_most_runs_change_and_where_the_rest_is(call):
+    short, long = (call("run", SMOKE, flag).output for flag in ("--help", "--help-all"))
+    assert len(short.splitlines()) < len(long.splitlines()) / 3
+    assert "--rlft.total-turns" in short
+    assert "--rlft.num-updates-per-batch" not in short
+    assert short.endswith("--help-all lists all flags.\n")
 
 
 def test_the_help_needs_no_configuration_file(call):

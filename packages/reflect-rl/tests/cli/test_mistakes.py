@@ -20,9 +20,20 @@ FILES = {
     "algorithm": ('[rlft.algorithm]\nname = "pp0"', "no algorithm named 'pp0'. Did you mean 'ppo'?"),
     "curriculum": ('[rlft.curriculum]\nname = "stage"', "no curriculum named 'stage'. Did you mean 'stages'?"),
     "method": ('methods = ["reflectrl"]', "methods: no method named 'reflectrl'. Did you mean 'reflect_rl'?"),
-    "no game": ('[environment]\nname = "os.path"', "the module 'os.path' has no class Config(Frozen)"),
-    "no module": ('[environment]\nname = "my.game"', "cannot import 'my.game' for environments: No module named 'my'"),
-    "odd module": ('[environment]\nname = ".game"', "environment.name: importing '.game' failed: TypeError"),
+    "no game": ('[environment]\nname = "os.path:join"', "environment.name: 'os.path:join' is no class with a `Config`"),
+    "no module": (
+        '[environment]\nname = "my.game:Game"',
+        "cannot import 'my.game:Game' for environments: No module named 'my'",
+    ),
+    # A module of the standard library that is for Windows only.
+    "broken module": (
+        '[environment]\nname = "asyncio.windows_events:Game"',
+        "environment.name: importing 'asyncio.windows_events:Game' failed: ImportError: win32 only",
+    ),
+    "module alone": (
+        '[environment]\nname = "my.game"',
+        "'my.game' is no environment. A part outside this installation is named package.module:Name.",
+    ),
     "seed twice": ("seeds = [0, 0]", "seeds: an entry is repeated in [0, 0]"),
     "no seed": ("seeds = []", "seeds: Tuple should have at least 1 item"),
     "model shape": (
@@ -51,8 +62,8 @@ FILES = {
     ),
     "horizon": ("[evaluation]\nhorizons = [0]", "evaluation.horizons: 0 is too small."),
     "shares": (
-        '[rlft.curriculum]\nname = "stages"\nshares = [1, 2]',
-        "rlft.curriculum.shares has 2 numbers for the modes pickup, dropoff, full.",
+        '[rlft.curriculum]\nname = "stages"\nshares = [1, 2, 3]',
+        "rlft.curriculum.shares has 3 numbers for the modes pickup, full.",
     ),
 }
 
@@ -68,15 +79,15 @@ def test_a_mistake_in_the_file(call, toml, tmp_path, name):
 FLAGS = {
     "--rlft.learning-rte 1": "unknown flag --rlft.learning-rte (value '1'). Did you mean '--rlft.learning-rate'?",
     "--endpoint.api-key sk-1": "unknown flag --endpoint.api-key. A key belongs into an environment variable only",
-    "--help-me": "unknown flag --help-me. --help lists all flags.",
+    "--help-me": "unknown flag --help-me. --help-all lists all flags.",
     "--rlft.learning-rate -1": "rlft.learning_rate: Input should be greater than 0, got '-1'.",
     "--workers x": "workers: Input should be a valid integer",
     "--workers 1 2": "--workers takes one value, got 2: 1, 2.",
     "--workers": "--workers needs a value: --workers VALUE.",
-    "--rlft 3": "--rlft is a group of settings, such as --rlft.total-turns; --help lists them all.",
+    "--rlft 3": "--rlft is a group of settings, such as --rlft.total-turns; --help-all lists them all.",
     "-x 3": "no flag '-x'. Flags have two dashes",
     "--seeds 0 --seeds 1": "--seeds is given twice. Give all its values after one --seeds.",
-    "--methods sfft": "methods.0: 'sfft' is not known. Did you mean 'sft'?",
+    "--methods sfft": "methods: no method named 'sfft'. Did you mean 'sft'?\n",
     "--rlft.algorithm.name reinforc": "no algorithm named 'reinforc'. Did you mean 'reinforce'?",
     "--rlft.algorithm.name reinforce --rlft.algorithm.clip-ratio 0.1": "unknown flag --rlft.algorithm.clip-ratio",
     "--environment.name corridor --environment.test-starts 3": "unknown flag --environment.test-starts",

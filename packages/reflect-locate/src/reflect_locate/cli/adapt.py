@@ -69,7 +69,14 @@ def run(arguments: Sequence[str], console: Console) -> None:
         SystemExit: the help was asked for (0).
     """
     source, options = parse_adapt(arguments)
+    try:
+        _adapt(source, options, " ".join(["reflect-rl", VERB, *arguments]), console)
+    except KeyboardInterrupt:
+        # The command line shows the text of the interrupt.
+        raise KeyboardInterrupt("the same command goes on from the last checkpoint") from None
 
+
+def _adapt(source: str, options: AdaptOptions, command: str, console: Console) -> None:
     from reflect_locate.adapt import TrainingAmount, compare, held_out, run_config, task_set_of, write_comparison
     from reflect_locate.trained_player import ADAPTED, export_player, load_player, load_settings
     from reflect_rl.runs.workers import silence
@@ -85,7 +92,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     before = _measure(player, tasks, questions, options, folder / "before.jsonl", console)
     target = folder / ADAPTED
     if not target.exists():
-        method = _train(config, " ".join(["reflect-rl", VERB, *arguments]), console)
+        method = _train(config, command, console)
         answers = {"weights": settings.weights.model_dump(), "threshold": settings.threshold}
         export_player(config.output_dir, target, method=method, answers=answers)
     after = _measure(load_player(target), tasks, questions, options, folder / "after.jsonl", console)

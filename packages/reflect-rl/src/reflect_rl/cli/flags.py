@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
@@ -100,10 +101,12 @@ def split_words(prog: str, words: Sequence[str], fields: Mapping[str, FieldInfo]
     rest = [word for word in words if word not in ("-h", "--help", "--help-all")]
     # A value such as -0.5 is no flag, and argparse knows that as long as no flag looks like a number.
     found, strange = parser.parse_known_args(_with_values(rest, switches))
-    unknown = [k for k, word in enumerate(strange) if re.match(r"--?[A-Za-z]", word)]
-    if unknown:
-        word, equals, value = strange[unknown[0]].partition("=")
-        following = strange[unknown[0] + 1 : unknown[1] if len(unknown) > 1 else None]
+    unknown = next((word for word in strange if re.match(r"--?[A-Za-z]", word)), None)
+    if unknown is not None:
+        word, equals, value = unknown.partition("=")
+        # Where no other word is named, argparse takes the value of an unknown flag for one; the call still has it.
+        behind = rest[rest.index(unknown) + 1 :]
+        following = list(takewhile(lambda other: not re.match(r"--?[A-Za-z]", other), behind))
         raise ConfigError(_unknown_flag(prog, word, [value] if equals else following, list(fields)))
     return Words((*found.named, *strange), vars(found).get("flags", {}), asked)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-NOTHING_KEPT = ("report", "play")
-"""Verbs that begin anew when they were interrupted."""
+GOES_ON = ("run", "annotate", "data", "sft", "rlft", "eval")
+"""Verbs that keep what they have when they are interrupted."""
 VERBS = ("run", "annotate", "data", "sft", "rlft", "eval", "report", "play")
 
 USAGE = f"""\
@@ -41,6 +41,7 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   report    write results.json and report.html (several run folders: one page for all)
   play      show one episode turn by turn, or play one yourself
   new       a package to start from, for an environment or an algorithm of your own
+  model     download a pretrained model by its short name, or list these names
   bench     measure the speed of training (no configuration; --json FILE)
 
   tasks     make questions from repositories: docstrings, documents, git history
@@ -73,10 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except SystemExit as stop:  # the help is shown
         return int(stop.code or DONE)
-    except KeyboardInterrupt:
-        going_on = verb not in NOTHING_KEPT
+    except KeyboardInterrupt as stop:
         if process_rank() == 0:
-            note = "; the same command goes on from the last checkpoint" if going_on else ""
+            # A command of another package says in its interrupt what is kept; no other one is known to keep anything.
+            kept = "the same command goes on from the last checkpoint" if verb in GOES_ON else str(stop)
+            note = f"; {kept}" if kept else ""
             errors.print(f"\ninterrupted{note}.")
         return INTERRUPTED
     except BrokenPipeError:
@@ -118,7 +120,7 @@ def _dispatch(words: Sequence[str]) -> int:
         console.print(__version__)
         return DONE
     added = registry.names("commands")
-    if words[0] not in VERBS and words[0].replace("-", "_") not in added:
+    if words[0].replace("-", "_") not in (*VERBS, *added, *registry.COMPANIONS["commands"]):
         raise UserError(f"no command {words[0]!r}. {suggestion(words[0], [*VERBS, *added])}")
     _call(words[0], words[1:], console)
     return DONE

@@ -237,7 +237,7 @@ def find_method(name: str) -> Method:
         found: object = registry.find("methods", name)
     except UnknownNameError:
         # The registry of parts knows entry points only, and a typing error is most often in one of our own names.
-        is_plain = name.isidentifier() and name not in registry.COMPANIONS
+        is_plain = name.isidentifier() and name not in registry.COMPANIONS["methods"]
         if is_plain and name not in registry.names("methods"):
             raise UnknownNameError(f"no method named {name!r}. {suggestion(name, method_names())}") from None
         raise
