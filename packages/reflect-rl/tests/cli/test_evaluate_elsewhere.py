@@ -116,8 +116,8 @@ def test_one_command_plays_the_trained_players_on_other_games(evaluated, run):
     assert files(run) == before
     table = rows(target)
     assert {(row["method"], row["episodes"]) for row in table} == {("advice", 3), ("reflect_rl", 3)}
-    assert {row["tested"]["games"] for row in table} == {"valid_unseen"}
-    assert {row["tested"]["games"] for row in rows(run)} == {"generated"}
+    assert {row["tested"]["facts"]["games"] for row in table} == {"valid_unseen"}
+    assert {row["tested"]["facts"]["games"] for row in rows(run)} == {"generated"}
     played = (target / UNIT / "evaluation" / "reflect_rl" / "episodes.jsonl").read_text().splitlines()
     assert {json.loads(line)["task"]["data"]["from"] for line in played} == {"valid_unseen"}
 
@@ -184,8 +184,8 @@ def test_players_that_find_files_answer_other_questions(tmp_path, call):
     answer = call("eval", run, "--output-dir", other, "--environment.hard", "true", "--environment.test-tasks", 3)
     assert answer.code == 0, answer.errors
     (before, after), card = (rows(folder) for folder in (run, other)), json.loads((other / "run.json").read_text())
-    assert {row["tested"]["source_sentence"] for row in before} == {"in the file"}
-    assert {row["tested"]["source_sentence"] for row in after} == {"masked"}
+    assert {row["tested"]["facts"]["source_sentence"] for row in before} == {"in the file"}
+    assert {row["tested"]["facts"]["source_sentence"] for row in after} == {"masked"}
     assert {row["episodes"] for row in after} == {3}
     assert f"{UNIT} sft policy_lexical" in card["start_from"]["jobs"]
     assert "results on different games" in call("report", run, other, "--output-dir", tmp_path / "page").mistake
