@@ -154,7 +154,8 @@ def test_the_makefile_names_configurations_that_exist():
 )
 def test_every_part_is_documented(folder, page):
     words = in_backticks(ROOT / "docs" / f"{page}.md")
-    assert [name for name in registry.names(folder) if f"{folder}/{name}.py" not in words] == []
+    names = registry.names(folder)
+    assert [name for name in names if name not in words and f"{folder}/{name}.py" not in words] == []
 
 
 def test_every_metric_of_online_training_is_documented():
