@@ -3,6 +3,7 @@
 import io
 import math
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 from rich.console import Console
 
 from alfworld_native import game_file
-from reflect_rl.cli.play import _Screen
+from reflect_rl.cli.screen import Screen
 from reflect_rl.envs import corridor
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.dangerous_taxi import DangerousTaxi, encode, map_text
 from reflect_rl.types import Decision, Observation, Turn
 
 CORRIDOR = ("--environment.name", "corridor")
@@ -91,6 +94,15 @@ def test_a_person_is_asked_again_after_nonsense_and_may_name_the_action(call, mo
     assert "'7' is no action here" in answer.output
 
 
+def test_a_person_is_told_the_rules_and_the_legend_first(call, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
+    output = call("play", "--player", "human").output
+    rules, legend, first = (output.index(text) for text in ("You drive a taxi", "T taxi, P passenger,", " turn 1 "))
+    assert rules < legend < first
+    # Whoever watches a player gets the episode alone.
+    assert "You drive a taxi" not in call("play", "--player", "random").output
+
+
 @pytest.mark.parametrize("typed", ["q\n", "QUIT\n", ""])
 def test_a_person_may_leave(call, monkeypatch, typed):
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
@@ -149,7 +161,7 @@ def turn(**changes):
 
 def printed(*turns, encoding="utf-8") -> str:
     console = Console(record=True, width=80, highlight=False, markup=False)
-    screen = _Screen(console, encoding)
+    screen = Screen(console, encoding=encoding)
     for each in turns:
         screen.show_turn(each)
     return console.export_text()
@@ -179,3 +191,52 @@ def test_a_terminal_without_unicode_gets_plain_bars():
     text = printed(turn(), encoding="ascii")
     assert text.isascii() or "·" in text
     assert "#" * 18 + "." * 6 in text
+
+
+def terminal() -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=80, height=50, markup=False)
+
+
+def test_the_taxi_map_has_colours_on_a_terminal_and_none_elsewhere():
+    # Taxi at row 3 column 1, passenger at Y (row 4 column 0), destination R (row 0 column 0).
+    state = encode(3, 1, 2, 0)
+    observation = Observation(f"{map_text(state)}\nLast action: Pause.", ("south",), str(state))
+    shown = terminal()
+    played = replace(turn(decision=Decision(0, "x")), observation=observation, order=(0,))
+    Screen(shown, EnvSpec.of(DangerousTaxi)).show_turn(played)
+    text = shown.file.getvalue()
+    assert all(letter in text for letter in ("\x1b[30;43mT", "\x1b[1;34mP", "\x1b[1;35mD"))
+    # Each of the three once: the letters of the sentence below the map are no taxi and no passenger.
+    assert text.count("\x1b[1;34m") == 1
+    plain = Console(record=True, file=io.StringIO(), width=80)
+    Screen(plain, EnvSpec.of(DangerousTaxi)).show_turn(played)
+    assert map_text(state) in plain.export_text()
+
+
+def test_a_replay_draws_in_place_with_a_pause_after_each_turn():
+    pauses: list[float] = []
+    shown = terminal()
+    with Screen(shown, seconds=0.5, pause=pauses.append) as screen:
+        assert screen.redraws
+        screen.show_turn(turn())
+        before = shown.file.getvalue()
+        screen.show_turn(turn())
+    assert pauses == [0.5, 0.5]
+    # The second turn begins by moving the cursor up and erasing the first one.
+    assert "\x1b[1A" in shown.file.getvalue().removeprefix(before)
+
+
+def test_a_replay_into_a_file_waits_for_nobody():
+    pauses: list[float] = []
+    file = io.StringIO()
+    with Screen(Console(file=file, width=80), seconds=0.5, pause=pauses.append) as screen:
+        assert not screen.redraws
+        screen.show_turn(turn())
+    assert pauses == []
+    assert "\x1b" not in file.getvalue()
+
+
+def test_speed_changes_nothing_but_the_pauses(call):
+    fast, slow = (call("play", *CORRIDOR, *speed) for speed in ((), ("--speed", "60")))
+    assert fast == slow
+    assert "speed: Input should be less than or equal to 60" in call("play", "--speed", "61").mistake

@@ -98,6 +98,9 @@ class PlayOptions(Frozen):
     """Key of the task, for example `full/133` (empty: drawn by the seed, from the test split unless it is recorded)."""
     episode_seed: int = Field(0, ge=0)
     """Seed of the episode: of the task, of the order of the actions and of sampling."""
+    speed: float = Field(0, ge=0, le=60)
+    """Seconds between turns that are drawn in one place of a terminal (0: one turn below the other, without a pause).
+    An episode that a person has played is replayed so at its end."""
     record: Path | None = None
     """A JSONL file to which the episode is added, to train on (`data.episodes`). Its task is drawn from the training
     split unless it is named."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from reflect_rl.cli.arguments import PlayOptions
+from reflect_rl.cli.screen import Screen
 from reflect_rl.data.recorded import append_episodes
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, require_known
 from reflect_rl.errors import UnknownNameError, UserError, suggestion
@@ -24,12 +23,10 @@ from reflect_rl.rollout import Request, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.seeding import stream
-from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View
+from reflect_rl.types import Episode, Task
 from reflect_rl.watchdog import Limits
 
 __all__ = ["show"]
-
-BAR_WIDTH = 24
 
 
 def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
@@ -52,29 +49,44 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
             "run, or a model folder."
         )
     task = _task(config.env, options)
-    screen = _Screen(console)
+    is_human = options.player == "human"
+    # A person needs the earlier turns while choosing, and sets the pace.
+    screen = Screen(console, config.env, seconds=0 if is_human else options.speed)
     reflector, policy = _players(config, options, screen)
     screen.labels = getattr(getattr(policy, "labels", None), "texts", None)
     optimal_turns = _optimal_turns(config.env, task)
     console.print(f"{config.environment.name}, task {task.key} ({task.split}), player {options.player}", style="bold")
+    if is_human:
+        screen.show_rules(config.env)
     try:
-        (episode,) = play(
-            config.env,
-            [Request(task, options.episode_seed)],
-            reflector,
-            policy,
-            num_envs=1,
-            shuffle_labels=config.prompt.shuffle_labels,
-            limits=_limits(config, options),
-            on_turn=screen.show_turn,
-        )
+        with screen:
+            (episode,) = play(
+                config.env,
+                [Request(task, options.episode_seed)],
+                reflector,
+                policy,
+                num_envs=1,
+                shuffle_labels=config.prompt.shuffle_labels,
+                limits=_limits(config, options),
+                on_turn=screen.show_turn,
+            )
     except PlayerLeft as reason:
         console.print(f"\n{reason} after {screen.turns} turns; return so far {screen.total:+.2f}.")
         return
+    if is_human:
+        _replay(Screen(console, config.env, seconds=options.speed), episode)
     console.print(_verdict(episode, optimal_turns))
     if options.record is not None:
         append_episodes(options.record, [episode])
         console.print(f"recorded in {options.record}")
+
+
+def _replay(screen: Screen, episode: Episode) -> None:
+    """Show an episode once more where that is smooth; below the one that was played it would be a repetition."""
+    if screen.redraws:
+        with screen:
+            for turn in episode.turns:
+                screen.show_turn(turn)
 
 
 def _limits(config: RunConfig, options: PlayOptions) -> Limits:
@@ -109,7 +121,7 @@ def _optimal_turns(spec: EnvSpec, task: Task) -> int | None:
     return game.oracle().turns_left
 
 
-def _players(config: RunConfig, options: PlayOptions, screen: _Screen) -> tuple[Reflector, Policy]:
+def _players(config: RunConfig, options: PlayOptions, screen: Screen) -> tuple[Reflector, Policy]:
     unit = _unit(config, options.unit)
     own: Reflector = NoReflector()
     policy: Policy
@@ -194,76 +206,3 @@ def _verdict(episode: Episode, optimal_turns: int | None) -> Text:
         f" in {turns} turn{'s' * (turns != 1)} ({end}), return {episode.total_reward:+.2f}",
         "." if optimal_turns is None else f"; an optimal solution needs {optimal_turns}.",
     )
-
-
-class _Screen:
-    """Prints views and turns; a person sees the view before the choice, everybody else after it."""
-
-    def __init__(self, console: Console, encoding: str = "") -> None:
-        self.console = console
-        self._ascii = not (encoding or console.encoding).lower().startswith("utf")
-        self.labels: Sequence[str] | None = None
-        """What the policy calls the numbered actions, where it has other names than numbers."""
-        self.turns = 0
-        self.total = 0.0
-        self._shown_before = False
-
-    def show_view(self, view: View) -> None:
-        """A view that waits for a choice."""
-        self._state(view.observation, view.reflection)
-        for number in range(len(view.order)):
-            self.console.print(self._action(view.observation, view.order, number, None))
-        self._shown_before = True
-
-    def show_turn(self, turn: Turn) -> None:
-        """A turn that was played."""
-        if not self._shown_before:
-            self._state(turn.observation, turn.reflection)
-            for number in range(len(turn.order)):
-                self.console.print(self._action(turn.observation, turn.order, number, turn.decision))
-        self._answer(turn.decision)
-        self.turns += 1
-        self.total += turn.reward
-        self.console.print(f"  reward {turn.reward:+.2f}   return {self.total:+.2f}", style="cyan")
-        self._shown_before = False
-
-    def _state(self, observation: Observation, reflection: str | None) -> None:
-        dash = "-" if self._ascii else "─"
-        self.console.print(f"\n{dash * 2} turn {self.turns + 1} {dash * 28}", style="dim")
-        self.console.print(Text(_printable(observation.text)))
-        if reflection is not None:
-            self.console.print(Text.assemble(("Analyze: ", "dim"), (_printable(reflection), "italic")))
-        self.console.print()
-
-    def _answer(self, decision: Decision) -> None:
-        """What a player said, where it speaks."""
-        if decision.answer is not None:
-            self.console.print(Text.assemble(("Answer: ", "dim"), (_printable(decision.answer), "italic")))
-        if decision.index == NO_ACTION:
-            self.console.print("  no action of the list: the turn passes", style="bold red")
-
-    def _action(self, observation: Observation, order: Sequence[int], number: int, decision: Decision | None) -> Text:
-        """One line of the list: mark, label, action, and its probability where the player has one."""
-        labels = self.labels or [str(k) for k in range(len(order))]
-        width = max(len(action) for action in observation.actions)
-        index = order[number]
-        chosen = decision is not None and decision.index == index
-        line = f"{'>' if chosen else ' '} {labels[number]:>3} {_printable(observation.actions[index])}"
-        if decision is not None and decision.log_probs is not None:
-            probability = math.exp(decision.log_probs[index])
-            line = f"{line:<{width + 6}}  {self._bar(probability)} {probability:.3f}"
-        return Text(line, style="bold green" if chosen else "")
-
-    def _bar(self, probability: float) -> str:
-        full = round(probability * BAR_WIDTH)
-        filled, rest = ("#", ".") if self._ascii else ("█", "░")
-        return filled * full + rest * (BAR_WIDTH - full)
-
-
-def _printable(text: str) -> str:
-    """The text without control characters, with which a game's text (a file's content) could steer the terminal.
-
-    >>> _printable("a" + chr(27) + "[2Jb")
-    'a·[2Jb'
-    """
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else "·" for letter in text)

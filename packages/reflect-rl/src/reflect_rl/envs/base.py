@@ -166,10 +166,12 @@ class HasRules(Protocol):
 
 @runtime_checkable
 class Renders(Protocol):
-    """A game that draws its current state for people, with a legend."""
+    """A game that draws its states for people, with a legend; colours are ANSI sequences, as in Gymnasium."""
 
-    def render(self) -> str:
-        """The drawing, several lines of text."""
+    legend: str
+
+    def render(self, observation: Observation) -> str:
+        """The drawing of a state that was shown, several lines of text."""
         ...
 
 

@@ -86,6 +86,25 @@ move that changes nothing (into a wall, off the map, `pickup` or `dropoff` at a 
 Every turn costs a little, so take a short way."""
 """The game in words, for players that are told what they play."""
 
+COLOURS = {"T": "30;43", "O": "30;43", "X": "30;42", "P": "1;34", "D": "1;35"}
+"""ANSI colours by letter of the map, close to Gymnasium's: taxi yellow, green with the passenger, who is blue."""
+
+
+def _coloured(letter: str) -> str:
+    return f"\x1b[{COLOURS[letter]}m{letter}\x1b[0m" if letter in COLOURS else letter
+
+
+LEGEND = ", ".join(
+    f"{_coloured(letter)} {meaning}"
+    for letter, meaning in {
+        "T": "taxi",
+        "P": "passenger",
+        "D": "destination",
+        "O": "taxi where the passenger waits",
+        "X": "taxi with the passenger",
+    }.items()
+)
+
 Mode = Literal["pickup", "dropoff", "full"]
 
 
@@ -347,6 +366,7 @@ class DangerousTaxi(TextEnv):
     max_actions = len(ACTIONS)
     idle_reward = STEP / SCALE
     rules = RULES
+    legend = LEGEND
     config: DangerousTaxiConfig
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
@@ -410,6 +430,11 @@ class DangerousTaxi(TextEnv):
         last = None if self._last_action is None else ACTIONS[self._last_action]
         advice = ACTIONS[_optimal(self._mode, self._state)[0]]
         return reflection_text(self._state, advice, last, self._last_was_good, self.config.repeat_advice)
+
+    def render(self, observation: Observation) -> str:
+        """The map with taxi, passenger and destination in colour; the sentence below it stays as it is."""
+        rows, below = observation.text.rsplit("\n", 1)
+        return f"{''.join(map(_coloured, rows))}\n{below}"
 
     def _forgiving(self) -> bool:
         return self._last_action is None and not self.config.first_bump_fatal

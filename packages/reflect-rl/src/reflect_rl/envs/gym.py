@@ -151,7 +151,7 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
         """The current drawing, or the text where the game draws nothing, under `render_mode="ansi"`."""
         if self.render_mode is None or self._observation is None:
             return None
-        return self.game.render() if isinstance(self.game, Renders) else self._observation.text
+        return self.game.render(self._observation) if isinstance(self.game, Renders) else self._observation.text
 
     def _answer(self, step: Step) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         self.success = step.success

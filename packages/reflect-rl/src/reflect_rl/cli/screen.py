@@ -1,0 +1,158 @@
+"""An episode in the terminal: what is seen and written, the list of actions with their probabilities, the rewards."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from reflect_rl.envs.base import EnvSpec, HasRules, Renders
+from reflect_rl.types import NO_ACTION, Decision, Observation, Turn, View
+
+__all__ = ["Screen", "printable"]
+
+BAR_WIDTH = 24
+
+
+class Screen:
+    """Shows views and turns; a person sees the view before the choice, everybody else after it.
+
+    Turns are printed below each other, or, on a terminal, drawn in the place of the one before with a pause after each.
+    A context in the second case, which gives the terminal back.
+
+    Args:
+        console: where to print.
+        spec: the game; one that draws its states is shown in colour.
+        encoding: of the terminal (empty: that of the console). One that is not UTF-8 gets plain bars.
+        seconds: pause after each turn (0: no pause, and turns below each other).
+        pause: waits for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        spec: EnvSpec | None = None,
+        encoding: str = "",
+        seconds: float = 0,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.console = console
+        self.labels: Sequence[str] | None = None
+        """What the policy calls the numbered actions, where it has other names than numbers."""
+        self.turns = 0
+        self.total = 0.0
+        self._ascii = not (encoding or console.encoding).lower().startswith("utf")
+        self._renderer = None if spec is None else spec.capability(Renders)
+        self._shown_before = False
+        self._seconds, self._pause = seconds, pause
+        # A file or a pipe gets every turn, and nobody waits for it.
+        self._live = Live(console=console, auto_refresh=False) if seconds and console.is_terminal else None
+
+    @property
+    def redraws(self) -> bool:
+        """Whether turns are drawn in one place."""
+        return self._live is not None
+
+    def __enter__(self) -> Screen:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show_rules(self, spec: EnvSpec) -> None:
+        """What a person should know before the first turn: the rules, and what the drawing means."""
+        rules = spec.capability(HasRules)
+        if rules is not None:
+            self.console.print(Text(printable(rules.rules)))
+        if self._renderer is not None:
+            self.console.print(_from_ansi(f"\n{self._renderer.legend}"))
+
+    def show_view(self, view: View) -> None:
+        """A view that waits for a choice."""
+        self._show(*self._view(view.observation, view.order, view.reflection, None))
+        self._shown_before = True
+
+    def show_turn(self, turn: Turn) -> None:
+        """A turn that was played."""
+        before = () if self._shown_before else self._view(turn.observation, turn.order, turn.reflection, turn.decision)
+        self.turns += 1
+        self.total += turn.reward
+        rewards = Text(f"  reward {turn.reward:+.2f}   return {self.total:+.2f}", style="cyan")
+        self._show(*before, *_answer(turn.decision), rewards)
+        self._shown_before = False
+
+    def _show(self, *lines: Text) -> None:
+        if self._live is None:
+            for line in lines:
+                self.console.print(line)
+            return
+        self._live.update(Group(*lines), refresh=True)
+        self._pause(self._seconds)
+
+    def _view(
+        self, observation: Observation, order: Sequence[int], reflection: str | None, decision: Decision | None
+    ) -> list[Text]:
+        dash = "-" if self._ascii else "─"
+        lines = [Text(f"\n{dash * 2} turn {self.turns + 1} {dash * 28}", style="dim"), self._state(observation)]
+        if reflection is not None:
+            lines.append(Text.assemble(("Analyze: ", "dim"), (printable(reflection), "italic")))
+        actions = [self._action(observation, order, number, decision) for number in range(len(order))]
+        return [*lines, Text(), *actions]
+
+    def _state(self, observation: Observation) -> Text:
+        if self._renderer is None:
+            return Text(printable(observation.text))
+        return _from_ansi(self._renderer.render(observation))
+
+    def _action(self, observation: Observation, order: Sequence[int], number: int, decision: Decision | None) -> Text:
+        """One line of the list: mark, label, action, and its probability where the player has one."""
+        labels = self.labels or [str(k) for k in range(len(order))]
+        width = max(len(action) for action in observation.actions)
+        index = order[number]
+        chosen = decision is not None and decision.index == index
+        line = f"{'>' if chosen else ' '} {labels[number]:>3} {printable(observation.actions[index])}"
+        if decision is not None and decision.log_probs is not None:
+            probability = math.exp(decision.log_probs[index])
+            line = f"{line:<{width + 6}}  {self._bar(probability)} {probability:.3f}"
+        return Text(line, style="bold green" if chosen else "")
+
+    def _bar(self, probability: float) -> str:
+        full = round(probability * BAR_WIDTH)
+        filled, rest = ("#", ".") if self._ascii else ("█", "░")
+        return filled * full + rest * (BAR_WIDTH - full)
+
+
+def _answer(decision: Decision) -> list[Text]:
+    """What a player said, where it speaks."""
+    lines = []
+    if decision.answer is not None:
+        lines.append(Text.assemble(("Answer: ", "dim"), (printable(decision.answer), "italic")))
+    if decision.index == NO_ACTION:
+        lines.append(Text("  no action of the list: the turn passes", style="bold red"))
+    return lines
+
+
+def _from_ansi(drawing: str) -> Text:
+    """The drawing with its colours, without any other control character."""
+    text = Text("\n").join(map(Text.from_ansi, drawing.split("\n")))
+    text.plain = printable(text.plain)  # of equal length, so that the colours stay in place
+    return text
+
+
+def printable(text: str) -> str:
+    """The text without control characters, with which a game's text (a file's content) could steer the terminal.
+
+    >>> printable("a" + chr(27) + "[2Jb")
+    'a·[2Jb'
+    """
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "·" for letter in text)
