@@ -59,6 +59,7 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Imported on first use: `reflect-rl --help` must not wait for torch.
     return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
 
 

@@ -122,10 +122,12 @@ def task_set_of(source: str, folder: Path, tell: Callable[[str], None], seed: in
         RunFolderError: the folder holds questions about another repository.
         UserError: the repository cannot be read, or there are too few questions.
     """
+    # Absolute, so that the same folder is recognised from another working directory.
     absolute = str(Path(source).expanduser().absolute())
     if (folder / "questions.jsonl").exists():
         tasks = TaskSet.load(folder)
         known = tasks.card.get("settings", {}).get("corpora")
+        # Going on with another repository's questions would measure the wrong thing without a word.
         if known != [absolute]:
             raise RunFolderError(
                 f"{folder} holds questions about {known}, not {absolute}. Choose another --output-dir."
@@ -161,6 +163,7 @@ def run_config(
         update={"tasks": tasks.folder, "leaks": LEAKS, "sources": (), "unsupported": False, "hard": True}
     )
     modes = trained_modes(environment)
+    # A mode with fewer questions than `starts` would end the training with an error.
     starts = min(len(autoexplore.tasks(environment, mode, "train")) for mode in modes)
     values: dict[str, Any] = {
         "output_dir": str(folder),
@@ -207,6 +210,7 @@ def trained_modes(environment: autoexplore.Config) -> list[str]:
     """
     modes = []
     for depth in DEPTHS:
+        # Large trees are nearer to use; small ones are taken only where a repository has no more files.
         sampled = next((mode for size in SIZES if _has_enough(environment, mode := f"d{depth}k{size}")), None)
         whole = f"d{depth}raw" if _has_enough(environment, f"d{depth}raw") else None
         modes += [mode for mode in (sampled, whole) if mode is not None]
@@ -219,6 +223,7 @@ def trained_modes(environment: autoexplore.Config) -> list[str]:
 
 
 def _has_enough(environment: autoexplore.Config, mode: str) -> bool:
+    # Each training question gives one task for each of its variants.
     questions = FEWEST_QUESTIONS * environment.variants_per_question
     return mode in autoexplore.MODES and len(autoexplore.tasks(environment, mode, "train")) >= questions
 
@@ -238,6 +243,7 @@ def drop_long_rows(config: RunConfig) -> tuple[int, int]:
         for file, rows in tables.items()
     }
     total, kept = (sum(map(len, entries.values())) for entries in (tables, fitting))
+    # Training on the short half would fit a player to paths that are not the usual ones here.
     if 2 * kept < total:
         raise UserError(
             f"{total - kept} of {total} examples are too long for this player, which reads {context} tokens at once. "
@@ -255,12 +261,14 @@ def held_out(tasks: TaskSet, most: int, seed: int = 0) -> list[Question]:
     Raises:
         UserError: there are too few to compare anything.
     """
+    # Unsupported questions say nothing about the file, so no player could be right for a reason.
     questions = [question for question in tasks.questions if question.split == "test" and question.supported]
     if len(questions) < FEWEST_QUESTIONS:
         raise UserError(
             f"the repository gives {len(questions)} held-out questions, and a comparison needs {FEWEST_QUESTIONS}. "
             "The player as it is may still find files: use `reflect-rl locate`."
         )
+    # Drawn and then sorted: a sample of the whole set, asked in an order that groups equal snapshots.
     chosen = sorted(stream(seed, "held out").permutation(len(questions))[:most].tolist())
     return [questions[index] for index in chosen]
 
@@ -286,6 +294,7 @@ def measure(
     known = {row["key"]: Outcome(**row) for row in (read_jsonl(file, "Delete it.") if file.exists() else [])}
     file.parent.mkdir(parents=True, exist_ok=True)
     for question, tree in _with_trees(tasks, [q for q in questions if q.key not in known]):
+        # Threshold 0 ranks all candidates: a withheld answer could be right, and is counted.
         answer = locate(player, tree, question.text, effort, threshold=0.0)
         paths = [entry.path for entry in answer.files]
         ranks = [paths.index(target) + 1 for target in question.targets if target in paths]
@@ -317,12 +326,14 @@ def compare(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[BeforeA
     Raises:
         ValueError: the outcomes are not of the same questions.
     """
+    # The difference is paired by question, which is only valid for the same ones.
     if [entry.key for entry in before] != [entry.key for entry in after]:
         raise ValueError("the outcomes are of different questions")
     pairs = list(zip(before, after, strict=True))
     parts = {"": pairs, ", not named": [pair for pair in pairs if pair[0].leak == "none"]}
     comparisons = []
     for part, chosen in parts.items():
+        # Without leaks the part equals the whole, and the same row would stand there twice.
         if not chosen or (part and len(chosen) == len(pairs)):
             continue
         for name, measured in (("first", "first"), (f"first {TOP}", "near")):

@@ -26,6 +26,7 @@ __all__ = ["Calibration", "Candidates", "ask", "best_threshold", "calibrate", "c
 
 SHOWN = 0.9
 """Share of the right answers that must be shown."""
+# Each question needs an index of a tree of its own, which for whole projects would take too long.
 LARGEST_TREE = 256
 """Files of the trees; of larger ones a sample is taken."""
 
@@ -74,8 +75,10 @@ def collect(
     for done, question in enumerate(questions, start=1):
         whole, without = trees_of(question, tasks, effort.seed)
         for tree in (whole, without):
+            # A project of one file has nothing left without it.
             if tree.paths:
                 found.append(ask(player, tree, question, effort))
+        # No other question is about these two trees, and an index takes tens of megabytes.
         forget_indexes()
         progress(done, len(questions))
     return found
@@ -88,7 +91,9 @@ def trees_of(question: Question, tasks: TaskSet, seed: int) -> tuple[Tree, Tree]
     """
     rng = stream(seed, "calibrate", question.key)
     snapshot = tasks.snapshot(question.snapshot)
+    # Masked, because nobody asks with the words of the file.
     whole = sample_tree(question, snapshot, "", LARGEST_TREE, rng, hard=bool(question.spans))
+    # The same tree without the file: the two differ in nothing but the answer.
     rest = [path for path in whole.paths if path not in question.targets]
     return whole, Tree(snapshot, "", rest, whole.masks)
 
@@ -106,6 +111,7 @@ def calibrate(candidates: Sequence[Candidates]) -> Calibration:
     Raises:
         ValueError: no answer was right, or none was wrong, so nothing can be told apart.
     """
+    # A tree without the file has no right answer and says nothing about the weights.
     weights = fit([entry.files for entry in candidates if entry.has_file])
     return best_threshold([judge(entry, weights) for entry in candidates], weights)
 
@@ -133,6 +139,7 @@ def best_threshold(judged: Sequence[tuple[float, bool]], weights: Weights) -> Ca
     wrong = [value for value, is_right in judged if not is_right]
     if not right or not wrong:
         raise ValueError(f"{len(right)} right and {len(wrong)} wrong answers: both are needed for a threshold")
+    # A measured value and not one between two: the share that it shows is then exact.
     threshold = right[len(right) - math.ceil(SHOWN * len(right))]
     shown = sum(value >= threshold for value in right) / len(right)
     withheld = sum(value < threshold for value in wrong) / len(wrong)

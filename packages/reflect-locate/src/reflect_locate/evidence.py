@@ -76,6 +76,7 @@ def score(evidence: Evidence, weights: Weights) -> float:
     >>> score(Evidence(1.0, None, None, 0.0), Weights(coverage=3, named=1))
     0.75
     """
+    # Without an index two kinds are missing; the mean over the others stays on the same scale.
     known = [(getattr(weights, kind), value) for kind in KINDS if (value := getattr(evidence, kind)) is not None]
     mean = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
     return TEST_SHARE * mean if evidence.is_test else mean
@@ -87,6 +88,7 @@ def confidence(scores: Sequence[float]) -> float:
     >>> confidence([0.75, 0.5]), confidence([0.5]), confidence([])
     (0.4166666666666667, 0.5, 0.0)
     """
+    # With one candidate the lead is its whole score.
     first, second = [*scores, 0.0, 0.0][:2]
     return (first + LEAD * (first - second)) / (1 + LEAD)
 
@@ -103,10 +105,12 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
         start: weights whose ratios hold where the lists say nothing.
     """
     sources = [[(evidence, is_right) for evidence, is_right in pairs if not evidence.is_test] for pairs in lists]
+    # Where all candidates are right or none is, the likelihood is flat.
     told = [pairs for pairs in sources if len({is_right for _, is_right in pairs}) > 1]
     if not told:
         return start
     most = max(map(len, told))
+    # Padded to the longest list; the mask `there` keeps the padding out of every sum.
     table = np.zeros((len(told), most, len(KINDS)))
     there, right = (np.zeros((len(told), most), dtype=bool) for _ in range(2))
     for number, pairs in enumerate(told):
@@ -119,6 +123,7 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
         """Gradient of -log posterior; the multiple of `start` that the prior is around is the nearest one."""
         sums = table @ weights
         expected = [np.einsum("qf,qfk->k", _softmax(sums, mask), table) for mask in (there, right)]
+        # Only ratios matter for a ranking, so the prior must not pull towards a length.
         away = weights - prior * (weights @ prior) / (prior @ prior)
         return expected[0] - expected[1] + away / PRIOR_STD**2
 
@@ -127,6 +132,7 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
     weights = before = prior
     for step in range(STEPS):
         ahead = weights + step / (step + 3) * (weights - before)
+        # Projected on weights of at least zero: evidence may be useless, but never speaks against a file.
         before, weights = weights, np.maximum(ahead - rate * slope(ahead), 0)
     found = np.maximum(weights / weights.max(), LEAST).round(3).tolist()
     return Weights(**dict(zip(KINDS, found, strict=True)))

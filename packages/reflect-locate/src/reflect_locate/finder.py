@@ -126,7 +126,9 @@ def check_question(question: str) -> str:
     said = question.split()
     if not said:
         raise UserError('the question is empty. Ask for example: "Where are rate limits parsed?"')
+    # Cut and not refused: a pasted error message still has its first words to go by.
     short = " ".join(said[:LONGEST_QUESTION])
+    # Without a content word every file has the same evidence, and the ranking would be that of the paths.
     if not words(short):
         raise UserError(
             f"the question {short!r} has only words that stand in every file. Name what the file is about, "
@@ -162,6 +164,7 @@ def locate(
         raise UserError(
             f"{tree.snapshot.name!r} has no files below {tree.prefix or 'its root'}, so there is no answer."
         )
+    # The clock starts before the index is made, because the time limit is the user's.
     started = time.perf_counter()
     game = _game(player, effort.search)
     OpenQuestion(game).explore(tree, question)  # the index is made once, before the clock of the episodes
@@ -175,6 +178,7 @@ def locate(
         # Out of time is no failure once an episode has ended; a caller who cancels wants no answer.
         if is_stopped() or not watched.episodes:
             raise
+    # Where the player was told not to search, the ranking must not use the index either.
     indices = index_matches(tree, question) if game.search else None
     files = _ranked(tree, question, watched.episodes, indices, player.settings.weights)
     return Answer(
@@ -244,6 +248,7 @@ def _ranked(
 ) -> list[FoundFile]:
     """All candidates, best first."""
     asked = question_words(question)
+    # Who asks about tests wants them, so they then count in full.
     tests = set() if TEST in asked else {path for path in tree.paths if is_test(path)}
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
     named = dict.fromkeys(_indexed(indices, tests) if indices else (), 0.0)
@@ -252,20 +257,24 @@ def _ranked(
         for path, probability in _naming(episode).items():
             # An episode that did not read the file counts as one that would not name it.
             named[path] = named.get(path, 0.0) + probability / len(episodes)
+            # -1 lets an episode that gave a file no chance still explain how it was reached.
             if probability > surest.get(path, (-1.0, episode))[0]:
                 surest[path] = probability, episode
     found = []
     for path, share in named.items():
         near = PASSAGES.get(tree, path).nearest(asked).found
         match, name = (indices.contents.get(path, 0.0), indices.paths.get(path, 0.0)) if indices else (None, None)
+        # Rounding can take a mean of probabilities above 1.
         evidence = Evidence(len(near) / len(asked), match, name, min(1.0, share), path in tests)
         walk, reasons = _told(surest[path][1], path) if path in surest else ((), (UNOPENED,))
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near), walk, reasons))
+    # The path decides between equal scores, so that the answer does not depend on the order of episodes.
     return sorted(found, key=lambda entry: (-entry.score, entry.path))
 
 
 def _indexed(indices: IndexMatches, tests: Set[str]) -> list[str]:
     """The best files of the index."""
+    # Weighed here too, or the tests of a popular file would fill all ten places.
     shares = {path: match * (TEST_SHARE if path in tests else 1) for path, match in indices.contents.items()}
     return sorted(shares, key=lambda path: -shares[path])[:INDEXED]
 
@@ -277,8 +286,10 @@ def _naming(episode: Episode) -> dict[str, float]:
     if not read or turn.decision.log_probs is None:
         return {}
     first = _first_answer(turn.observation.actions, len(read))
+    # Renormalised over answers: at the last turn a policy may still prefer another search.
     weights = [math.exp(value) for value in turn.decision.log_probs[first : first + len(read)]]
     total = sum(weights)
+    # A truncated prompt gives actions that were cut the probability zero, perhaps all of them.
     return {path: weight / total for path, weight in zip(read, weights, strict=True)} if total else {}
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ADDRESS", "LocateService", "Located", "LocatedFile", "make_server", "serve_http", "serve_stdio"]
 
+# No setting: code of the user must not become readable from the network by a flag.
 ADDRESS = "127.0.0.1"
 """The only address that is listened on."""
 NEEDS = "reflect-rl serve needs the MCP SDK: pip install 'reflect-locate[serve]'"
@@ -95,6 +96,7 @@ class LocateService:
 
 
 def _located(answer: Answer, root: str, prefix: str, top_k: int) -> Located:
+    # A caller that is a program would use a doubtful file as if it were found.
     rows = [entry.to_json() for entry in answer.files[:top_k]] if answer.found else []
     return Located(
         found=answer.found,
@@ -115,6 +117,7 @@ def make_server(answer: Callable[[str, str, int, Callable[[], bool]], Located]) 
         UserError: the SDK is not installed.
     """
     try:
+        # Imported here: the SDK is an optional dependency, and other commands start without it.
         import anyio
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -135,10 +138,12 @@ def make_server(answer: Callable[[str, str, int, Callable[[], bool]], Located]) 
         cancelled = threading.Event()
         work = partial(answer, question, path, top_k, cancelled.is_set)
         try:
+            # In a thread, because a search takes seconds and the server has to hear a cancellation meanwhile.
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
         except ReflectRLError as error:
             raise ToolError(str(error)) from None
         except Exception as error:
+            # To stderr: on stdout a stray line would break the protocol.
             print(f"locate failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             raise ToolError(f"unexpected {type(error).__name__}: {error}") from None
         finally:
@@ -175,6 +180,7 @@ def serve_http(server: MCPServer[Any], port: int, tell: Callable[[str], None]) -
     from mcp.server.transport_security import TransportSecuritySettings
 
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # A server that is started again at once would find its port busy for a minute.
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((ADDRESS, port))

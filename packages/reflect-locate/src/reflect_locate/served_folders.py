@@ -25,6 +25,7 @@ MOST_TREES = 16
 """Parts of a root whose trees are kept."""
 MOST_ENTRIES = 500_000
 """Entries of a folder that are looked at to tell whether it has changed."""
+# A changed `.gitignore` changes which files are read, so it counts although it is hidden.
 MARKED = (".gitignore",)
 """Hidden files that decide about others."""
 
@@ -63,6 +64,7 @@ class ServedFolders:
         places = [root.place for root in self.roots]
         if len(set(places)) < len(places):
             raise UserError(f"a folder is named twice: {', '.join(sources)}. Name each once.")
+        # Read at the start, so that a folder that cannot be read ends the command and not the first question.
         for root in self.roots:
             self._refresh(root)
 
@@ -107,7 +109,9 @@ class ServedFolders:
 
     def _absolute(self, path: str) -> Iterator[tuple[Root, str]]:
         """Roots, the longest first, each with the way from it to the path."""
+        # The longest first, because one root may lie inside another.
         for root in sorted(self.roots, key=lambda root: -len(str(root.place))):
+            # A caller may name the folder as the user did, over a link, or as it is on the disk.
             for start in (root.place, split_revision(root.source)[0].absolute()):
                 yield root, posixpath.relpath(posixpath.normpath(path), start)
 
@@ -116,6 +120,7 @@ class ServedFolders:
         for root in self.roots:
             if path == root.source:
                 yield root, "."
+        # `a/../../b` becomes `../b` here, which `_split` refuses.
         normal = posixpath.normpath(path)
         first, _, rest = normal.partition("/")
         for root in self.roots:
@@ -153,6 +158,7 @@ def _mark(source: str, config: IngestConfig) -> str:
     else:
         entries = _entries(str(place), config)
     for line in entries:
+        # Names on disk may be no UTF-8; surrogates carry their bytes.
         digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
@@ -163,11 +169,13 @@ def _entries(top: str, config: IngestConfig) -> Iterator[str]:
     while waiting:
         try:
             with os.scandir(waiting.pop()) as found:
+                # The order of a disk changes when files do not, and would change the hash.
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
             continue
         for entry in entries:
             left -= 1
+            # A look at a huge folder must not take longer than an answer; changes beyond go unseen.
             if left < 0:
                 return
             if entry.name in skipped or (entry.name.startswith(".") and entry.name not in MARKED and not config.hidden):
@@ -182,4 +190,5 @@ def _entries(top: str, config: IngestConfig) -> Iterator[str]:
 
 
 def _line(path: str, status: os.stat_result) -> str:
+    # Size and time instead of content: this runs before every answer.
     return f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n"

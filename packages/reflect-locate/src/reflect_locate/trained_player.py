@@ -42,6 +42,7 @@ MADE_BY = "reflect-rl run configs/autoexplore/default.toml"
 SETTINGS = "settings.json"
 ADAPTED = "player"
 """Folder of the adapted player in the folder that `adapt` writes."""
+# A player travels without its run, so what tells where it comes from goes along.
 NOTED = ("command", "config_hash", "fingerprint", "git_commit", "versions", "created", "finished", "hardware")
 """Entries of a run's card that are noted with a player."""
 
@@ -116,6 +117,7 @@ def load_player(folder: Path | None = None, unit: str = "", method: str = "", de
     settings = place.settings
     model = load_model(ModelConfig(device=device), place.policy, trainable=False)
     count = autoexplore.AutoExplore(settings.environment).max_actions
+    # The largest number of actions, so that labels do not depend on the state.
     labels = find_labels(model, count)
     # Labels are found in the tokenizer; another one would number the actions otherwise, and play at random.
     if settings.labels and settings.labels != labels.texts:
@@ -165,17 +167,20 @@ def export_player(
         ModelError: the method is not trained, or the target exists.
         UnknownNameError: the run has no such unit, or there is no such method.
     """
+    # Never overwritten: a player may be the only copy of hours of training.
     if target.exists():
         raise ModelError(f"{target} exists. Choose another folder for the player, or delete it.")
     place = _find(run, unit, method)
     values = place.settings.model_dump(mode="json")
     values |= answers
     values["environment"].pop("tasks")  # a place on this machine
+    # On the CPU, since nothing is computed and a busy GPU must not stop an export.
     model = load_model(ModelConfig(device="cpu"), place.policy, trainable=False)
     count = autoexplore.AutoExplore(place.settings.environment).max_actions
     values["labels"] = list(find_labels(model, count).texts)
     # Written beside the target and renamed, so that an interrupted export leaves no half player.
     fresh = target.with_name(target.name + ".new")
+    # Left by an export that was interrupted.
     shutil.rmtree(fresh, ignore_errors=True)
     _store(model, fresh / "policy", half=half)
     values["trained"] |= {"weights": model.hash(), **notes}
@@ -188,6 +193,7 @@ def export_player(
 
 def _store(model: LanguageModel, folder: Path, *, half: bool) -> None:
     """Write a model; afterwards it is the one that will be read."""
+    # Rounded before the hash is taken, so that it is the hash of the weights in the file.
     if half:
         model.model.half()
     model.save(folder)
@@ -203,6 +209,7 @@ def _find(folder: Path | None, unit: str, method: str) -> _Place:
             )
         return _of_player(PACKAGED)
     folder = folder.expanduser()
+    # Users name the folder that `adapt` told them, and the player lies one level below.
     if not (folder / SETTINGS).is_file() and (folder / ADAPTED / SETTINGS).is_file():
         folder /= ADAPTED
     if (folder / SETTINGS).is_file():
@@ -238,6 +245,7 @@ def _of_run(run: Path, unit_name: str, method: str) -> _Place:
     config = parse(RunConfig, {**values, "output_dir": str(run)})
     if not isinstance(config.environment, autoexplore.Config):
         raise ModelError(f"{run} is a run of {config.environment.name!r}, whose players cannot find files.")
+    # Labels that are drawn anew in each prompt have no fixed order to store.
     if config.prompt.shuffle_labels:
         raise ModelError(f"{run} was trained with prompt.shuffle_labels, and players are used with ordered labels.")
     named = [name for name in config.methods if name in trained]

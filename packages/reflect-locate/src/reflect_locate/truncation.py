@@ -17,6 +17,7 @@ from reflect_rl.types import Observation, View
 
 __all__ = ["TruncatingPolicy"]
 
+# `Task` and `Turn` are not among them: without the question no action has a reason.
 LINES = (("> ",), ("Last: ",), ("Files: ", "Folders: "), ("Found: ",), ("Read: ",))
 """Beginnings of the lines that are left out, in this order."""
 NUMBER = re.compile(r" =(\d+)\.(?= |$)")
@@ -37,6 +38,7 @@ class TruncatingPolicy(LanguageModelPolicy):
     def _fit(self, view: View) -> tuple[View, tuple[int, ...]]:
         """A view that fits, and the actions of the whole view that are in it."""
         everything = tuple(range(len(view.observation.actions)))
+        # Models with relative positions name no limit.
         limit = getattr(self.model.model.config, "max_position_embeddings", None)
         fitted = view, everything
         for fitted in _shortened(view):
@@ -59,6 +61,7 @@ def _shortened(view: View) -> Iterator[tuple[View, tuple[int, ...]]]:
     others = [index for index in kept if index not in named]
     # An answer must stay possible, and so must a step.
     while len(others) > 1:
+        # Halved: a prompt is tokenized for each try, and one action less at a time would take hundreds.
         others = others[: len(others) // 2]
         kept = tuple(sorted([*others, *named]))
         yield _only(view, kept), kept
@@ -72,6 +75,7 @@ def _only(view: View, kept: Sequence[int]) -> View:
     number = {index: place for place, index in enumerate(kept)}
     actions = tuple(view.observation.actions[index] for index in kept)
     observation = Observation(view.observation.text, actions, view.observation.state)
+    # Numbers in a reflection are places in the list, which is shorter now.
     reflection = view.reflection and NUMBER.sub(lambda mark: _renumbered(mark, number), view.reflection)
     order = tuple(number[i] for i in view.order if i in number)
     return replace(view, observation=observation, order=order, reflection=reflection)
@@ -84,6 +88,7 @@ def _renumbered(mark: re.Match[str], number: Mapping[int, int]) -> str:
 
 
 def _scatter(row: Sequence[float], kept: Sequence[int], count: int) -> tuple[float, ...]:
+    # Actions that the model did not see keep their place with probability zero.
     whole = [-math.inf] * count
     for index, value in zip(kept, row, strict=True):
         whole[index] = value

@@ -77,22 +77,27 @@ def run(arguments: Sequence[str], console: Console) -> None:
 
 
 def _adapt(source: str, options: AdaptOptions, command: str, console: Console) -> None:
+    # Imported after the arguments are parsed: `--help` and a mistyped flag must not wait for torch.
     from reflect_locate.adapt import TrainingAmount, compare, held_out, run_config, task_set_of, write_comparison
     from reflect_locate.trained_player import ADAPTED, export_player, load_player, load_settings
     from reflect_rl.runs.workers import silence
 
     folder = options.output_dir or Path("runs") / f"adapt-{Path(source).expanduser().absolute().name}"
     settings, policy = load_settings(options.model, options.unit, options.method)
+    # Questions are made first, since too few of them end the command before anything is trained.
     tasks = task_set_of(source, folder / "tasks", console.print, options.seed)
     questions = held_out(tasks, options.questions, options.seed)
     amount = TrainingAmount(options.starts, options.sft_steps, options.rlft_turns, options.seed, options.threads)
     config = run_config(settings, policy, tasks, folder / "run", amount)
     silence()
+    # Measured before training on purpose: a comparison needs the same questions on the untrained player.
     player = load_player(options.model, options.unit, options.method)
     before = _measure(player, tasks, questions, options, folder / "before.jsonl", console)
     target = folder / ADAPTED
+    # A finished training is not repeated; the same command goes on with what is missing.
     if not target.exists():
         method = _train(config, command, console)
+        # Weights and threshold stay those of the player, so that the comparison is about training alone.
         answers = {"weights": settings.weights.model_dump(), "threshold": settings.threshold}
         export_player(config.output_dir, target, method=method, answers=answers)
     after = _measure(load_player(target), tasks, questions, options, folder / "after.jsonl", console)
@@ -152,20 +157,24 @@ def _train(config: RunConfig, command: str, console: Console) -> str:
     from reflect_rl.runs.run import run_jobs
     from reflect_rl.runs.start import begin
 
+    # Without evaluation: `adapt` measures on whole trees, as `locate` works, and not on the run's modes.
     kinds: tuple[Kind, ...] = ("data", "sft", "rlft")
     begin(config, command)
     jobs = sum(job.kind in kinds and not job.done for job in plan(config))
     with alone(config.output_dir), Bars(console, jobs) as bars:
         run_jobs(config, ("data",), bars)
+        # Between the data and the training, which would end at the first row that is too long.
         dropped, total = drop_long_rows(config)
         if dropped:
             console.print(f"left out {dropped} of {total} examples that are too long for the model")
         try:
             run_jobs(config, ("sft", "rlft"), bars)
         except ReflectRLError as error:
+            # Any other failure is a real one and must reach the user.
             if TOO_LONG not in str(error):
                 raise
             console.print(f"online training met a prompt that is too long for the model, so it is left out ({error})")
+            # The supervised player is done and useful, so a failed second stage does not lose it.
             return SUPERVISED[config.methods[0]]
     return config.methods[0]
 

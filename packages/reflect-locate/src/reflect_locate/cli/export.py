@@ -54,9 +54,11 @@ def run(arguments: Sequence[str], console: Console) -> None:
         SystemExit: the help was asked for (0).
     """
     source, target, options = parse_export(arguments)
+    # Checked before the calibration, which takes minutes.
     if target.exists():
         raise ModelError(f"{target} exists. Choose another folder for the player, or delete it.")
 
+    # Imported late: `--help` must not wait for torch.
     from reflect_locate.trained_player import export_player
     from reflect_rl.runs.workers import silence
 
@@ -65,6 +67,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
         export_player(source, target, options.unit, options.method, half=options.half)
         console.print(f"player: {target} (weights of the evidence and threshold as they were)")
         return
+    # Before the copy, so that a calibration that fails leaves no player behind.
     found = _calibrate(source, options, console)
     answers = {"weights": found.weights.model_dump(), "threshold": found.threshold}
     measured = {"right_shown": found.right_shown, "wrong_withheld": found.wrong_withheld}
@@ -102,9 +105,11 @@ def _calibrate(source: Path, options: ExportOptions, console: Console) -> Calibr
 
     player = load_player(source, options.unit, options.method)
     tasks = TaskSet.load(player.settings.environment.tasks)
+    # Validation questions: the threshold is fitted, so test questions must not be used for it.
     usable = [question for question in tasks.questions if question.split == "validation" and question.supported]
     if not usable:
         raise UserError(f"{tasks.folder} has no validation questions. Set --questions 0 to keep the default threshold.")
+    # Drawn, because the set is sorted by project and source.
     order = stream(options.seed, "export").permutation(len(usable))[: options.questions]
     effort = SearchOptions(options.episodes, options.seconds, seed=options.seed)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:

@@ -68,12 +68,15 @@ def run(arguments: Sequence[str], console: Console) -> None:
         SystemExit: the help was asked for (0).
     """
     path, question, options = parse_locate(arguments)
+    # With `--json` stdout holds the list alone, so that other programs can read it.
     notes = console if not options.as_json else Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
+    # Imported after the arguments are parsed: `--help` must not wait for torch.
     from reflect_locate.finder import SearchOptions, check_question, locate
     from reflect_locate.trained_player import load_player
     from reflect_rl.runs.workers import silence
 
+    # Before the folder is read and the model loaded, which take seconds.
     check_question(question)
     snapshot = ingest(path)
     notes.print(told_left_out(snapshot), style="dim")
@@ -82,6 +85,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     effort = SearchOptions(options.episodes, options.seconds, options.search, options.seed)
     answer = locate(player, Tree(snapshot), question, effort, options.threshold)
     if options.as_json:
+        # Not found is an empty list: a program must not take a doubtful file for an answer.
         rows = [entry.to_json() for entry in answer.files[: options.top_k]] if answer.found else []
         console.print(json.dumps(rows, indent=2), soft_wrap=True)
     else:
@@ -97,6 +101,7 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
     """
     named, options = parse_options(USAGE.replace('"question"', "QUESTION"), LocateOptions, arguments)
     if len(named) != 2:
+        # Several words mean that the shell has split the question.
         remedy = "Put quotes around the question." if len(named) > 2 else "A path and a question are needed."
         raise ConfigError(f"{USAGE}: got {len(named)} of 2 words before the flags. {remedy}")
     return named[0], named[1], options
@@ -110,6 +115,7 @@ def told_left_out(snapshot: Snapshot) -> str:
 
 def printable(text: str) -> str:
     """The text without control characters, with which a name could steer the terminal."""
+    # Escape sequences in a file's name could rewrite the terminal or its title.
     return "".join(letter if letter.isprintable() else "·" for letter in text)
 
 

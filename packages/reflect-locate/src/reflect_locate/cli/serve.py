@@ -39,6 +39,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
         SystemExit: the help was asked for (0).
     """
     paths, options = parse_serve(arguments)
+    # Over stdin and stdout the protocol owns stdout; one line of ours would break it.
     notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
     from reflect_locate.finder import SearchOptions
@@ -47,6 +48,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     from reflect_locate.trained_player import load_player
     from reflect_rl.runs.workers import silence
 
+    # Read before the model is loaded, so that a wrong path is told at once.
     folders = ServedFolders(paths)
     silence()
     effort = SearchOptions(options.episodes, options.seconds, options.search, options.seed)

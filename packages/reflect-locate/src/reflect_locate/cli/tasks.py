@@ -48,6 +48,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     if options.check_benchmark:
         console.print(check())
         return
+    # The switches are no settings of a task set and must not reach its card.
     config = parse(TasksConfig, options.model_dump(exclude=set(SWITCHES)))
     if options.dry_run:
         console.print(preview(config))
@@ -71,6 +72,7 @@ def _values(named: Sequence[str]) -> dict[str, Any]:
     """Those of the configuration file, or the corpora that were named."""
     paths = [Path(word) for word in named]
     files = [path for path in paths if path.suffix == ".toml"]
+    # A corpus is a path too, so only the ending `.toml` tells a configuration.
     if not files:
         return {"corpora": [str(path) for path in paths]} if paths else {}
     if len(paths) > 1:

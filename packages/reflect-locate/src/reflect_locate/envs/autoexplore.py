@@ -102,8 +102,10 @@ RARE_WORDS = 3
 """Words of the narrow search."""
 MOST_HEARD = 6
 """Words of a reflection that can be searched for."""
+# A number and not infinity: turns of an oracle are whole numbers.
 HOPELESS = 1000
 """Turns that count for a wrong answer: more than there are."""
+# Without these a lexical reflection would add `best read next` to the search.
 TEMPLATE_WORDS = frozenset(words("Best read file folder Next cat cd id more search has not of"))
 """Words that reflections are made with."""
 NEAR_MISSES = 3
@@ -143,6 +145,7 @@ def task_at(mode: str, state: str) -> Task:
     return task_from_state(mode, state, KEPT)
 
 
+# Without page, last command and hits, which can be had again with a command.
 KEPT = ("question", "variant", "folder", "read", "turn")
 """Parts of a state that a task can begin with."""
 
@@ -166,7 +169,9 @@ class AutoExplore(TextEnv):
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         super().__init__(config)
         horizon = self.config.max_episode_steps
+        # A page, an answer for each file read, the hits, and room for `cd ..`, `more` and the searches.
         self.max_actions = self.config.page_entries + horizon + HITS + 6
+        # The costliest turn is the last one without an answer, -1 - H, so rewards lie in [-1, 1].
         self._scale = horizon + 1.0
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
@@ -220,9 +225,11 @@ class AutoExplore(TextEnv):
         question = task_set(self.config.tasks).question(key)
         tree = sampled_tree(self.config, task.mode, key, variant)
         cut = len(tree.prefix)
+        # Equal files are accepted too, but only those that this tree shows.
         targets = {path[cut:] for path in question.targets if path.startswith(tree.prefix)} & set(tree.paths)
         self._identity: dict[str, Any] = {"question": key, "variant": variant}
         self._enter(tree, question.text, frozenset(targets))
+        # A start that was met under other settings may lie outside of the tree of these.
         if not tree.has_folder(folder) or not set(read) <= set(tree.paths):
             raise UserError(f"task {task.key!r} names a folder or file that its tree lacks. Take tasks from tasks().")
         self._folder, self._turn = folder, turn
@@ -237,7 +244,9 @@ class AutoExplore(TextEnv):
         return self._observe()
 
     def _enter(self, tree: Tree, question: str, targets: frozenset[str]) -> None:
+        # A question can come from a commit or a caller, so it is cleaned like the text of a file.
         self._tree, self._question, self._targets = tree, plain(question), targets
+        # Drops the cached index: this object is reset for the next game, which has another tree.
         self.__dict__.pop("_known", None)
         self._asked = question_words(question)
         self._folder, self._page, self._turn = "", 0, 1
@@ -256,7 +265,9 @@ class AutoExplore(TextEnv):
         if kind == "id":
             self.answer, over = subject, True
             won = subject in self._targets
+            # The turn's own -1 counts too: of two ways that win, the shorter one pays more.
             reward += horizon if won else -horizon
+        # The game's own limit, known from the state, so it ends in a loss and is not cut short.
         elif self._turn >= horizon:
             reward, over = reward - horizon, True
         else:
@@ -270,6 +281,7 @@ class AutoExplore(TextEnv):
         over = self._turn >= self.config.max_episode_steps
         reward = -1.0 - self.config.max_episode_steps * over
         self._turn += 1
+        # Words of a reflection hold for its own turn; the next turn has a reflection of its own.
         self._heard = ()
         return Step(self._observe(), reward / self._scale, over)
 
@@ -291,8 +303,10 @@ class AutoExplore(TextEnv):
         self._hits.pop(path, None)
         self._read[path] = (shown(path), surface(self._question, passage.found))
         if last:
+            # A third each, so that a long head cannot push the passage out of the budget.
             third = self.config.result_characters // 3
             parts = (index.head[:third], passage.text[:third], index.names[:third])
+            # Short files have the same text as head and passage; it is shown once.
             self._result = " | ".join(dict.fromkeys(part for part in parts if part)) or "(empty)"
 
     @cached_property
@@ -302,6 +316,7 @@ class AutoExplore(TextEnv):
 
     def _search(self, query: str) -> None:
         self._searched.add(query)
+        # Files that were read would take the places of new ones in a list of five.
         found = [path for path, _ in self._known.rank(words(query)) if path not in self._read][:HITS]
         # A new search replaces the hits of the one before, which keeps the state short.
         self._hits = {}
@@ -334,6 +349,7 @@ class AutoExplore(TextEnv):
         )
         self._page_entries = entries
         self._scene = (
+            # What can no longer be opened would only tempt a player at its last turn.
             replace(scene, folders=(), files=(), hits=(), searches=(), page=1, pages=1) if scene.answers_only else scene
         )
         self._actions: list[tuple[Cause, str]] = []
@@ -383,6 +399,7 @@ class AutoExplore(TextEnv):
             return []
         rarity = self._known.rarity
         known = [word for word in self._asked if rarity(word)]
+        # Two ways to ask: with all words, and with the few that tell files apart.
         rare = sorted(known, key=lambda word: -rarity(word))[:RARE_WORDS]
         choices = (surface(self._question, chosen) for chosen in (known, [word for word in known if word in rare]))
         return self._new_queries(" ".join(choice) for choice in choices)
@@ -393,6 +410,7 @@ class AutoExplore(TextEnv):
     def _queries(self) -> Iterator[str]:
         """Queries: those that the state lists, and the words that the reflection added."""
         yield from self._scene.searches
+        # Words that stand in no file would end in an empty search and cost a turn.
         heard = " ".join(word for word in self._heard if any(map(self._known.rarity, words(word))))
         yield from self._new_queries([heard] if heard not in self._scene.searches else [])
 
@@ -409,6 +427,7 @@ class AutoExplore(TextEnv):
         optimal = tuple(index for index, cost in enumerate(costs) if cost == least)
         best = optimal[0]
         if least == HOPELESS:  # only wrong answers are left: the one that looks best
+            # The teacher must name something, and this is what a player without the answer would name.
             best = max(optimal, key=lambda index: len(self._read[self._actions[index][1]][1]))
             least, optimal = 0, (best,)
         return Oracle(best, optimal, self._mistakes(optimal), least + 1, self._explored(best))
@@ -442,6 +461,7 @@ class AutoExplore(TextEnv):
         if kind == "cat" and subject in self._targets:
             return 1
         if kind == "search" and not self._targets & {*self._read, *self._hits}:
+            # A search is worth two turns only if its hits hold a target: one to read it and one to name it.
             found = (path for path, _ in self._known.rank(words(subject)) if path not in self._read)
             if any(path in self._targets for _, path in zip(range(HITS), found, strict=False)):
                 return 2
@@ -455,6 +475,7 @@ class AutoExplore(TextEnv):
             return 1
         if self._targets & self._hits.keys():
             return 2
+        # The walk, then one turn to read the target and one to name it.
         return min(self._walk(folder, page, target) for target in self._targets) + 2
 
     def _walk(self, folder: str, page: int, target: str) -> int:
@@ -464,6 +485,7 @@ class AutoExplore(TextEnv):
         while common < min(len(here), len(there)) and here[common] == there[common]:
             common += 1
         turns, standing = len(here) - common, folder
+        # Leaving a folder shows the first page of the one above.
         page = page if not turns else 0
         if turns:
             standing = "/".join(here[:common])
@@ -476,12 +498,14 @@ class AutoExplore(TextEnv):
         """Number of times that `more` must be taken, from a page of a folder, until an entry is listed."""
         entries = [entry for _, entry in self._entries(folder)]
         pages = max(1, -(-len(entries) // self.config.page_entries))
+        # `more` after the last page shows the first, hence the remainder.
         return (entries.index(name) // self.config.page_entries - page) % pages
 
     def _mistakes(self, optimal: tuple[int, ...]) -> tuple[int, ...]:
         """Wrong ways and wrong files: those with the best names, and some others."""
         wrong = [index for index in range(len(self._actions)) if index not in optimal]
         cats = [index for index in wrong if self._actions[index][0] == "cat"]
+        # The likeliest mistakes by name and as many others, so that demonstrations recover from both kinds.
         cats.sort(key=lambda index: -len(best_name([self._actions[index][1]], self._asked)[1]))
         likely = {*cats[:NEAR_MISSES], *cats[-NEAR_MISSES:]}
         return tuple(i for i in wrong if i in likely or self._actions[i][0] in ("cd", "page"))
@@ -493,6 +517,7 @@ class AutoExplore(TextEnv):
         known = {*words(self.shown.text), *TEMPLATE_WORDS}
         new = dict.fromkeys(word for word in words(reflection) if word not in known)
         heard = surface(reflection, tuple(new)[:MOST_HEARD])
+        # The same words leave the actions as they are, and the observation need not be made again.
         if heard == self._heard:
             return self.shown
         self._heard = heard

@@ -101,8 +101,10 @@ LINES = {
 
 BARE_NAME = re.compile(r"[\w.+@%~,=-]+")
 """Names that need no quotes."""
+# The measures cut the state at this title, so both take it from here.
 RESULT = "Execution result of your last command"
 """Title of the last section."""
+# A number and not infinity: turns of an oracle are whole numbers.
 UNREACHABLE = 1000
 """Turns after a wrong answer."""
 
@@ -142,6 +144,7 @@ def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
         UnknownNameError: no such mode or split.
     """
     known = task_set(config.tasks)
+    # The same draw as `autoexplore`, then less: both games are measured on shared questions.
     chosen = question_tasks(config, mode, split)
     return tuple(task for task in chosen if _is_readable(known.question(task.data["question"]).targets[0]))
 
@@ -164,12 +167,14 @@ def _tree(config: Config, mode: str, key: str, variant: int) -> Tree:
     """The tree of `autoexplore`, without what is left out."""
     tree = sampled_tree(config, mode, key, variant)
     question = task_set(config.tasks).question(key)
+    # Only training thins trees, as in the paper; sized trees are already a sample.
     is_training = question.split == "train" and SIZES[mode][1] is None
     probability = config.leave_out if is_training else 0.0
     if not probability and all(_cost(tree, folder) < config.most_actions for folder in _folders(tree)):
         return tree
     cut = len(tree.prefix)
     targets = [path[cut:] for path in question.targets if path.startswith(tree.prefix)]
+    # A stream of its own, so that leaving files out does not change which tree `autoexplore` draws.
     rng = stream(config.split_seed, NAME, mode, "leave out", key, variant)
     paths = _left(tree, targets, probability, config.most_actions, rng)
     return Tree(tree.snapshot, tree.prefix.rstrip("/"), paths, tree.masks)
@@ -185,6 +190,7 @@ def _folders(tree: Tree) -> Iterator[str]:
 
 def _cost(tree: Tree, folder: str) -> int:
     """Number of actions that enter, read and name what stands in a folder."""
+    # A readable file has two actions, `cat` and `id`; others are listed without any.
     return len(tree.folders(folder)) + sum(2 for name in tree.files(folder) if _is_readable(name))
 
 
@@ -208,10 +214,15 @@ def _left(
         folder = todo.pop()
         entries = [(name, True) for name in tree.folders(folder)] + [(name, False) for name in tree.files(folder)]
         ranked = []
+        # One draw for each entry, also for those that stay, so that a target does not shift the draws of its
+        # neighbours.
         for (name, is_folder), draw in zip(entries, rng.random(len(entries)).tolist(), strict=True):
             path = join(folder, name)
             if draw >= probability or path in needed:
+                # The way to the first target sorts before all else, so that the cut can never make the task
+                # unsolvable.
                 ranked.append((path not in first, path not in needed, draw, path, is_folder))
+        # One label is kept for `cd ..`.
         left = most_actions - 1
         for *_, path, is_folder in sorted(ranked):
             left -= 1 if is_folder else 2 * _is_readable(path)
@@ -253,6 +264,7 @@ def line_text(line: str) -> str:
     >>> line_text("# Action:"), line_text("\tif a <|endoftext|> b"), line_text("Actions: 0 id evil.md")
     ('> #Action:', '>     if a <endoftext|> b', '> Actions: 0 id evil.md')
     """
+    # Tabulators first: they are control characters, and their width is the indentation of the line.
     flat = INVISIBLE.sub(" ", line.expandtabs(4))
     # One pass is enough, and takes linear time: neither replacement can make what the other looks for.
     return ("> " + re.sub(r"<\|+", "<", re.sub(r"# +", "#", flat))).rstrip()
@@ -275,10 +287,13 @@ def view_of(name: str, text: str, characters: int) -> str:
     ...
     Large file, only display first 5 lines and 2000 characters.
     """
+    # The paper's numbers of lines by type of file.
     most = LINES[PurePosixPath(name).suffix.lower()]
+    # Cut by characters first, so that a file of one endless line takes no time to split.
     lines = text[:characters].removesuffix("\n").split("\n")
     shown = [line_text(line) for line in lines[:most]]
     if len(text) > characters or len(lines) > most:
+        # Not behind `> `, which every line of a file gets: no file can write this line itself.
         shown += ["...", f"Large file, only display first {most} lines and {characters} characters."]
     return "\n".join(shown)
 
@@ -372,12 +387,14 @@ class AutoExplorePaper(TextEnv):
         require_known(f"mode of {NAME}", task.mode, MODES)
         try:
             key, variant, folder = str(task.data["question"]), int(task.data["variant"]), str(task.data["folder"])
+            # Commands in a task come from a file and go into the prompt, so they are cleaned like names.
             read, history = list(task.data["read"]), [plain(str(c)) for c in task.data.get("history", ())]
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"task {task.key!r} is none of {NAME}: {error!r}. Take it from tasks().") from None
         question = task_set(self.config.tasks).question(key)
         self._tree = _tree(self.config, task.mode, key, variant)
         self._identity: dict[str, Any] = {"question": key, "variant": variant}
+        # `Actions:` begins the list of actions in the prompt, and a question must not forge one.
         self._question = plain(question.text).replace("Actions:", "Actions")
         paths, cut = set(self._tree.paths), len(self._tree.prefix)
         inside = [path[cut:] for path in question.targets if path.startswith(self._tree.prefix)]
@@ -389,6 +406,7 @@ class AutoExplorePaper(TextEnv):
         self._result = ""
         for path in read:
             self._cat(path)
+        # The state shows the result of the last command, and a task must begin with the same text.
         if history and history[-1].startswith("cd "):
             self._cd(folder)
         return self._observe()
@@ -402,11 +420,13 @@ class AutoExplorePaper(TextEnv):
         if kind == "cd":
             self._cd(path)
         elif kind == "cat":
+            # Charged by what happened; the reference code counts words, which a file could hold.
             status = self._cat(path)
         else:
             self.answer, self._result = path, f"Success: Identified file {path_text(path)}"
             won = path in self._targets
         reward = -1.0 - self._charges[status]
+        # The horizon is the game's own end and a loss, as in the paper, and not a cut.
         over = kind == "id" or len(self._history) >= self.config.max_episode_steps
         if over:
             reward += self.config.max_episode_steps if won else -self.config.max_episode_steps
@@ -414,6 +434,7 @@ class AutoExplorePaper(TextEnv):
 
     def idle(self) -> Step:
         """A turn without a command: it is noted in the history, which counts the turns."""
+        # The history is the clock of this game, so a turn without a command must stand in it.
         self._history.append("(no command)")
         self._result = "Error: No command was given."
         over = len(self._history) >= self.config.max_episode_steps
@@ -435,6 +456,7 @@ class AutoExplorePaper(TextEnv):
 
     def _observe(self) -> Observation:
         listing, actions = _listed(self._tree, self._folder)
+        # A file can be read once, as in the paper.
         offered = [(kind, path, text) for kind, path, text in actions if kind != "cat" or path not in self._read]
         self._actions = [(kind, path) for kind, path, _ in offered]
         self.shown = Observation(self._text(listing), tuple(text for _, _, text in offered), self._state())
@@ -460,6 +482,7 @@ class AutoExplorePaper(TextEnv):
         costs = [self._turns_after(kind, path) for kind, path in self._actions]
         least = min(costs)
         optimal = tuple(index for index, cost in enumerate(costs) if cost == least)
+        # At the last turn only naming counts, and no mistake can be made good.
         wrong = () if self._is_last_turn() else (i for i, cost in enumerate(costs) if least < cost < UNREACHABLE)
         return Oracle(optimal[0], optimal, tuple(i for i in wrong if self._actions[i][0] != "id"), least + 1)
 
@@ -498,6 +521,7 @@ class AutoExplorePaper(TextEnv):
             turn=len(self._history) + 1,
             horizon=self.config.max_episode_steps,
             folder=path_text(self._folder),
+            # This game does not show how many files a folder holds; 1 keeps the reflection from using it.
             folders=tuple((name_text(name), 1) for name in self._tree.folders(self._folder)),
             files=tuple(name_text(name) for name in unread if _is_readable(name)),
             read=notes,
@@ -524,6 +548,7 @@ def measures(config: Config, episode: Episode) -> dict[str, float]:
     game = AutoExplorePaper(config)
     game.reset(episode.task)
     shortest, played, last = game.oracle().turns_left, len(episode.turns), episode.turns[-1]
+    # From the right: the question stands before this section and may hold its title.
     results = [turn.observation.text.rpartition(f"# {RESULT}\n")[2] for turn in episode.turns]
     answered = (last.action or "").startswith("id ")
     return {

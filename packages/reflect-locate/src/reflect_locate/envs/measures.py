@@ -24,6 +24,7 @@ def exploration_measures(episode: Episode, shortest_turns: int) -> dict[str, flo
     Raises:
         ValueError: the episode is none of AutoExplore.
     """
+    # Read back from the texts, so that the costs are those of what the player saw, also of recorded episodes.
     states = [read_state(turn.observation.text) for turn in episode.turns]
     last = episode.turns[-1]
     answered = (last.action or "").startswith("id ")

@@ -17,6 +17,7 @@ from reflect_rl.types import Observation, Task
 
 __all__ = ["OpenQuestion", "question_task"]
 
+# Weak, so that a server that answers for days does not keep each tree that anybody asked about.
 _trees: WeakValueDictionary[str, Tree] = WeakValueDictionary()
 """Trees that tasks name; whoever asks about one keeps it alive."""
 
@@ -44,4 +45,5 @@ class OpenQuestion(autoexplore.AutoExplore):
         tree = _trees.get(str(task.data.get("tree")))
         if tree is None:
             raise UserError(f"the tree of the question {task.key!r} is gone. Make the task with question_task().")
+        # There are no targets: a game that nobody can win still ends with the file that was named.
         return self.explore(tree, str(task.data["question"]))

@@ -67,6 +67,7 @@ class ExplorationState:
         return self.turn >= self.horizon and bool(self.read)
 
 
+# A stranger may have chosen the names: without a bound one of them fills the model's context.
 LONGEST_NAME = 80
 """Letters of a name or path; of a longer one the middle is left out."""
 
@@ -78,9 +79,12 @@ def shown(name: str) -> str:
     >>> shown('a, b;$(touch x)\n.py')
     'a,b;$(touch x) .py'
     """
+    # These are the separators that `read_state` splits at; a name must not forge an entry.
     text = plain(name).replace(", ", ",").replace(" (", "(")
     if len(text) > LONGEST_NAME:
+        # The end stays, because it tells the type of the file and often its version.
         text = f"{text[: LONGEST_NAME - 20]}~{text[-19:]}"
+    # A comma at the end and the blank after it would read as a separator.
     return text[:-1] + ";" if text.endswith(",") else text
 
 
@@ -92,6 +96,7 @@ def numbers(state: ExplorationState) -> dict[str, int]:
     """
     actions: dict[str, int] = {}
     for place, action in enumerate(_actions(state)):
+        # Two long names can be shown alike; the first keeps the plain text, as in the game.
         actions.setdefault(action, place)
     return actions
 
@@ -105,6 +110,7 @@ def _actions(state: ExplorationState) -> Iterator[str]:
         yield "more"
     yield from (f"cat /{shown(path)}" for path, _ in state.hits)
     yield from (f"id {shown(path)}" for path, _ in state.read)
+    # Last, because a reflection can add searches, and no other number may change by that.
     yield from (f"search {query}" for query in state.searches)
 
 
@@ -114,6 +120,7 @@ def write_state(state: ExplorationState) -> str:
     if state.pages > 1:
         place += f", page {state.page} of {state.pages}"
     lines = [f"Task: {state.question}", place]
+    # Counts along with `_actions`: `cd ..` has a number but no entry in the text.
     number = count(1 if state.folder and not state.answers_only else 0)
     if state.folders:
         entries = [f"{shown(name)} {unread}={next(number)}" for name, unread in state.folders]
@@ -122,6 +129,7 @@ def write_state(state: ExplorationState) -> str:
         lines.append("Files: " + ", ".join(f"{shown(name)}={next(number)}" for name in state.files))
     if state.pages > 1:
         next(number)
+    # Numbered before `Read`, as their actions come first, but shown after it.
     hits = _notes(state.hits, number)
     if state.read:
         lines.append("Read: " + _notes(state.read, number))
@@ -154,6 +162,7 @@ def read_state(text: str) -> ExplorationState:
     place = PLACE.fullmatch(lines[1]) if len(lines) > 1 else None
     if place is None or not lines[0].startswith("Task: "):
         raise ValueError(f"no state of an exploration: {text[:80]!r}")
+    # Lines with `> ` hold text of files, which may look like any section.
     parts = dict(line.split(": ", 1) for line in lines[2:] if ": " in line and not line.startswith("> "))
     turn, horizon, folder, page, pages = place.groups()
     return ExplorationState(
@@ -174,6 +183,7 @@ def read_state(text: str) -> ExplorationState:
 
 
 def _entries(parts: dict[str, str], section: str) -> list[str]:
+    # From the right, because a name may hold `=` itself.
     return [entry.rpartition("=")[0] for entry in parts[section].split(", ")] if section in parts else []
 
 
@@ -217,6 +227,7 @@ def _count(note: FileNote) -> int:
 
 
 def _overlap(name: str, asked: Sequence[str]) -> tuple[str, ...]:
+    # The ending is left out: `md` or `py` would match questions about file types.
     own = set(words(name.rpartition(".")[0] or name))
     return tuple(word for word in asked if word in own)
 
@@ -226,11 +237,13 @@ def best_name(names: Iterable[str], asked: Sequence[str]) -> tuple[str, tuple[st
     best, shared = "", tuple[str, ...]()
     for name in names:
         overlap = _overlap(name, asked)
+        # Strictly more, so that of equal names the first one listed wins, for the player as for the teacher.
         if len(overlap) > len(shared):
             best, shared = name, overlap
     return best, shared
 
 
+# Wording differs between question and file, so all words are seldom together even in the right one.
 ENOUGH = 0.8
 """Share of a question's words in one passage at which a file counts as found."""
 
@@ -238,6 +251,7 @@ ENOUGH = 0.8
 def advised(state: ExplorationState) -> str:
     """Action that comparing words recommends: answer, read what was found, search, go to the best name, or move on."""
     asked = question_words(state.question)
+    # At the last turn any answer is better than none: a missing one loses as surely as a wrong one.
     best = max(state.read, key=_count, default=None)
     if best and (_count(best) >= ENOUGH * len(asked) or state.turn >= state.horizon):
         return f"id {best[0]}"
@@ -263,6 +277,7 @@ def _next_place(state: ExplorationState, asked: Sequence[str]) -> str:
     folder, in_folder = best_name(unread, asked)
     if len(in_folder) > len(in_file):
         return f"cd {folder}"
+    # Without a matching name the largest folder is the likeliest place of a file drawn at random.
     fullest = max(state.folders, key=lambda entry: entry[1], default=("", 0))
     if not file and fullest[1] and (not state.folder or not state.files):
         return f"cd {fullest[0]}"
@@ -300,6 +315,7 @@ def reflection_text(state: ExplorationState, advice: str, *, numbered: bool = Tr
         path, found = state.read[-1]
         here = {word for piece in found for word in words(piece)}
         missing = surface(state.question, [word for word in asked if word not in here])
+        # Bounded, as a reflection has to fit into a small model's context.
         lack = f", not {' '.join(missing[:4])}" if missing else ""
         parts.append(f"{path} has {total - len(missing)} of {total}{lack}.")
     if state.read:

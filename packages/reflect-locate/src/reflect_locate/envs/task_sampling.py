@@ -52,10 +52,12 @@ MODES = tuple(SIZES)
 Mode = Literal["d1k8", "d2k8", "d1k16", "d2k16", "d1k32", "d2k32", "d1k64", "d2k64", "d1raw", "d2raw", "d3raw"]
 Leak = Literal["none", "tokens", "name"]
 
+# A few files short still plays like the mode; half empty trees would make the mode easier than its name says.
 SMALLEST_SHARE = 0.75
 """A tree of fewer than this share of its mode's files is too small for the mode."""
 EVALUATION_ONLY = ("hard", "leaks", "sources", "tasks", "test_tasks", "unsupported")
 """Settings that choose the questions of the test: players can be asked others than those that they were trained on."""
+# One name for both games: the same questions, trees and validation tasks make their results comparable.
 FAMILY = "autoexplore"
 """Names the random streams of all these games."""
 
@@ -107,6 +109,7 @@ def question_tasks(config: QuestionTaskConfig, mode: str, split: str) -> tuple[T
     return _asked(config, mode, split)
 
 
+# Evaluation, training and reports ask for the same list again and again, and each look-up walks all questions.
 @lru_cache(256)
 def _asked(config: QuestionTaskConfig, mode: str, split: str) -> tuple[Task, ...]:
     known = task_set(config.tasks)
@@ -114,7 +117,9 @@ def _asked(config: QuestionTaskConfig, mode: str, split: str) -> tuple[Task, ...
     if split == "train":
         return tuple(_task(question, mode, v) for question in fitting for v in range(config.variants_per_question))
     most = config.validation_tasks if split == "validation" else config.test_tasks
+    # Drawn, because the questions are sorted by source: the first ones would all be of one kind.
     order = stream(config.split_seed, FAMILY, mode, split).permutation(len(fitting))[:most]
+    # Sorted again, so that a larger number of tasks only adds tasks in between.
     return tuple(_task(fitting[index], mode, 0) for index in sorted(order))
 
 
@@ -127,6 +132,7 @@ def _fits(config: QuestionTaskConfig, known: TaskSet, question: Question, mode: 
     root = root_at(question.targets[0], depth)
     if root is None:
         return False
+    # Counted by range and not by building the tree: this is asked of every question of the task set.
     return size is None or count_below(known.snapshot(question.snapshot), root) >= SMALLEST_SHARE * size
 
 
@@ -144,6 +150,7 @@ def task_from_state(mode: str, state: str, kept: Sequence[str]) -> Task:
         kept: its keys that a task can begin with.
     """
     data: dict[str, Any] = json.loads(state)
+    # The whole state is the key: two starts in one question differ in what was read.
     return Task(f"{mode}/{state}", mode, "train", {key: value for key, value in data.items() if key in kept})
 
 
@@ -161,6 +168,7 @@ def games_tested(config: QuestionTaskConfig, mode: str, split: str) -> dict[str,
         UnknownNameError: no such mode or split.
     """
     keys = [task.key for task in question_tasks(config, mode, split)]
+    # Two results can be compared only if they are about the same questions in the same order.
     digest = hashlib.sha256(json.dumps([task_set(config.tasks).identity, keys]).encode()).hexdigest()
     return {
         "leaks": "+".join(config.leaks),
@@ -186,6 +194,7 @@ def trained_on(
     old, new = task_set(trained.tasks), task_set(tested.tasks)
     if old.identity == new.identity:
         return ()
+    # By repository and not by question: whoever learnt a project knows its files, whatever was asked.
     known = {question.repository for question in old.questions if question.split == "train"}
     played = {
         new.question(task.data["question"]).repository for mode in modes for task in question_tasks(tested, mode, split)
@@ -206,6 +215,7 @@ def unseen_names(config: QuestionTaskConfig, task: Task) -> tuple[str, ...]:
     return tuple(names)
 
 
+# The teacher, the player and the measures of an episode each ask for its tree.
 @lru_cache(1024)
 def sampled_tree(config: QuestionTaskConfig, mode: str, key: str, variant: int) -> Tree:
     """The tree in which a question is asked; a function of the question, the mode, the variant and `split_seed`.
@@ -220,6 +230,7 @@ def sampled_tree(config: QuestionTaskConfig, mode: str, key: str, variant: int) 
     root = root_at(question.targets[0], depth)
     if root is None:
         raise UserError(f"the target of question {key!r} lies less than {depth} folders deep. Take tasks from tasks().")
+    # Without masks the tree depends on the root alone, and all its questions share one index.
     if size is None and not config.hard:
         return _whole_tree(known.snapshot(question.snapshot), root)
     rng = stream(config.split_seed, FAMILY, mode, "tree", key, variant)

@@ -51,6 +51,7 @@ def _wishes(state: ExplorationState) -> Iterator[str]:
     ]
     entries += [(name_overlap(name, asked), bool(state.folder), 0, f"cat {name}") for name in state.files]
     entries.sort(key=lambda entry: entry[:3], reverse=True)
+    # A matching name on this page is taken before other pages are seen, which cost a turn each.
     if state.page < state.pages and not any(entry[0] for entry in entries):
         yield "more"
     for *_, action in entries:

@@ -17,6 +17,7 @@ def name_overlap(path: str, asked: Iterable[str]) -> int:
     2
     """
     name = path.rpartition("/")[2]
+    # The ending says what kind of file it is, which no question is about.
     own = set(words(name.rpartition(".")[0] or name))
     return sum(word in own for word in asked)
 

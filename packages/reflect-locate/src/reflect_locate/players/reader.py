@@ -52,6 +52,7 @@ def _answer(state: ExplorationState) -> Iterator[str]:
     """The best file that was read, once there is no better to be found or no turn left for it."""
     asked = question_words(state.question)
     best = best_note(state.read, asked)
+    # Reading on after a passage with all words could only cost turns.
     if best and (len(best[1]) >= len(asked) or state.turn >= state.horizon):
         yield f"id {best[0]}"
 
@@ -70,6 +71,7 @@ def _places(state: ExplorationState) -> Iterator[str]:
         (name_overlap(name, asked), not state.folder, unread, f"cd {name}") for name, unread in state.folders if unread
     ]
     entries += [(name_overlap(name, asked), bool(state.folder), 0, f"cat {name}") for name in state.files]
+    # Without the action's text: equal entries keep the order of the listing, also in reverse.
     entries.sort(key=lambda entry: entry[:3], reverse=True)
     yield from (action for *_, action in entries)
     # `more` comes back to the first page after the last one, and the rest of the tree is found from there.

@@ -53,6 +53,7 @@ def check() -> str:
         return f"{told}; no identity of this version is known. Its row would be:\n{json.dumps({version: now})}"
     if row == now:
         return f"{told}, the known ones."
+    # The snapshot is compared first: other files explain other questions, and not the reverse.
     if row["snapshot"] != now["snapshot"]:
         return f"{told}; its files are not those of the known one, so figures of the two cannot be compared."
     return f"{told}; the files are the known ones, the questions are not: this program makes others."
@@ -60,4 +61,5 @@ def check() -> str:
 
 def _identity(questions: Sequence[Question]) -> str:
     """SHA-256 of the questions with all their labels."""
+    # Sorted keys, so that the order of a dataclass's fields does not change the identity.
     return hashlib.sha256(json.dumps([asdict(q) for q in questions], sort_keys=True).encode()).hexdigest()

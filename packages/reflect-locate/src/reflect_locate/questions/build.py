@@ -66,10 +66,12 @@ def build_task_set(config: TasksConfig, tell: Tell = print) -> TaskSet:
     """
     folder = config.output_dir
     listing = folder / "questions.jsonl"
+    # The folder is replaced below, so that a mistyped path must not cost a user other files.
     if folder.exists() and not listing.exists() and not (folder.is_dir() and _is_free(folder)):
         raise ConfigError(f"{folder} holds something else than a task set. Choose another --output-dir.")
     built = build(config, tell)
     listing.unlink(missing_ok=True)  # until the new set is whole there is none
+    # Snapshots of an earlier set would stay for ever: no listing names them any more.
     kept = {f"{snapshot.name}.json.gz" for snapshot in built.snapshots}
     for old in (folder / "snapshots").glob("*.json.gz"):
         if old.name not in kept:
@@ -90,6 +92,7 @@ def build(config: TasksConfig, tell: Tell = print) -> Built:
         UserError: a corpus cannot be read.
     """
     projects = _projects(config)
+    # Checked before anything is read: a project in two lists should fail in a second, not after minutes.
     splits = by_lists({split: getattr(config, split) for split in SPLITS}, projects)
     alone = _is_alone(config, projects)
     names: Counter[str] = Counter()
@@ -99,12 +102,14 @@ def build(config: TasksConfig, tell: Tell = print) -> Built:
         tell(f"{entry.snapshot.name}: {len(entry.snapshot.files)} files, {len(entry.questions)} questions")
         for note in entry.reading.notes:
             tell(f"  {note}")
+    # Before the division, so that the shares are shares of the questions that stay.
     _limit(corpora, config)
     if alone:
         questions = _inside(corpora, config)
     else:
         splits = splits or by_projects(projects.values(), config.fractions, config.seed)
         questions = [replace(q, split=splits[q.repository]) for entry in corpora for q in entry.questions]
+    # Copied files have copies of docstrings, so whole projects apart do not keep questions apart.
     kept = without_held_out(questions)
     by_snapshot = Counter(question.snapshot for question in kept)
     for entry in corpora:
@@ -155,6 +160,7 @@ def _read(spec: str, project: str, config: TasksConfig, names: Counter[str], tel
         candidates = [*_candidates(snapshot, config, skipped), *(past.commits if past else ())]
     if config.endpoint.base_url:
         candidates += _of_endpoint(snapshot, config, notes, tell)
+    # All sources together: an `llm` question can make a docstring ambiguous, and the reverse.
     filtered = questions_of(snapshot, project, candidates, config.filters, config.seed)
     reading = CorpusQuestions(spec, project, snapshot, filtered, tuple(skipped), tuple(notes))
     return _Corpus(project, snapshot, reading, filtered.questions, past.now if past else None)
@@ -189,11 +195,13 @@ def _with_history(spec: str, config: TasksConfig, notes: list[str], *, alone: bo
     try:
         if alone and config.divide != "files" and 0 < share < 1:
             past = _before_the_newest(place, history.snapshot_revision(place[0], share, place[1]), config)
+            # Fewer questions give an interval so wide that the test would say nothing.
             tested = sum((entry.time or 0) > (past.now or 0) for entry in past.commits)
             if tested >= FEWEST_TESTED or config.divide == "time":
                 return past
             notes.append(f"{tested} questions from the newest commits, too few to divide by time")
     except (HistoryError, SnapshotError) as error:
+        # Asked for by name, it must not silently become another division; `auto` may.
         if config.divide == "time":
             raise
         notes.append(str(error))
@@ -211,6 +219,7 @@ def _before_the_newest(place: tuple[Path, str], base: str, config: TasksConfig) 
     """The tree of a revision with the commits before and after it."""
     repository, revision = place
     snapshot = corpus(f"{repository}@{base}", config.ingest, config.cache.expanduser())
+    # Their targets get the names of the older tree, which is the one that the player sees.
     later = history.candidates(repository, base, snapshot, until=revision)
     return _Past(snapshot, [*later, *history.candidates(repository, base, snapshot)], commit_time(repository, base))
 
@@ -248,6 +257,7 @@ def _candidates(snapshot: Snapshot, config: TasksConfig, skipped: list[str]) -> 
 def _git_place(spec: str) -> tuple[Path, str] | None:
     """Folder and revision of a corpus that is a git repository."""
     top, revision = split_revision(spec)
+    # `.git` is a file in worktrees and submodules; a bare repository has none.
     is_git = (top / ".git").exists() or ((top / "HEAD").is_file() and (top / "objects").is_dir())
     return (top, revision or "HEAD") if is_git else None
 
@@ -257,6 +267,7 @@ def _of_endpoint(snapshot: Snapshot, config: TasksConfig, notes: list[str], tell
     counts, paths = endpoint.Counts(), _asked_about(snapshot, config)
 
     def progress(done: int, total: int, spent: Spent) -> None:
+        # Told at each tenth: a line for each of thousands of answers would bury the rest.
         if done * TOLD // total > (done - 1) * TOLD // total:
             price = f", cost {spent.cost:.4g}" if spent.cost else ""
             tokens = spent.prompt_tokens + spent.completion_tokens
@@ -287,6 +298,7 @@ def _limit(corpora: Sequence[_Corpus], config: TasksConfig) -> None:
     most = config.max_questions_per_repository
     for project in {entry.project for entry in corpora} if most else ():
         mine = [entry for entry in corpora if entry.project == project]
+        # Over all corpora of the project: a clone and an sdist of it share one limit.
         keys = [question.key for entry in mine for question in entry.questions]
         chosen = set(sorted(keys, key=lambda key: seed_for(config.seed, "most", key))[:most])
         for entry in mine:

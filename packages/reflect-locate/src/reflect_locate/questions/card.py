@@ -57,6 +57,7 @@ def card_of(
         "all": _counts(questions),
         "filtered": _funnel(readings, questions, held_out),
         "corpora": [_corpus(reading, questions) for reading in readings],
+        # Folders differ between machines; without them equal task sets have equal cards.
         "settings": config.model_dump(mode="json", exclude={"output_dir", "cache"}),
     }
 
@@ -98,6 +99,7 @@ def _funnel(
     for source in sorted(found):
         row = {"found": found[source], **{reason: dropped[source][reason] for reason in REASONS}}
         row["held out"] = held_out.get(source, 0)
+        # The rest of the sum: the limit of a project is drawn over all sources, so no filter has counted it.
         row["per project"] = found[source] - sum(dropped[source].values()) - row["held out"] - kept[source]
         rows[source] = {**row, "kept": kept[source]}
     return rows
@@ -146,6 +148,7 @@ def _funnel_table(card: Mapping[str, Any]) -> Table:
     table.add_column("left out")
     for source in rows:
         table.add_column(source, justify="right", no_wrap=True)
+    # A reason that left nothing out would only lengthen the table.
     for reason in next(iter(rows.values()), {}):
         counts = [row[reason] for row in rows.values()]
         if any(counts) or reason in ("found", "kept"):

@@ -6,6 +6,7 @@ import re
 
 __all__ = ["is_bot", "is_cosmetic", "subject"]
 
+# Programs write the same subject for any file, so it would point to none.
 BOTS = re.compile(
     r"\[bot\]|\bbot\b|dependabot|renovate|greenkeeper|pre-commit-ci|pyup|snyk|weblate|transifex|github.actions"
     r"|allcontributors|mergify|readthedocs-assistant",
@@ -93,8 +94,10 @@ def subject(text: str) -> str:
     ''
     """
     words, before = " ".join(text.split()), None
+    # Marks stand in front of each other, as in `[tag] fix: ABC-12 ...`; each pass uncovers the next.
     while words != before:
         before = words
+        # Asked in each pass: `fix: typo` is noise only once its prefix is gone, `fixup!` only before.
         if NOISE.search(words):
             return ""
         words = MARKS.sub("", words).strip()

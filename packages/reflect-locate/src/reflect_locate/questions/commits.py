@@ -20,14 +20,18 @@ __all__ = ["Change", "Commit", "HistoryError", "commit_time", "commits", "paths_
 SECONDS = 300
 """Longest wait for one command of git."""
 
+# A few crafted commits can name more paths than any memory holds.
 MOST_BYTES = 64_000_000
 """Longest output of one command; of a longer history the first part, the newest, is read."""
 
+# Two flags keep the configuration of the repository from naming a program that compares or converts.
 COMPARE = ("--stdin", "-r", "-z", "--name-status", "--no-ext-diff", "--no-textconv")
+# `-l` bounds the comparisons, which are quadratic in the number of files that a commit adds and deletes.
 RENAMES = (("-M", "-l1000"), ("-M100%", "-l1000"), ("--no-renames",))
 """Ways to find renamed files; the first that works is taken. Equal contents (100 %) are known by their names, so that
 a partial mirror, which lacks contents, is enough."""
 
+# Zero bytes part the fields: git allows any other character in a name or subject.
 FIELDS = "%P%x00%ct%x00%an%x00%ae%x00%s%x00"
 COMMIT = re.compile(rb"[0-9a-f]{40,64}")
 
@@ -79,11 +83,14 @@ def commits(repository: Path, revision: str, without: str = "", most: int = 50_0
     """
     git = GitRepository(repository, SECONDS)
     chosen = [git.commit(revision)] + ([f"^{git.commit(without)}"] if without else [])
+    # Topological order, because times of commits may lie; renames are followed from commit to parent.
     words = ("--topo-order", f"--max-count={most}", "--encoding=UTF-8", f"--format={FIELDS}", *chosen)
     fields = git.run("rev-list", *words, most=MOST_BYTES).split(b"\0")
     heads = [fields[place : place + 5] for place in range(0, len(fields) - 5, 5)]
     names = [head[0].split()[1].decode() for head in heads]
+    # The first field is `commit NAME` and, on its next line, the parents.
     parents = [len(head[0].split()) - 2 for head in heads]
+    # A merge has a difference to each parent, and its subject says nothing about a file.
     changes = _changes(git, [name for name, count in zip(names, parents, strict=True) if count <= 1])
     return [
         Commit(name, count, int(head[1]), f"{_text(head[2])} <{_text(head[3])}>", _text(head[4]), changes.get(name, ()))
@@ -123,6 +130,7 @@ def paths_at(repository: Path, revision: str) -> frozenset[str]:
     git = GitRepository(repository, SECONDS)
     said = git.run("ls-tree", "-r", "-z", "--full-tree", git.commit(revision))
     entries = (entry.partition(b"\t") for entry in said.split(b"\0") if entry)
+    # Regular files have modes that begin with 100, links with 120, submodules with 160.
     return frozenset(_path(path) for head, _, path in entries if head.startswith(b"100"))
 
 
@@ -156,6 +164,7 @@ def _parsed(said: bytes) -> dict[str, tuple[Change, ...]]:
 
 
 def _path(raw: bytes) -> str:
+    # Reversible, so that a name which is no UTF-8 still meets itself in another commit.
     return raw.decode("utf-8", "surrogateescape")
 
 

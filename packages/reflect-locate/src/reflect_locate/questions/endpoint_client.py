@@ -44,6 +44,7 @@ class PromptClient:
 
     def __init__(self, config: EndpointConfig, folder: Path | None) -> None:
         self.config = config
+        # The caller stores answers by content, for all task sets; here they would be kept a second time.
         self._endpoint = Endpoint(config, folder, "questions", keeps_answers=False)
 
     def ask(

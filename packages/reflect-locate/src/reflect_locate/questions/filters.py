@@ -42,6 +42,7 @@ TESTS = ("fixtures", "idle_test", "test", "test_data", "testdata", "testing_data
 EXAMPLES = ("benchmark", "benchmarks", "demo", "demos", "example", "examples", "sample", "samples")
 VENDORED = ("_vendor", "_vendored", "extern", "externals", "third_party", "thirdparty", "vendor", "vendored", "vendors")
 INSTALLED = ("build", "dist", "dist-packages", "node_modules", "site-packages")
+# Such files are alike in all projects: no question tells one from the next.
 SCRIPTS = ("conf.py", "conftest.py", "noxfile.py", "setup.py", "versioneer.py")
 TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py|tests?\.py")
 
@@ -120,11 +121,14 @@ def questions_of(
             dropped[source][reason] += count
         return left
 
+    # This order is part of the results: a draft that an earlier filter drops cannot make a later one ambiguous.
     drafts = keep([draft for draft in drafts if _is_sentence(draft, config)], "words")
     drafts = keep(_unambiguous(drafts, snapshot), "ambiguous")
     drafts = keep(_distinct(drafts), "repeated")
+    # The index comes after the cheap filters, because it counts only the words of the drafts that are left.
     evidence = MaskedIndex(snapshot, {word for draft in drafts for word in draft.words})
     drafts = keep([d for d in drafts if any(evidence.share(w) <= config.vague_share for w in d.words)], "vague")
+    # After the filters above, so that bad drafts do not take the places of good ones.
     drafts = keep(_limited(drafts, config.per_file, seed), "limit")
     drafts = keep([d for d in drafts if not any(is_excluded(path, config) for path in d.spans)], "place")
     return Filtered(list(_labelled(drafts, snapshot, repository, evidence, config)), found, dropped)
@@ -155,6 +159,7 @@ def _name_leak(question: str, name: str) -> str:
         starts = [sum(map(len, runs[:place])) for place in range(len(runs))]
         if any(joined.startswith(plain, start) for start in starts):
             return "name"
+        # A longer name inside a word (`filesystem`) gives the file away as well; three letters occur by chance.
         if len(plain) > SHORTEST_NAME and any(plain in run for run in runs):
             return "name"
     tokens = set(words(name))
@@ -177,6 +182,7 @@ def _draft(candidate: CandidateQuestion) -> _Draft:
 def _is_sentence(draft: _Draft, config: FilterConfig) -> bool:
     if not config.fewest_words <= len(draft.text.split()) <= config.most_words:
         return False
+    # The labels for leaks compare ASCII letters only, and would call a question in another script clean.
     ascii_share = sum(letter.isascii() for letter in draft.text) / len(draft.text)
     return ascii_share >= config.ascii_share and len(draft.words) >= config.fewest_content_words
 
@@ -193,8 +199,10 @@ def _unambiguous(drafts: Iterable[_Draft], snapshot: Snapshot) -> list[_Draft]:
     kept: list[_Draft] = []
     for group in alike.values():
         targets = {path for draft in group for path in draft.spans}
+        # Two right answers of which one counts as wrong would punish a player for being right.
         if len({snapshot.files[path] for path in targets}) > 1:
             continue
+        # Copies of a file are equal answers, so each draft of the group accepts all of them.
         for draft in group:
             for other in group:
                 for path, spans in other.spans.items():
@@ -220,7 +228,10 @@ def _limited(drafts: Iterable[_Draft], most: int, seed: int) -> list[_Draft]:
     chosen: set[int] = set()
     for (path, source), same in by_file.items():
         if len(same) > most:
+            # A hash of the text and not a draw in order: adding a question to a file leaves the others' order as it
+            # was.
             same.sort(key=lambda draft: seed_for(seed, "limit", path, source, draft.text))
+        # By identity: drafts of different sources can have the same text.
         chosen.update(id(draft) for draft in same[:most])
     return [draft for draft in drafts if id(draft) in chosen]
 
@@ -229,6 +240,7 @@ def _labelled(
     drafts: Sequence[_Draft], snapshot: Snapshot, repository: str, evidence: MaskedIndex, config: FilterConfig
 ) -> Iterator[Question]:
     numbers: Counter[str] = Counter()
+    # Sorted, so that the keys do not depend on the order in which sources are read.
     for draft in sorted(drafts, key=lambda draft: (draft.source, draft.targets)):
         targets = draft.targets
         spans = {path: _places(snapshot.files[path], draft.spans[path]) for path in targets}
@@ -236,6 +248,7 @@ def _labelled(
             evidence.name_rank(draft.words, targets),
             evidence.content_rank(draft.words, targets, spans[targets[0]]),
         )
+        # The worst leak counts: it is enough if one accepted file is named.
         leaks = [leak(draft.text, path) for path in targets]
         yield Question(
             key=f"{snapshot.name}/{draft.source}/{numbers[draft.source]}",
@@ -257,6 +270,7 @@ def _places(text: str, spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int
     """The given spans, and wherever else in the text the same words stand in the same order."""
     places = set(spans)
     for start, stop in spans:
+        # A copy may be wrapped otherwise; left unmasked it would give the answer in the `hard` variant.
         pattern = r"\s+".join(map(re.escape, text[start:stop].split()))
         places.update(match.span() for match in re.finditer(pattern, text))
     return tuple(sorted(places))

@@ -12,13 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from reflect_locate.repositories.index import BM25, LENGTH_SHARE, SATURATION
+from reflect_locate.repositories.passages import LONGEST_TEXT
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.words import PIECE, words
 
 __all__ = ["MaskedIndex"]
-
-LONGEST_TEXT = 200_000
-"""Characters of a file that are looked at."""
 
 Spans = Sequence[tuple[int, int]]
 
@@ -40,6 +38,7 @@ class MaskedIndex:
         lengths = []
         found: dict[str, list[tuple[int, int]]] = {}
         for number, text in enumerate(snapshot.files.values()):
+            # The bound of the game's own index: support must not come from text that no player can find.
             counts, length = self._count(text[:LONGEST_TEXT])
             lengths.append(length)
             for word, times in counts.items():
@@ -70,6 +69,7 @@ class MaskedIndex:
         """
         target = self._numbers[targets[0]]
         text = self._snapshot.files[targets[0]][:LONGEST_TEXT]
+        # The question's own sentence would always rank its file first and prove nothing.
         masked, length = self._count(" ".join(text[start:stop] for start, stop in masks))
         own, scores = 0.0, np.zeros(len(self._numbers))
         for word in dict.fromkeys(question):
@@ -77,11 +77,14 @@ class MaskedIndex:
                 continue
             numbers, times = self._postings[word].T
             rarity = self._rarity(len(numbers))
+            # All other files keep their full text; only the target is scored without the sentence.
             scores[numbers] += rarity * _weight(times, self._lengths[numbers] / self._mean)
             place = np.searchsorted(numbers, target)
             if place < len(numbers) and numbers[place] == target:
+                # Spans may overlap, and then the masked words outnumber those in the text.
                 left = max(int(times[place]) - masked[word], 0)
                 own += rarity * float(_weight(left, (self._lengths[target] - length) / self._mean))
+        # Equal files are right answers, not competitors.
         scores[[self._numbers[path] for path in targets]] = 0.0
         return 1.0 + int((scores > own).sum()) if own > 0 else np.inf
 
@@ -93,6 +96,7 @@ class MaskedIndex:
         """Count of each word of the vocabulary in a text, and number of its content words."""
         counts: Counter[str] = Counter()
         length = 0
+        # Pieces are counted before they are stemmed: a file repeats few pieces often, and stemming is the slow part.
         for piece, times in Counter(PIECE.findall(text)).items():
             if piece not in self._stems:
                 self._stems[piece] = next(iter(words(piece)), None)

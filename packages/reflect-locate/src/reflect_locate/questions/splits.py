@@ -45,6 +45,7 @@ def by_projects(projects: Iterable[str], fractions: Fractions, seed: int) -> dic
     >>> sorted(by_projects(["a", "b", "c", "d"], (0.5, 0.25, 0.25), 0).values())
     ['test', 'train', 'train', 'validation']
     """
+    # Each name is hashed by itself, so that one more project does not shuffle all others.
     order = sorted(set(projects), key=lambda name: seed_for(seed, "projects", name))
     return _divided(order, fractions)
 
@@ -53,6 +54,7 @@ def by_files(
     questions: Sequence[Question], snapshots: Mapping[str, Snapshot], fractions: Fractions, seed: int
 ) -> list[Question]:
     """Questions of one project, divided so that no file is a target in two splits; equal files count as one."""
+    # Equal files under two names would otherwise be learnt in one split and tested in the other.
     contents = [_content(question, snapshots[question.snapshot]) for question in questions]
     splits = _divided(sorted(set(contents), key=lambda content: seed_for(seed, "files", content)), fractions)
     return [replace(question, split=splits[content]) for question, content in zip(questions, contents, strict=True)]
@@ -67,7 +69,9 @@ def by_time(questions: Sequence[Question], now: int, validation_share: float) ->
         validation_share: share of the earlier commits that come last.
     """
     times = sorted(question.time for question in questions if question.time is not None and question.time <= now)
+    # Only past commits: validation must not look at the time that the test is about.
     count = round(validation_share * len(times))
+    # Without validation no earlier commit is held out; a slice from -0 would take them all.
     first = times[-count] if count else now + 1
     divided: list[Question] = []
     for question in questions:
@@ -98,10 +102,12 @@ def _divided(names: Sequence[str], fractions: Fractions) -> dict[str, Split]:
     """Names in their order: test, validation, training; a share above 0 gets a name while there are enough."""
     shares = dict(zip(SPLITS, fractions, strict=True))
     counts = {split: round(share * len(names)) for split, share in shares.items()}
+    # Rounding a share to nothing would silently leave out a split that was asked for.
     for split in ("test", "validation"):
         if shares[split] and not counts[split] and len(names) >= 3:
             counts[split] = 1
     if shares["train"] and len(names) >= 2:
+        # Training keeps at least one name, as a set without training questions trains nothing.
         counts["test"] = min(max(counts["test"], int(shares["test"] > 0)), len(names) - 1)
         counts["validation"] = min(counts["validation"], len(names) - 1 - counts["test"])
     elif not shares["train"]:

@@ -92,6 +92,7 @@ class TaskSet:
             SnapshotError: its file is missing or corrupt.
         """
         if name not in self._snapshots:
+            # Read on first use: a set of many projects has more text than one run plays.
             self._snapshots[name] = Snapshot.load(_place(self.folder, name))
         return self._snapshots[name]
 
@@ -114,6 +115,7 @@ class TaskSet:
             raise ValueError(f"no snapshot named {sorted(missing)[0]!r} was given")
         rows = [asdict(question) for question in questions]
         identity = _identity(rows, known)
+        # The card first: `questions.jsonl` is what tells a whole set from an interrupted one.
         write_json(folder / "card.json", {**card, "snapshots": known, "identity": identity})
         write_jsonl(folder / "questions.jsonl", rows)
         return TaskSet.load(folder)
@@ -134,6 +136,7 @@ class TaskSet:
             identity = _identity([asdict(question) for question in questions], card["snapshots"])
         except (KeyError, TypeError, AttributeError) as error:
             raise TaskSetError(f"the task set {folder} is corrupt: {error!r}. {REMEDY}") from None
+        # An edited set would still train, and its results would be compared with those of the original.
         if identity != card.get("identity"):
             raise TaskSetError(f"the task set {folder} was changed since it was made. {REMEDY}")
         return TaskSet(folder, questions, identity, card)

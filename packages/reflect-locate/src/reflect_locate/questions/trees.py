@@ -44,6 +44,7 @@ def _range(snapshot: Snapshot, root: str) -> tuple[int, int]:
     paths = _paths(snapshot)
     if not root:
         return 0, len(paths)
+    # Paths are sorted, so a folder is one range; bisection spares a look at each path for each task.
     return bisect_left(paths, root + "/"), bisect_left(paths, root + "0")  # "0" comes right after "/"
 
 
@@ -83,6 +84,7 @@ def sample_tree(
         below = _sample(below, question.targets[0], size, rng)
     cut = len(root) + 1 if root else 0
     seen = set(below)
+    # Copies of the target that are in the tree are masked too: they hold the same sentence.
     masks = {path[cut:]: spans for path, spans in question.spans.items() if path in seen} if hard else {}
     return Tree(snapshot, root, (path[cut:] for path in below), masks)
 
@@ -91,7 +93,9 @@ def _sample(below: Sequence[str], target: str, size: int, rng: np.random.Generat
     """The target, and files of its folder and of others, in the order of a random permutation of all files."""
     most = max(1, size // FOLDER_SHARE)
     chosen, taken = {target: None}, Counter({_folder(target): 1})
+    # One permutation of files gives the order of folders: a folder of many files comes early as often as it should.
     drawn = [below[index] for index in rng.permutation(len(below)).tolist()]
+    # The target's folder is met as by a drawn file; any other rule gave the answer away (docs/log.md).
     folders = list(dict.fromkeys([_folder(target), *map(_folder, drawn)]))
     held: dict[str, list[str]] = {folder: [] for folder in folders}
     for path in drawn:

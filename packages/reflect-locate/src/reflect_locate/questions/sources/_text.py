@@ -9,6 +9,7 @@ __all__ = ["blocks", "cleaned", "first_sentence", "title_of"]
 
 LONGEST_SENTENCE = 1000
 """Characters of a paragraph in which the end of its first sentence is looked for."""
+# The filters drop shorter questions, and `Overview.` alone describes nothing.
 SHORTEST_SENTENCE = 4
 """Words; a shorter first sentence takes the next one along."""
 BLOCK = re.compile(r"\S[^\n]*(?:\n[ \t]*\S[^\n]*)*")
@@ -19,6 +20,7 @@ ABBREVIATION = re.compile(
 RULE = re.compile(r"[ \t]*([=\-~`'\"^*+#_.:<>])\1{2,}[ \t]*")
 """A line of one punctuation mark: under, and perhaps over, a heading."""
 
+# The order matters: an image is a link with a `!`, and code marks are removed only after the roles that use them.
 MARKUP = [
     (re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])"), " "),  # image
     (re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\([^)]*\)"), r"\1"),  # [text](address)
@@ -67,6 +69,7 @@ def first_sentence(text: str) -> tuple[int, int]:
     for match in END.finditer(part):
         sentence = part[: match.end()]
         following = part[match.end() :].lstrip()
+        # A lower-case letter after the full stop means that the sentence goes on, as after `e.g.`.
         if ABBREVIATION.search(sentence) or (following and following[0].islower()):
             continue
         if len(sentence.split()) >= SHORTEST_SENTENCE:

@@ -63,6 +63,7 @@ def docstrings(text: str) -> list[tuple[bool, int, int]] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the file that is read, not of ours
             module = ast.parse(text)
+    # Hostile files: zero bytes raise ValueError, thousands of brackets RecursionError or MemoryError.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     found: list[tuple[bool, int, int]] = []
@@ -76,6 +77,7 @@ def docstrings(text: str) -> list[tuple[bool, int, int]] | None:
         literal = _docstring(node)
         if literal is None:
             continue
+        # Computed only for files with a docstring. `ast` counts lines so, and not as `splitlines` does.
         lines = lines or [0, *(match.end() for match in LINE_END.finditer(text))]
         start = _offset(text, lines, literal.lineno, literal.col_offset)
         stop = _offset(text, lines, literal.end_lineno or 0, literal.end_col_offset or 0)
@@ -97,6 +99,7 @@ def _offset(text: str, lines: list[int], line: int, column: int) -> int:
     start = lines[line - 1]
     part = text[start : start + column]
     if not part.isascii():
+        # Columns of `ast` count bytes; most lines are ASCII and need no conversion.
         part = part.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "ignore")
     return start + len(part)
 
@@ -113,6 +116,7 @@ def _sentence(text: str, start: int, stop: int, *, is_module: bool) -> tuple[int
         block = body[begin + first : begin + last]
         if not block:
             continue
+        # Past a heading and one paragraph comes detail, which no longer says what the file is for.
         if number > 1 or NO_PROSE.match(block):
             return None
         place = title_of(block)
@@ -129,6 +133,7 @@ def _without_own_name(sentence: str, path: str) -> str:
     """A sentence such as `fnmatch -- filename matching` without the name of its own file."""
     match = OWN_NAME.match(sentence)
     file = PurePosixPath(path)
+    # For `__init__.py` the name is that of the folder.
     own = {file.stem.lower(), file.parent.name.lower()}
     if match and match[1].lower().rpartition(".")[2] in own:
         return sentence[match.end() :]

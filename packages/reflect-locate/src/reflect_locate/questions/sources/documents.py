@@ -39,8 +39,10 @@ def candidates(snapshot: Snapshot) -> Iterator[CandidateQuestion]:
 def _parts(text: str) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
     """Spans of the first heading, and of the first sentence of the first paragraph."""
     heading: tuple[int, int] | None = None
+    # Blanked and not removed: spans are offsets into the file, where they are masked.
     seen = _blanked(text[:LONGEST_HEAD])
     for start, stop in blocks(seen):
+        # Indentation decides: an indented block is code in Markdown and a quote in reStructuredText.
         begin = seen.rfind("\n", 0, start) + 1  # with the indentation of its first line
         block = seen[begin:stop]
         place, rest = _heading(block)
@@ -48,6 +50,7 @@ def _parts(text: str) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
             heading = begin + place[0], begin + place[1]
         rest += len(block[rest:]) - len(block[rest:].lstrip("\n"))
         prose = block[rest:]
+        # A paragraph of badges or rules has no letter left once its markup is gone.
         if prose and not NO_PROSE.match(prose) and any(letter.isalpha() for letter in cleaned(prose[:500])):
             low, high = first_sentence(prose)
             return heading, (begin + rest + low, begin + rest + high)

@@ -185,6 +185,7 @@ def _chosen(snapshot: Snapshot, config: EndpointConfig, paths: Iterable[str] | N
     """The request about each path, for at most `max_files` different ones."""
     wanted = snapshot.files.keys() & set(paths) if paths is not None else snapshot.files.keys()
     requests = {path: _request(text, KIND[kind], config) for path, text, kind in _suitable(snapshot, wanted)}
+    # By hash and not by path, so that the choice is spread over the tree and does not depend on names.
     chosen = set(sorted({request.key for request in requests.values()})[: config.max_files])
     return {path: request for path, request in requests.items() if request.key in chosen}
 
@@ -198,8 +199,10 @@ def _suitable(snapshot: Snapshot, wanted: Iterable[str]) -> Iterator[tuple[str, 
 
 
 def _request(text: str, kind: str, config: EndpointConfig) -> _Request:
+    # A lone surrogate has no UTF-8 form, and neither the hash nor the request could be made.
     plain = text.encode("utf-8", "replace").decode()
     digest = hashlib.sha256(plain.encode()).hexdigest()
+    # A table is understood from its first line; of other files a part is drawn, so that beginnings do not dominate.
     block = _block(plain, 0 if kind == "data" else int(digest, 16), config.block_characters)
     # No text contains its own hash, so none can write the closing mark.
     prompt = PROMPT.format(mark=digest[:16], focus=FOCUS[kind], count=config.questions_per_file, block=block)
@@ -235,10 +238,12 @@ def _asked(
         counts.requests += 1
         if isinstance(answer, RefusedError):
             counts.refused += 1
+        # The others are still collected; the first failure is raised when all are in.
         elif isinstance(answer, EndpointError):
             failure = failure or answer
         else:
             answers[key] = answer
+            # Stored as it comes: answers cost money, and an interrupt must lose none.
             store.add(key, answer, server.config.model)
     if failure:
         raise failure
@@ -247,6 +252,7 @@ def _asked(
 
 def _questions(answer: ChatAnswer, block: str, most: int, counts: Counts) -> Iterator[str]:
     """The questions of one answer that are well-formed and founded on the text."""
+    # Reasoning models write drafts of questions there, which are not the answer.
     text = THOUGHTS.sub("", answer.text.replace("\r\n", "\n"))
     if answer.ending == "length":  # the last line may be cut
         text = text.rpartition("\n")[0]
@@ -258,6 +264,7 @@ def _questions(answer: ChatAnswer, block: str, most: int, counts: Counts) -> Ite
         copied = " ".join(reply.split()).strip(QUOTES).strip()
         if len(question) > LONGEST_QUESTION or not question.strip().isprintable():
             counts.malformed += 1
+        # A model that invents an answer has asked something that the file does not answer.
         elif not copied or copied not in passage:
             counts.unfounded += 1
         else:

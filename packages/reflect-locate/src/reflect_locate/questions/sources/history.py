@@ -60,6 +60,7 @@ def candidates(
     now = commit_time(repository, revision)
     if until:
         newer = commits(repository, until, without=revision, most=most)
+        # A branch that was merged later can hold older commits; they belong to neither part.
         found = [entry for entry in _forwards(newer, snapshot.files.keys()) if (entry.time or 0) > now]
         yield from reversed(found)
     else:
@@ -87,6 +88,7 @@ def snapshot_revision(repository: Path, newest_share: float = 0.2, revision: str
         raise ValueError(f"newest_share is {newest_share}, and must be above 0 and below 1")
     history = commits(repository, revision, most=most)
     times = sorted((entry.time or 0 for entry in _backwards(history, paths_at(repository, revision))), reverse=True)
+    # Rounded up, so that a short history still has one commit to test.
     first = times[math.ceil(newest_share * len(times)) - 1] if times else 0
     found = revision_before(repository, revision, first) if times else ""
     if not found:
@@ -105,6 +107,7 @@ def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[Ca
             change, source = chosen
             yield from _candidate(commit, names.get(change.path), source)
         # Before it was added or renamed, a path was absent, or another file.
+        # Read out before any name is removed: a commit can swap the names of two files.
         left = {change.before: names.get(change.path) for change in commit.changes if change.kind == "R"}
         for change in commit.changes:
             if change.kind in "AR":
@@ -115,6 +118,7 @@ def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[Ca
 def _forwards(history: Sequence[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
     """From the snapshot into its future; what was added since has no path in the snapshot."""
     names = {path: path for path in files}
+    # The history is newest first, and renames are followed in the order in which they happened.
     for commit in reversed(history):
         if chosen := _chosen(commit):
             change, source = chosen
@@ -135,10 +139,12 @@ def _chosen(commit: Commit) -> tuple[Change, str] | None:
     """The one file that a commit is about, and the source's name; None if it is unusable."""
     if commit.parents != 1 or not commit.changes or is_bot(commit.author):
         return None
+    # Tests and change logs follow a change in many commits, and would hide the one file that it is about.
     main = [change for change in commit.changes if not (is_test(change.path) or _is_change_log(change.path))]
     if len(main) != 1 or main[0].kind not in "AMR" or main[0].same_content:
         return None
     name = PurePosixPath(main[0].path).name
+    # Words such as `links` or `minor` are noise in commits to a README; elsewhere they can be the subject.
     if name.lower().startswith("readme") and is_cosmetic(commit.subject):
         return None
     return main[0], "git1" if len(commit.changes) == 1 else "gitN"

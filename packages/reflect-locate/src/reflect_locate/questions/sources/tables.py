@@ -23,6 +23,7 @@ def candidates(snapshot: Snapshot) -> Iterator[CandidateQuestion]:
         header = text.partition("\n")[0].rstrip("\r")
         if delimiters is None or not header or len(header) > LONGEST_HEADER:
             continue
+        # Some countries' spreadsheets write semicolons; the right delimiter finds most columns.
         columns = max((_columns(header, delimiter) for delimiter in delimiters), key=len)
         if _are_names(columns):
             yield CandidateQuestion(f"table with the columns {', '.join(columns)}", path, "csvhead", (0, len(header)))
@@ -37,5 +38,6 @@ def _columns(header: str, delimiter: str) -> list[str]:
 
 def _are_names(columns: list[str]) -> bool:
     """Tell whether cells are different names, and not the first row of values."""
+    # A first row with a number in it is data, and a question made of it would ask for values.
     named = all(any(letter.isalpha() for letter in column) for column in columns)
     return len(columns) > 1 and named and len(set(columns)) == len(columns)
