@@ -29,7 +29,6 @@ def tokenize(
         return tuple(model.encode_prompt(text)), tuple(tuple(model.encode_after(text, action)) for action in actions)
     number = {index: k for k, index in enumerate(view.order)}
     prompt = tuple(model.encode_prompt(policy_prompt(view, labels.texts)))
-    check_context(model, len(prompt), view.observation.text)
     return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
 
 
@@ -42,6 +41,9 @@ def score_views(
 ) -> Scores:
     """Log-probabilities of views: the one way from a view to log π(a|s), for acting and for learning."""
     pairs = [tokenize(model, labels, view, rule) for view in views]
+    # Here and not in `tokenize`: a policy that shortens its views must be able to measure one that is too long.
+    for view, (prompt, _) in zip(views, pairs, strict=True):
+        check_context(model, len(prompt), view.observation.text)
     prompts, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
     return score(model, prompts, actions, rule, temperature=temperature)
 
