@@ -39,12 +39,12 @@ class KnownModel:
     member: str
     """Path of the GGUF file inside the wheel."""
     sha256: str
-    """Of the member."""
+    """Checksum of the member."""
     license: str
     hub_id: str
     """The same model on the Hugging Face hub, in full precision."""
     tied_embeddings: bool
-    """Whether input and output embeddings are one matrix."""
+    """True = input and output embeddings are one matrix."""
 
 
 KNOWN = {
@@ -68,7 +68,7 @@ Download = Callable[[KnownModel, Path], Path]
 
 
 def cache_folder() -> Path:
-    """Where converted models are kept: $REFLECT_RL_CACHE, or `reflect-rl` in the platform's cache folder."""
+    """Folder of converted models: $REFLECT_RL_CACHE, or `reflect-rl` in the platform's cache folder."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen).expanduser()
     if sys.platform == "win32":
@@ -76,6 +76,7 @@ def cache_folder() -> Path:
     elif sys.platform == "darwin":
         base = Path("~/Library/Caches")
     else:
+        # `or`: an empty variable counts as unset, says the XDG specification.
         base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     return base.expanduser() / "reflect-rl"
 
@@ -98,6 +99,7 @@ def folder_of_gguf(path: Path) -> Path:
     Raises:
         ModelError: the file cannot be converted; the message says why.
     """
+    # By content and not by name, so a file that was replaced is converted anew.
     digest = sha256_of(path)
     return convert_once(path, cache_folder() / GGUF_FOLDER / digest[:32], source=f"{path.name}, SHA-256 {digest}")
 
@@ -106,7 +108,7 @@ def get_model(name: str, download: Download | None = None) -> Path:
     """Bring a known model into the cache, unless it is there.
 
     Args:
-        name: of the model.
+        name: a name of `KNOWN`.
         download: puts the wheel into a folder (default: the ordinary client of the package index).
 
     Raises:
@@ -140,10 +142,13 @@ def _download(known: KnownModel, folder: Path) -> Path:
         ModelError: pip cannot get it.
     """
     wanted = f"{known.distribution}=={known.version}"
+    # Wheels only: of a source archive pip would run the build script to learn its metadata.
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", wanted]
+    # A command and no import: pip has no public Python interface.
     done = subprocess.run([*command, "--dest", str(folder)], capture_output=True, text=True, check=False)
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode or not wheels:
+        # The rest of stderr are warnings and notices about pip itself.
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
         said = lines[-1].strip() if lines else "pip said nothing"
         raise ModelError(
@@ -164,6 +169,7 @@ def _take_out(wheel: Path, known: KnownModel, folder: Path) -> Path:
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(known.member) as source, target.open("wb") as file:
             while block := source.read(1 << 20):
+                # Summed while it is written, so that the file is not read a second time.
                 digest.update(block)
                 file.write(block)
     except (zipfile.BadZipFile, EOFError) as error:

@@ -42,7 +42,7 @@ class ChatFrame:
 
 
 def frame_of(tokenizer: PreTrainedTokenizerBase, source: str) -> ChatFrame | None:
-    """What a tokenizer's chat template puts around a message; None without a template.
+    """Render what a tokenizer's chat template puts around a message; None without a template.
 
     Args:
         tokenizer: of the model.
@@ -56,6 +56,7 @@ def frame_of(tokenizer: PreTrainedTokenizerBase, source: str) -> ChatFrame | Non
     from jinja2 import TemplateError
 
     remedy = "Set model.chat_template = 'never'."
+    # Rendered as text and tokenised afterwards, part by part: a game's text must not be able to end the message.
     message = [{"role": "user", "content": MESSAGE}]
     try:
         text = str(tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False, **FIXED))
@@ -72,4 +73,5 @@ def frame_of(tokenizer: PreTrainedTokenizerBase, source: str) -> ChatFrame | Non
 
 def _after_last_special(tokenizer: PreTrainedTokenizerBase, tail: str) -> str:
     names = [str(token) for token in tokenizer.added_tokens_decoder.values()]
+    # Tokenizers cut at special tokens first, so only what follows the last one can join the answer in a token.
     return tail[max((tail.rfind(name) + len(name) for name in names if name and name in tail), default=0) :]

@@ -32,7 +32,7 @@ PIECES = r"[A-Z ][:|]|\n| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s"
 """A text is cut into these before merging: map cell, newline, word, number, punctuation, other space."""
 END, PADDING = "<|endoftext|>", "<|padding|>"
 SPACE = "Ġ"
-"""How byte-level BPE writes a space."""
+"""A space, as byte-level BPE writes it."""
 
 
 def build_embedded(
@@ -57,10 +57,12 @@ def build_embedded(
         eos_token=END,
         pad_token=PADDING,
         model_max_length=config.context_tokens,
+        # Cleaning up would remove spaces before full stops and commas from decoded text.
         clean_up_tokenization_spaces=False,
     )
     # Matrix kernels prefer widths that are multiples of 8.
     rows = -(-len(tokenizer) // 8) * 8
+    # Defaults of transformers name tokens of GPT-2's and Llama's vocabularies, which this one lacks.
     ends = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     with forked_rng(seed):
         model = AutoModelForCausalLM.from_config(
@@ -87,6 +89,7 @@ def build_for(
     if len(texts) > VOCABULARY_TEXTS:
         texts = [texts[index] for index in rng.permutation(len(texts))[:VOCABULARY_TEXTS]]
     model = build_embedded(texts, config, seed, labels)
+    # `_learn` forces labels of two digits only; a longer one that merging missed must not surface in training.
     if list(find_labels(model, len(labels)).texts) != list(labels):
         raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {len(labels) - 1}.")
     return model
@@ -99,6 +102,7 @@ def _empty(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Tokeniz
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(PIECES), "isolated"),
+            # PIECES has cut the text; GPT-2's own pattern (use_regex) would cut map cells again.
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -107,10 +111,11 @@ def _empty(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Tokeniz
 
 
 def _learn(texts: Iterable[str], vocabulary_size: int, labels: Sequence[str]) -> Tokenizer:
-    """Specials, bytes, cells and labels first, then what merging finds in the texts."""
+    """Learn a tokenizer: specials, bytes, cells and labels first, then what merging finds in the texts."""
     from tokenizers import AddedToken, pre_tokenizers, trainers
 
     cells = [*product((*ascii_uppercase, SPACE), ":|"), *((label[0], label[1]) for label in labels if len(label) == 2)]
+    # All 256 bytes, so that any text can be read.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     learned = _empty({}, [])
     trainer = trainers.BpeTrainer(vocab_size=vocabulary_size, initial_alphabet=alphabet, show_progress=False)
@@ -140,7 +145,9 @@ def _shape(config: EmbeddedConfig, rows: int, ends: dict[str, Any]) -> Pretraine
             n_embd=config.hidden_size,
             n_layer=config.layers,
             n_head=config.heads,
+            # ReLU and learned positions gave more correct reflections than the Llama shape (docs/log.md).
             activation_function="relu",
+            # Dropout made the reflection player worse (docs/log.md).
             resid_pdrop=0.0,
             embd_pdrop=0.0,
             attn_pdrop=0.0,
@@ -150,9 +157,11 @@ def _shape(config: EmbeddedConfig, rows: int, ends: dict[str, Any]) -> Pretraine
         vocab_size=rows,
         max_position_embeddings=config.context_tokens,
         hidden_size=config.hidden_size,
+        # Llama has three matrices here, GPT-2 two: 8/3 x hidden makes as many weights; rounded up to 8.
         intermediate_size=-(-config.hidden_size * 8 // 24) * 8,
         num_hidden_layers=config.layers,
         num_attention_heads=config.heads,
+        # As GPT-2 by default.
         tie_word_embeddings=True,
         attention_dropout=0.0,
         **ends,

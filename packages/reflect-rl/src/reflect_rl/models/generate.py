@@ -29,13 +29,15 @@ def generate_greedy(
         max_tokens: upper bound on the padded tokens of one batch, new tokens included.
 
     Raises:
-        ModelError: a prompt leaves no room for `max_new_tokens` in the model's context.
+        ModelError: prompt and `max_new_tokens` together exceed the model's context.
     """
-    _check_room(model, max(map(len, prompts), default=0), max_new_tokens)
+    _check_fits(model, max(map(len, prompts), default=0), max_new_tokens)
     network: Any = model.model
     texts: dict[int, str] = {}
+    # A row keeps keys and values for its prompt and for all new tokens.
     for group in micro_batches([len(prompt) + max_new_tokens for prompt in prompts], max_tokens):
         width = max(len(prompts[i]) for i in group)
+        # Padded on the left: `generate` writes on behind the last column, which has to be the prompt's end.
         ids = torch.tensor([[model.pad_id] * (width - len(prompts[i])) + list(prompts[i]) for i in group])
         mask = torch.tensor([[0] * (width - len(prompts[i])) + [1] * len(prompts[i]) for i in group])
         with (
@@ -45,6 +47,7 @@ def generate_greedy(
             output = network.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
+                # Greedy: the text is then a function of the prompt, and can be cached.
                 do_sample=False,
                 num_beams=1,
                 max_new_tokens=max_new_tokens,
@@ -53,13 +56,14 @@ def generate_greedy(
             )
         for row, index in enumerate(group):
             new = output[row, width:].tolist()
+            # Rows that ended early are filled up, with the end token where there is no padding token.
             texts[index] = model.decode(new[: new.index(model.end_id)] if model.end_id in new else new)
     return [texts[i] for i in range(len(prompts))]
 
 
 @contextmanager
 def _own_defaults_set_aside(model: LanguageModel) -> Iterator[None]:
-    """Defaults that come with a model, such as a repetition penalty, would change which text is the most likely one."""
+    """Set aside defaults of a model, such as a repetition penalty, that change which text is the most likely one."""
     before = model.model.generation_config
     model.model.generation_config = GenerationConfig()
     try:
@@ -68,7 +72,7 @@ def _own_defaults_set_aside(model: LanguageModel) -> Iterator[None]:
         model.model.generation_config = before
 
 
-def _check_room(model: LanguageModel, longest: int, max_new_tokens: int) -> None:
+def _check_fits(model: LanguageModel, longest: int, max_new_tokens: int) -> None:
     limit = getattr(model.model.config, "max_position_embeddings", None)
     if limit is not None and longest + max_new_tokens > limit:
         raise ModelError(

@@ -44,8 +44,10 @@ def convert_once(gguf: Path, folder: Path, *, source: str, tied: bool | None = N
         raise ModelError("GGUF files need the package gguf: pip install reflect-rl[gguf]")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".convert.lock")):
+        # Another process may have converted it while this one waited for the lock.
         if folder.is_dir():
             return folder
+        # Beside its place: a rename is atomic within one file system only.
         fresh = Path(mkdtemp(prefix=".converting-", dir=folder.parent))
         try:
             _convert(gguf, fresh, _has_tied_embeddings(gguf) if tied is None else tied)
@@ -58,7 +60,7 @@ def convert_once(gguf: Path, folder: Path, *, source: str, tied: bool | None = N
 
 
 def _has_tied_embeddings(gguf: Path) -> bool:
-    """Whether the file has no output matrix of its own.
+    """Tell whether the file has no output matrix of its own.
 
     Raises:
         ModelError: the file is no GGUF, is incomplete, or its weights are in an unknown format.
@@ -72,6 +74,7 @@ def _has_tied_embeddings(gguf: Path) -> bool:
         names = {tensor.name for tensor in GGUFReader(gguf).tensors}
     except (ValueError, KeyError, IndexError, OverflowError, OSError) as error:
         raise ModelError(_refusal(gguf, error)) from error
+    # GGUF has no field for it: a file with tied embeddings lacks the output matrix.
     return "output.weight" not in names
 
 
@@ -80,6 +83,7 @@ def _convert(gguf: Path, folder: Path, tied: bool) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
+        # Multiplied out in float32 and rounded once, to bfloat16 below.
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(gguf.parent), gguf_file=gguf.name, dtype=torch.float32, trust_remote_code=False
         )
@@ -104,6 +108,7 @@ def _plain(config: dict[str, Any]) -> dict[str, Any]:
 def _refusal(gguf: Path, error: Exception) -> str:
     said = str(error).strip().partition("\n")[0]
     text = str(error)
+    # Both packages raise ValueError for everything; only the text tells the causes apart.
     if "GGMLQuantizationType" in text or "not yet implemented" in text or "quantiz" in text.lower():
         return (
             f"the weights of {str(gguf)!r} are in a quantisation that the package gguf does not know ({said}). Convert "

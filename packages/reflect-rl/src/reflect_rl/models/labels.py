@@ -31,12 +31,12 @@ class Labels:
 
     @property
     def kind(self) -> Literal["numbers", "letters"]:
-        """Whether the labels are the numbers 0, 1, 2, ..."""
+        """Kind of the labels: `numbers` are 0, 1, 2, ..."""
         return "numbers" if all(text.isdigit() for text in self.texts) else "letters"
 
     @property
     def sentence(self) -> str:
-        """Which labels these are, and why; for the record of a run."""
+        """Sentence for the record of a run: the labels, and the reason for their kind."""
         span, count = f"{self.texts[0]} to {self.texts[-1]}", len(self.texts)
         if self.kind == "numbers":
             return f"Actions are listed under {span}: the tokenizer has one token for each of these {count} numbers."
@@ -65,6 +65,7 @@ def find_labels(language_model: LanguageModel, count: int, contexts: Sequence[st
         for text in candidates:
             token = _token(language_model, text, contexts)
             if token is not None:
+                # A tokenizer without case gives `A` and `a` one token; the first text keeps it.
                 found.setdefault(token, text)
             if len(found) == count:
                 return Labels(tuple(found.values()), tuple(found))
@@ -77,6 +78,7 @@ def find_labels(language_model: LanguageModel, count: int, contexts: Sequence[st
 def _letters(language_model: LanguageModel) -> Iterator[str]:
     """Labels without digits, the most readable first: A-Z, two capitals, then a-z and short words of the vocabulary."""
     entries = language_model.tokenizer.get_vocab()
+    # Entries of the vocabulary, since all combinations of four letters would take minutes to tokenise.
     words = [entry for entry in entries if 2 <= len(entry) <= 4 and LETTERS.issuperset(entry)]
     pairs = sorted(entry for entry in words if len(entry) == 2 and entry.isupper())
     yield from ascii_uppercase
@@ -95,5 +97,6 @@ def _token(language_model: LanguageModel, text: str, contexts: Sequence[str]) ->
         tokens.add(ids[0])
     if len(tokens) != 1:
         return None
+    # A token can stand for more than the text, such as a space before it, which the list does not show.
     token = tokens.pop()
     return token if language_model.decode([token]) == text else None

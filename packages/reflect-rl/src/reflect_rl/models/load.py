@@ -113,6 +113,7 @@ class ModelConfig(Frozen):
     """`auto` = the GPU of this process if there is one; else `cpu`, `cuda`, `cuda:1`, `mps`."""
 
 
+# Compared by identity, which also keeps models hashable.
 @dataclass(eq=False)
 class LanguageModel:
     """A causal language model and its tokenizer.
@@ -126,7 +127,7 @@ class LanguageModel:
     mixed: bool = False
     """Matrix products in bfloat16, whatever the format of the weights."""
     chat: ChatFrame | None = None
-    """What the chat template puts around a prompt; None = prompts are plain text."""
+    """Text that the chat template puts around a prompt; None = prompts are plain text."""
     checkpointing: bool = False
     """Activations are computed once more in the backward pass."""
 
@@ -137,6 +138,7 @@ class LanguageModel:
             )
         embeddings: Any = self.model.get_input_embeddings()
         rows = embeddings.weight.shape[0]
+        # Fewer tokens than rows are usual: embeddings are padded to a round number.
         if len(self.tokenizer) > rows:
             raise ModelError(
                 f"the tokenizer of {self.name!r} has {len(self.tokenizer)} tokens, its model only {rows} embeddings. "
@@ -150,7 +152,7 @@ class LanguageModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.model.parameters()).device
 
     @property
@@ -166,6 +168,7 @@ class LanguageModel:
 
     @cached_property
     def _start(self) -> list[int]:
+        # GPT-2 and others name a start token and never write it, so one text is tokenised to see.
         start = self.tokenizer.bos_token_id
         return [start] if start is not None and self.tokenizer.encode("a")[0] == start else []
 
@@ -183,6 +186,7 @@ class LanguageModel:
         return self._start + self._plain(text)
 
     def _plain(self, text: str) -> list[int]:
+        # `verbose` would warn of a long text without naming it; `check_context` refuses it by name.
         return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
 
     def encode_after(self, prompt: str, text: str) -> list[int]:
@@ -217,7 +221,7 @@ class LanguageModel:
 
         folder.mkdir(parents=True, exist_ok=True)
         if isinstance(self.model, PeftModel):
-            # Told not to look for resized embeddings, PEFT asks no hub.
+            # PEFT would ask the hub for the base model to see whether its embeddings were resized.
             self.model.save_pretrained(str(folder), save_embedding_layers=False)
         else:
             self.model.save_pretrained(str(folder))
@@ -230,6 +234,7 @@ class LanguageModel:
         digest = hashlib.sha256()
         for name, weight in sorted(self.model.named_parameters()):
             digest.update(f"{name}|{weight.dtype}|{tuple(weight.shape)}|".encode())
+            # As bytes, because NumPy has no bfloat16.
             digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
@@ -249,6 +254,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     """
     device = device_of(config.device)
     if config.precision == "auto":
+        # Runs settle `auto` once for all jobs; this is for a model that is loaded alone.
         found = choose(device, adapters=config.lora.rank > 0)
         config = config.model_copy(update={"precision": found.precision})
     source = resolve(config.path if path is None else path)
@@ -262,7 +268,9 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         check_rank(model, adapter, config.lora.rank if trainable else 0)
     elif trainable and config.lora.rank:
         with forked_rng(seed):
+            # The draw of the adapters must not move the global generator, from which others may draw later.
             model = new_adapter(model, config.lora, base)
+    # Quantised weights were placed while they were loaded.
     if config.quantization == "none":
         with explained(base):
             model = model.to(device)
@@ -271,6 +279,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     elif config.gradient_checkpointing:
         with explained(base):
             recompute_activations(model)
+    # After the adapters are made, so that those of the lower blocks are frozen as well.
     if trainable and config.train_layers:
         train_last_blocks(model, config.train_layers, base)
     if config.chat_template == "never":
@@ -284,10 +293,10 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
 
 
 def load_chat_frame(config: ModelConfig, path: str | Path) -> ChatFrame | None:
-    """What is put around the prompts of a model that another program runs; None = nothing.
+    """Load what is put around the prompts of a model that another program runs; None = nothing.
 
     Args:
-        config: of the model.
+        config: settings of the model.
         path: folder of the model.
 
     Raises:
@@ -301,9 +310,10 @@ def load_chat_frame(config: ModelConfig, path: str | Path) -> ChatFrame | None:
 
 @contextmanager
 def forked_rng(seed: int) -> Iterator[None]:
-    """Torch draws its CPU random numbers from `seed`; the global generator is as before afterwards."""
+    """Draw torch's CPU random numbers from `seed` inside; afterwards the global generator is as before."""
     import torch
 
+    # Weights are drawn on the CPU whatever the device, and `torch.manual_seed` would seed the GPUs too.
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
@@ -365,6 +375,7 @@ def _causal_config(source: str) -> PretrainedConfig:
         raise ModelError(f"the model folder {source!r} has no config.json. Name the folder that holds it.")
     with explained(source):
         config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    # BERT has a causal variant in transformers, so the type alone does not tell.
     masked = any("ForMaskedLM" in name for name in config.architectures or ())
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or masked:
         raise ModelError(
@@ -378,6 +389,7 @@ def _check_weight_files(source: str) -> None:
     folder = Path(source)
     if not folder.is_dir() or any(folder.glob("*.safetensors")):
         return
+    # transformers would only say that it misses a safetensors file.
     if any(folder.glob("*.bin")) or any(folder.glob("*.pt")) or any(folder.glob("*.pth")):
         raise ModelError(
             f"the weights in {source!r} are pickle files, which can run code and are refused. "
@@ -393,6 +405,7 @@ def _load_weights(source: str, config: ModelConfig, device: torch.device) -> Pre
     causal = _causal_config(source)
     _check_weight_files(source)
     quantized = {} if config.quantization == "none" else _quantized(config, device)
+    # Asked for first: transformers refuses `sdpa` for architectures without it.
     offers_sdpa = getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(causal)], "_supports_sdpa", False)
     with explained(source):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -406,6 +419,7 @@ def _load_weights(source: str, config: ModelConfig, device: torch.device) -> Pre
             **quantized,
         )
     model, found = loaded
+    # transformers gives missing parameters random values, with a warning only.
     if missing := sorted(found["missing_keys"]):
         raise ModelError(
             f"the weights in {source!r} lack {len(missing)} parameters of a causal language model, "
@@ -429,6 +443,7 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
         bnb_4bit_quant_type="nf4",
         bnb_4bit_compute_dtype=torch.float32 if config.precision == "float32" else torch.bfloat16,
     )
+    # The empty name is the whole model.
     return {"quantization_config": settings, "device_map": {"": str(device)}}
 
 

@@ -23,7 +23,7 @@ BYTES_A_NUMBER = 5
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a model's configuration decides about memory."""
+    """Sizes in a model's configuration that decide about memory."""
 
     layers: int
     hidden_size: int
@@ -42,13 +42,14 @@ def activation_bytes(shape: Shape, *, checkpointing: bool = False) -> int:
     """Bytes that stay for the backward pass, for each token of a micro-batch.
 
     Args:
-        shape: of the model.
+        shape: sizes of the model.
         checkpointing: blocks keep their input only and are computed once more, one at a time.
 
     >>> activation_bytes(Shape(30, 576, 1536, 49152))
     1785600
     """
     block = BYTES_A_NUMBER * (HIDDEN_VECTORS * shape.hidden_size + FEED_FORWARD_VECTORS * shape.intermediate_size)
+    # Checkpointed: each block's input at 4 bytes a number, and the one block that is computed again.
     return shape.layers * 4 * shape.hidden_size + block if checkpointing else shape.layers * block
 
 
@@ -59,15 +60,15 @@ class Estimate:
     parameters: int
     """Number of weights, not bytes."""
     weights: int
-    """Of all models that the process holds."""
+    """Weights of all models that the process holds."""
     training: int
     """Trained copies, gradients and the optimiser's two moments."""
     activations: int
-    """Of one micro-batch."""
+    """Activations of one micro-batch."""
 
     @property
     def total(self) -> int:
-        """All together."""
+        """Sum of weights, training and activations."""
         return self.weights + self.training + self.activations
 
 
@@ -77,7 +78,7 @@ def estimate(
     """Memory of training a model of this configuration, from its shape alone: no weight is read.
 
     Args:
-        config: of the causal language model.
+        config: shape of the causal language model.
         setting: number format, adapters, quantisation.
         models: how many the process holds: the policy, and frozen ones beside it.
         micro_batch_tokens: most tokens of a pass.
@@ -86,6 +87,7 @@ def estimate(
     import torch
     from transformers import AutoModelForCausalLM
 
+    # Tensors without data, so the shape of a model of any size can be asked.
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     parameters = sum(weight.numel() for weight in model.parameters())
@@ -93,13 +95,17 @@ def estimate(
     share = setting.train_layers / config.num_hidden_layers if setting.train_layers else 1.0
     if setting.lora.rank:
         head = model.get_output_embeddings()
+        # PEFT's `all-linear` leaves the output layer out.
         linear = [m for m in model.modules() if isinstance(m, torch.nn.Linear) and m is not head]
         trained = share * sum(setting.lora.rank * (m.in_features + m.out_features) for m in linear)
+        # Adapters are in float32: weight, gradient, two moments of AdamW.
         each = 4 + 4 + 8
     else:
+        # The weights themselves are counted below.
         trained, each = share * parameters, 4 + 8
     # Under autocast the float32 weights of a pass have copies in bfloat16.
     copies = 2 * parameters if setting.precision == "mixed" else 0
     tokens = activation_bytes(shape_of(config), checkpointing=setting.gradient_checkpointing)
+    # A micro-batch ends at whichever of the two limits comes first.
     kept = min(micro_batch_tokens * tokens, activations)
     return Estimate(parameters, models * parameters * bits // 8 + copies, int(trained * each), kept)

@@ -1,4 +1,4 @@
-"""One forward pass of the policy and its critic, as one module.
+"""The forward pass of the policy and its critic, as one module.
 
 Whatever wraps a module to train it on several processes (DDP, FSDP, DeepSpeed) must see every pass, so the projection
 onto the vocabulary and the critic's head are inside.
@@ -18,7 +18,7 @@ __all__ = ["Network", "Read", "ValueHead"]
 
 
 class Read(NamedTuple):
-    """What a pass says about M positions of a padded batch. V: rows of the vocabulary that were asked for."""
+    """Results of a pass at M positions of a padded batch. V: rows of the vocabulary that were asked for."""
 
     hidden: Tensor
     """(M, H) hidden states of the last layer."""
@@ -55,13 +55,16 @@ class Network(nn.Module):
             vocabulary: (V,) tokens whose logits are wanted, None = all.
         """
         with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self.mixed):
+            # Keys and values serve decoding; in a single pass they would only take memory.
             states = self._backbone()(input_ids=input_ids, attention_mask=attention_mask, use_cache=False)
+            # Only these positions are projected: logits of all would be the largest tensor of the pass.
             hidden = states.last_hidden_state[rows, columns]
             logits = self._project(hidden, vocabulary).float()
         return Read(hidden, logits, None if self.head is None else self.head(hidden))
 
     def _backbone(self) -> nn.Module:
         outer = self.language_model
+        # PEFT changes layers in place, so the model inside has the adapters as well.
         base = outer.get_base_model() if hasattr(outer, "get_base_model") else outer
         backbone: nn.Module = getattr(base, base.base_model_prefix)
         return backbone
@@ -71,6 +74,7 @@ class Network(nn.Module):
         weight = head.weight if vocabulary is None else head.weight[vocabulary]
         bias = getattr(head, "bias", None)
         logits = nn.functional.linear(hidden, weight, bias if bias is None or vocabulary is None else bias[vocabulary])
+        # Gemma 2 caps its logits; `check_scoring` refuses models that do anything else to theirs.
         cap = getattr(self.language_model.config, "final_logit_softcapping", None)
         return logits if cap is None else torch.tanh(logits / cap) * cap
 

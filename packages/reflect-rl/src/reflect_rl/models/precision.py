@@ -1,4 +1,4 @@
-"""Whether bfloat16 is worth it on this machine: a measurement of a twentieth of a second."""
+"""Choice of the number format: a measurement of a twentieth of a second tells whether bfloat16 is worth it here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS, INNER, COLUMNS = 1024, 576, 1536
 
 @dataclass(frozen=True)
 class Choice:
-    """What `precision = "auto"` means here."""
+    """Format that `precision = "auto"` stands for here, and a sentence that says why."""
 
     precision: Literal["float32", "mixed", "bfloat16"]
     sentence: str
@@ -44,10 +44,10 @@ def choose(
     import torch
 
     measure = seconds or _seconds
-    # float32 first: what the other format needs on top must be won back.
     slow, fast = measure(device, torch.float32), measure(device, torch.bfloat16)
     ratio = slow / fast
     measured = f"on {device.type} a matrix product in bfloat16 is {ratio:.1f} times as fast as in float32"
+    # Weights are cast around each product, which eats a small gain (docs/speed.md).
     if ratio < WORTH_IT:
         return Choice("float32", f"precision: float32 ({measured})")
     precision: Literal["mixed", "bfloat16"] = "bfloat16" if adapters else "mixed"

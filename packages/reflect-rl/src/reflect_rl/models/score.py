@@ -71,6 +71,7 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
     [[1, 2], [0, 3]]
     """
     group: list[int] = []
+    # Rows of similar length stand together, so that little is padding.
     for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
         if group and (len(group) + 1) * lengths[index] > max_tokens:
             yield group
@@ -82,6 +83,7 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
 
 def fast_tokens(hidden_size: int, *, on_cpu: bool) -> int:
     """Padded tokens of a forward pass that are fast, whatever the memory."""
+    # Beyond that activations leave the caches: 3 thousand tokens were slower than 1.5 (docs/speed.md).
     return max(512, 2048 * 768 // hidden_size) if on_cpu else 16_384
 
 
@@ -113,6 +115,7 @@ def check_context(model: LanguageModel, tokens: int, text: str = "") -> None:
     Raises:
         ModelError: it is longer than the model's context.
     """
+    # Architectures without a table of positions (Bloom, Mamba) name no limit.
     limit = getattr(model.model.config, "max_position_embeddings", None)
     if limit is not None and tokens > limit:
         shown = " ".join(text.split())
@@ -131,7 +134,7 @@ def read(
     vocabulary: Tensor | None = None,
     network: torch.nn.Module | None = None,
 ) -> Read:
-    """One forward pass over right-padded sequences, read at M positions only.
+    """Run one forward pass over right-padded sequences, read at M positions only.
 
     Args:
         model: the language model.
@@ -189,6 +192,7 @@ def score(
     if not all(actions):
         raise ValueError("a state without admissible actions cannot be scored")
     keys = [(tuple(p), tuple(map(tuple, a))) for p, a in zip(prompts, actions, strict=True)]
+    # Most prompts of an update recur: a third or fewer are different on DangerousTaxi (docs/log.md).
     unique = list(dict.fromkeys(keys))
     place = {key: row for row, key in enumerate(unique)}
     rows = torch.tensor([place[key] for key in keys], device=model.device)
@@ -202,7 +206,7 @@ def score(
 
 Key = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 Raw = tuple[Tensor, Tensor, Tensor | None]
-"""Of N states: (N, A) unnormalised scores, (N, H) hidden states, (N, outputs) of the critic."""
+"""Results for N states: (N, A) unnormalised scores, (N, H) hidden states, (N, outputs) of the critic."""
 
 
 def _score_labels(
@@ -213,6 +217,7 @@ def _score_labels(
     width = max(len(actions) for _, actions in keys)
     label_ids = sorted({action[0] for _, actions in keys for action in actions})
     column = {label: i for i, label in enumerate(label_ids)}
+    # Rows are filled up with any column: `admissible` masks what is read there.
     columns = torch.tensor(
         [[column[a[0]] for a in actions] + [0] * (width - len(actions)) for _, actions in keys], device=model.device
     )
@@ -223,6 +228,7 @@ def _score_labels(
         prompts = [keys[i][0] for i in group]
         ends = [(row, len(prompt) - 1) for row, prompt in enumerate(prompts)]
         parts.append(read(model, prompts, ends, vocabulary, network))
+    # Micro-batches are in order of length; the rows go back to that of the keys.
     back = torch.argsort(torch.tensor([i for group in groups for i in group], device=model.device))
     values = [part.values for part in parts if part.values is not None]
     return (
@@ -241,6 +247,7 @@ def _score_texts(
         raise ModelError(f"under the rule {rule!r} every action needs a text of at least one token.")
     places = [(row, column) for row, (_, actions) in enumerate(keys) for column in range(len(actions))]
     sequences = [keys[row][0] + keys[row][1][column] for row, column in places]
+    # A token is predicted at the position before it, so an action begins at the prompt's last one.
     starts = [len(keys[row][0]) - 1 for row, _ in places]
     results: dict[int, Tensor] = {}
     states: dict[int, tuple[Tensor, Tensor | None]] = {}
@@ -254,10 +261,12 @@ def _score_texts(
         for i, span in zip(group, spans, strict=True):
             own = log_probs[first : first + len(span)]
             results[i] = own.sum() if rule == "sum" else own.mean()
+            # Each action of a state has read the same prompt, so any of them gives its hidden state.
             states[places[i][0]] = answer.hidden[first], None if answer.values is None else answer.values[first]
             first += len(span)
     raw = torch.zeros(len(keys), max(len(actions) for _, actions in keys), device=model.device)
     order = range(len(places))
+    # Out of place, because gradients flow through it.
     raw = raw.index_put(tuple(torch.tensor(places, device=model.device).T), torch.stack([results[i] for i in order]))
     values = [value for row in range(len(keys)) if (value := states[row][1]) is not None]
     return raw, torch.stack([states[row][0] for row in range(len(keys))]), torch.stack(values) if values else None
@@ -279,6 +288,7 @@ def completion_losses(
         labels: (N, T) the token at each position that is a target, else -100; M of them are targets.
         network: see `read`.
     """
+    # Position t predicts token t + 1.
     rows, columns = (labels[:, 1:] != -100).nonzero(as_tuple=True)
     answer: Read = (network or Network(model))(input_ids, attention_mask, rows, columns)
     return torch.nn.functional.cross_entropy(answer.logits, labels[rows, columns + 1], reduction="none")

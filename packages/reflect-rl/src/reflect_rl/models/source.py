@@ -1,4 +1,4 @@
-"""What `model.path` may name, and what is said when a model cannot be loaded."""
+"""The places that `model.path` may name, and the messages when a model cannot be loaded."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def resolve(path: str | Path) -> str:
         raise ModelError("the embedded model is built from a run's texts, so it is loaded from its folder in the run.")
     folder = Path(path).expanduser()
     if folder.is_dir():
+        # Absolute, because an adapter records where its base model is.
         return str(folder.resolve())
     if folder.is_file() and folder.suffix.lower() == ".gguf":
         return str(folder_of_gguf(folder.resolve()))
@@ -40,13 +41,14 @@ def resolve(path: str | Path) -> str:
         raise ModelError(f"model path {str(path)!r} is a file. Name the folder that holds config.json, or a GGUF file.")
     if isinstance(path, str) and path in KNOWN:
         return str(folder_of_known(path))
+    # A misspelt file is not asked for at the hub.
     if isinstance(path, str) and HUB_ID.fullmatch(path) and folder.suffix.lower() != ".gguf":
         return path
     raise ModelError(f"no model folder {str(path)!r}. Name an existing folder, or a hub id such as 'gpt2'.")
 
 
 def has_adapter(source: str) -> bool:
-    """Whether a folder or hub id holds an adapter and not a whole model."""
+    """Tell whether a folder or hub id holds an adapter and not a whole model."""
     from transformers.utils import find_adapter_config_file
 
     with explained(source):
@@ -89,7 +91,7 @@ def base_model(path: str | Path) -> str:
 
 @contextmanager
 def explained(source: str) -> Iterator[None]:
-    """What goes wrong inside becomes a ModelError that names the model and a remedy."""
+    """Turn what goes wrong inside into a ModelError that names the model and a remedy."""
     from safetensors import SafetensorError
 
     try:
@@ -99,6 +101,7 @@ def explained(source: str) -> Iterator[None]:
             f"the weights of {source!r} are corrupt: {error}. Copy or download the model again."
         ) from error
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+        # transformers goes on for lines about access tokens and caches.
         first = str(error).strip().partition("\n")[0]
         raise ModelError(f"cannot load the model {source!r}: {first} {_remedy(source, str(error))}") from error
 

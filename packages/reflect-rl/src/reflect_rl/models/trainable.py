@@ -1,4 +1,4 @@
-"""Which weights of a model are trained: adapters, the last blocks, or all; and what is kept for the backward pass."""
+"""Choice of the weights that are trained (adapters, the last blocks, or all), and of what the backward pass keeps."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def load_adapter(model: PreTrainedModel, adapter: str, trainable: bool) -> PeftM
     from peft import PeftModel
     from transformers.utils import cached_file
 
+    # PEFT would fall back to `adapter_model.bin`, a pickle file; so would it for a hub id without this one.
     if Path(adapter).is_dir() and not (Path(adapter) / ADAPTER_WEIGHTS).is_file():
         raise ModelError(f"the adapter {adapter!r} has no {ADAPTER_WEIGHTS}; pickle files are refused. Convert it.")
     with explained(adapter):
@@ -40,6 +41,7 @@ def recompute_activations(model: Any) -> None:
     # transformers 5 renamed the method; the older name goes away in 6.
     renamed = hasattr(model, "activation_checkpointing_enable")
     enable = model.activation_checkpointing_enable if renamed else model.gradient_checkpointing_enable
+    # The reentrant kind gives no gradient to a block whose input needs none, as behind frozen embeddings.
     enable({"use_reentrant": False})
 
 
@@ -71,6 +73,7 @@ def new_adapter(model: PreTrainedModel, config: LoRAConfig, source: str) -> Peft
         lora_alpha=config.alpha,
         lora_dropout=config.dropout,
         target_modules=config.target_modules,
+        # GPT-2 keeps its matrices transposed.
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
         base_model_name_or_path=source,
     )
@@ -98,10 +101,12 @@ def train_last_blocks(model: Any, count: int, source: str) -> None:
     total = int(model.config.num_hidden_layers)
     if count > total:
         raise ModelError(f"model.train_layers is {count}, {source!r} has {total} blocks. Set it to {total} or less.")
+    # Architectures name this list differently; its length is what they share.
     lists = (module for module in model.modules() if isinstance(module, ModuleList) and len(module) == total)
     blocks = next(lists, None)
     if blocks is None:
         raise ModelError(f"the blocks of {source!r} were not found. Set model.train_layers = 0, or use lora.rank.")
+    # By identity: tensors compare element by element.
     kept = {id(weight) for block in list(blocks)[total - count :] for weight in block.parameters()}
     for weight in model.parameters():
         if id(weight) not in kept:
