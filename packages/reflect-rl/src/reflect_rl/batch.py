@@ -45,6 +45,7 @@ def collate(
     """
     # Fresh ones first: values, advantages and targets below are lists in this order.
     turns = [turn for episode in [*fresh, *replayed] for turn in episode.turns]
+    # One call for all: equal views are scored once.
     old = None if values is None else values([view_of(turn) for turn in turns]).tolist()
     result = algorithm.advantages([_trajectory(episode) for episode in fresh], _per_episode(old, fresh))
     advantages = _flat(result.values) + _gains(fresh, replayed, result.gain_scale)
@@ -59,6 +60,7 @@ def collate(
         advantages=torch.tensor([advantages[i] for i in rows]),
         returns=torch.tensor([returns[i] for i in rows]),
         replayed=torch.tensor([i >= count for i in rows]),
+        # No turns, no width to pad to.
         reference_log_probs=None if reference is None or not rows else reference(views),
     )
     return views, batch
@@ -75,6 +77,7 @@ def _gains(fresh: Sequence[Episode], replayed: Sequence[Episode], scale: float) 
     """Advantages of all replayed turns."""
     gains = []
     for episode in replayed:
+        # Of its own mode, since harder modes pay less whatever the policy does.
         peers = [e.total_reward for e in fresh if e.task.mode == episode.task.mode]
         # Never below zero: an old success is not unlearnt because the policy has become better.
         gain = max(0.0, episode.total_reward - float(np.mean(peers))) if peers else 0.0
@@ -87,6 +90,7 @@ def _trajectory(episode: Episode) -> Trajectory:
         group=episode.task.key,
         rewards=[turn.reward for turn in episode.turns],
         entropies=[_entropy(turn) for turn in episode.turns],
+        # Games that do not tell states apart are compared by their whole text.
         states=[turn.observation.state or turn.observation.text for turn in episode.turns],
         success=episode.success,
     )

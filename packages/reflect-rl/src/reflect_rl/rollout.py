@@ -39,7 +39,7 @@ class Request:
 
 
 class _Slot:
-    """One of the games that are played at once, with the episode in progress.
+    """A game among those that are played at once, with the episode in progress.
 
     Args:
         rollout: what all slots share.
@@ -70,6 +70,7 @@ class _Slot:
         self.name = f"{self.rollout.spec.identity}, task {request.task.key} (seed {request.seed})"
 
     def _reset(self) -> None:
+        # A stream of the environment's own: players that draw more or less change nothing in the game.
         self._show(self.game.reset(self.request.task, stream(self.request.seed, "environment")))
 
     def _show(self, observation: Observation) -> None:
@@ -92,6 +93,7 @@ class _Slot:
         if reflection is None or hearer is None:
             return
         observation = self._guarded("hearing the reflection", lambda: hearer.hear(reflection))
+        # Shown again only if it is another one: showing draws the order of the labels.
         if observation is not self.observation:
             self._guarded("hearing the reflection", lambda: self._show(observation))
 
@@ -130,7 +132,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Observers:
-    """Callbacks that are told what happens."""
+    """Callbacks for what happens."""
 
     on_episode: Callable[[Episode], None] | None
     on_turn: Callable[[Turn], None] | None
@@ -138,7 +140,7 @@ class _Observers:
 
 
 class _Rollout:
-    """What all slots share: the environment, its limits, the waiting requests, and the episodes that failed."""
+    """State that all slots share: the environment, its limits, the waiting requests, and the episodes that failed."""
 
     def __init__(
         self,
@@ -152,6 +154,7 @@ class _Rollout:
         notes_turns_left: bool,
         observers: _Observers,
     ) -> None:
+        # Requests are numbered, because episodes end in another order than they begin.
         self.spec, self.waiting, self.limits, self.observers = spec, enumerate(requests), limits, observers
         self.max_episode_steps = max_episode_steps or spec.max_episode_steps
         self.shuffle_labels, self.notes_turns_left, self.sees_oracle = shuffle_labels, notes_turns_left, sees_oracle
@@ -185,6 +188,7 @@ class _Rollout:
                 slot.begin(position, request)
             except FaultyEnvironmentError as error:
                 self.leave_out(request, error)
+                # The game may be in any state after a failure, so the next episode gets a new one.
                 slot = None
             else:
                 return slot
@@ -193,6 +197,7 @@ class _Rollout:
     def leave_out(self, request: Request, error: FaultyEnvironmentError) -> None:
         """Count an episode that failed; it is an error when there are too many."""
         self.failures.append(error)
+        # Where none may fail, its own message says more than a list of one.
         if not self.limits.failed_episodes:
             raise error
         if self.observers.on_failure is not None:
@@ -282,6 +287,7 @@ def _answers(
         )
     for slot, text in zip(slots, reflections, strict=True):
         slot.hear(text)
+    # Made now, because the game may have listed further actions after the reflection.
     views = [slot.view(policy, text) for slot, text in zip(slots, reflections, strict=True)]
     with watch(f"the policy {policy.name!r} ({count} views)", seconds, PlayerTimeoutError, SLOW_PLAYER):
         decisions = policy.decide(views, [slot.policy_rng for slot in slots])
@@ -300,6 +306,7 @@ def _check(policy: Policy, view: View, decision: Decision) -> None:
             f"the policy {policy.name!r} chose action {decision.index} in the state {view.observation.state!r}, which "
             f"lists actions 0 to {count - 1}."
         )
+    # One nan makes the sum nan; -inf is legal.
     if log_probs is not None and (len(log_probs) != count or math.isnan(sum(log_probs))):
         raise FaultyPlayerError(
             f"the policy {policy.name!r} gave the log-probabilities {list(log_probs)} to the {count} actions of the "

@@ -43,4 +43,5 @@ def with_progress(episode: Episode, reward: float) -> Episode:
         replace(turn, reward=turn.reward + reward * (before - then))
         for turn, before, then in zip(episode.turns, known, after, strict=True)
     )
+    # A copy: metrics and the replay keep the game's own rewards.
     return replace(episode, turns=tuple(turns))

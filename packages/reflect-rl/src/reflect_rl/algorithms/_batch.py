@@ -69,6 +69,7 @@ class Batch:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with every tensor changed alike."""
+        # Field by field, because `asdict` would copy the tensors.
         parts = {f.name: getattr(self, f.name) for f in fields(self)}
         changed: dict[str, Any] = {name: None if part is None else change(part) for name, part in parts.items()}
         return Batch(**changed)

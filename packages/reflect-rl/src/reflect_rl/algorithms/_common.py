@@ -92,6 +92,7 @@ class ClippedConfig(PolicyGradientConfig):
 
 def shaped_rewards(config: PolicyGradientConfig, trajectory: Trajectory) -> list[float]:
     """r_t + c·H_t of every turn."""
+    # Entropies of the policy that played: they are a part of the return that it earned.
     pairs = zip(trajectory.rewards, trajectory.entropies, strict=True)
     return [reward + config.return_entropy_coef * bonus for reward, bonus in pairs]
 
@@ -172,6 +173,7 @@ def kl_divergence(log_probs: Tensor, reference: Tensor) -> Tensor:
     >>> round(float(kl_divergence(p, q)[0]), 4)
     0.1438
     """
+    # Exact, since all actions are known: an estimate from the sampled one would only add noise.
     difference = _finite(log_probs) - reference.masked_fill(log_probs.isneginf(), 0.0)
     return (log_probs.exp() * difference).sum(-1)
 
@@ -185,6 +187,7 @@ def regularisers(config: PolicyGradientConfig, batch: Batch, outputs: Outputs) -
     """kl_coef · KL(π ‖ π_SFT) - entropy_coef · H(π), the mean over the turns, and both quantities for the log."""
     bonus = entropy(outputs.log_probs).mean()
     total = -config.entropy_coef * bonus
+    # A number and no tensor, so that the log keeps no graph alive.
     metrics = {"policy/entropy": float(bonus.detach())}
     if batch.reference_log_probs is not None:
         # The reference is as wide as the widest state of the update, a minibatch may hold none with that many actions.
@@ -198,6 +201,7 @@ def regularisers(config: PolicyGradientConfig, batch: Batch, outputs: Outputs) -
 def critic_loss(coefficient: float, predicted: Tensor | None, returns: Tensor) -> tuple[Tensor, dict[str, float]]:
     """Mean of (prediction - G_t)² times the coefficient; zero without a critic."""
     if predicted is None:
+        # A tensor of their device and format, because it is added to others.
         return returns.new_zeros(()), {}
     loss = (predicted - returns).square().mean()
     return coefficient * loss, {"value/loss": float(loss.detach())}

@@ -49,6 +49,7 @@ def generalised_advantages(
     >>> generalised_advantages([0.0, 1.0], [0.25, 0.5], gae_lambda=1.0)
     [0.75, 0.5]
     """
+    # `upcoming` begins at zero: nothing follows the last turn, truncated or not.
     advantage, upcoming, out = 0.0, 0.0, []
     for reward, value in zip(reversed(rewards), reversed(values), strict=True):
         advantage = reward + gamma * upcoming - value + gamma * gae_lambda * advantage
@@ -114,6 +115,7 @@ def turn_baseline(returns: Sequence[Sequence[float]]) -> list[list[float]]:
     [[-1.0, 0.0], [1.0]]
     """
     longest = max(map(len, returns))
+    # For each turn its own mean: late turns have less reward to come than early ones.
     means = [float(np.mean([row[t] for row in returns if t < len(row)])) for t in range(longest)]
     return [[value - means[t] for t, value in enumerate(row)] for row in returns]
 

@@ -76,6 +76,7 @@ class Expected:
         normalises = self.config.normalise_advantages
         scale = std([value for row in table for value in row]) if normalises else 1.0
         table = [[value / scale for value in row] for row in table]
+        # Of all turns: a replayed episode is none of them, so there is none to leave out.
         middle = float(np.mean([value for row in returns for value in row]))
 
         def target(other: Trajectory) -> list[float]:
@@ -92,6 +93,7 @@ class Expected:
         if outputs.action_values is None:
             raise ValueError("the expected policy gradient needs a critic of actions")
         chosen_value = outputs.action_values.gather(1, batch.actions[:, None])[:, 0]
+        # Detached, or the policy's loss would train the critic to call every action good.
         policy = self._policy_loss(batch, outputs, outputs.action_values.detach(), chosen_value.detach())
         penalty, metrics = regularisers(self.config, batch, outputs)
         critic, critic_metrics = critic_loss(self.config.value_coef, chosen_value, batch.returns)
@@ -103,6 +105,7 @@ class Expected:
         fresh = (~batch.replayed).to(values.dtype)
         every_action = fresh * (outputs.log_probs.exp() * values).sum(-1)
         weight = importance_weights(batch, outputs, self.config.max_importance_weight)
+        # Replayed turns keep their term: they have no other.
         weight = weight if self.config.correct else weight * (1 - fresh)
         error = batch.advantages - fresh * chosen_value
         return -(every_action + weight * error * outputs.chosen(batch)).mean()

@@ -79,10 +79,12 @@ class GiGPO:
         """A^S (eqs. 6, 7) of all turns in order; zero in a state that was visited once."""
         # A turn without a known state gets a key that no other has, so it is in a group of one.
         keys = [
+            # With the task, because the same state of another task can have another goal.
             f"{trajectory.group}\n{state or f'unknown {episode} {turn}'}"
             for episode, trajectory in enumerate(trajectories)
             for turn, state in enumerate(trajectory.states)
         ]
+        # Not pooled: a state that was visited once has nothing to be compared with.
         return group_relative(keys, [g for row in returns for g in row], scaled=self.config.scale_by_deviation)
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:

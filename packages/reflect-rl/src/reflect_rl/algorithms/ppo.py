@@ -42,6 +42,7 @@ class PPO:
     def __init__(self, config: PPOConfig) -> None:
         self.config = config
         self.epochs = config.epochs
+        # No other baseline reads values, and a head that nobody reads would still cost time and memory.
         self.critic: Critic = "state" if config.baseline == "value" else "none"
 
     def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:

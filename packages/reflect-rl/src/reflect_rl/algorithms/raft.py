@@ -49,8 +49,10 @@ class RAFT:
         returns = [returns_of(self.config, trajectory) for trajectory in trajectories]
         best: dict[str, float] = {}
         for trajectory, row in zip(trajectories, returns, strict=True):
+            # No zero to begin with: returns can be negative.
             best[trajectory.group] = max(row[0], best.get(trajectory.group, row[0]))
         kept = [
+            # Equal to the last bit: episodes with the same rewards have the same sum.
             float(row[0] == best[trajectory.group] and (trajectory.success or self.config.keep_failures))
             for trajectory, row in zip(trajectories, returns, strict=True)
         ]

@@ -38,6 +38,7 @@ class Reinforce:
 
     Config = ReinforceConfig
 
+    # A second pass would be off-policy, and fresh turns have no ratio here that would correct it.
     epochs = 1
 
     def __init__(self, config: ReinforceConfig) -> None:

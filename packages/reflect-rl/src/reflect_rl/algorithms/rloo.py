@@ -63,11 +63,13 @@ class RLOO:
         totals = leave_one_out([t.group for t in trajectories], [row[0] for row in returns])
         table, scale = per_turn(totals, trajectories), 1.0
         if self.config.normalise_advantages:
+            # A replayed gain is in reward, so its scale is that of rewards and not of advantages.
             table, scale = normalised(table), total_reward_std(trajectories)
         return Advantages(table, returns, partial(returns_of, self.config), scale)
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t w_t Â_t log π(a_t|s_t) + regularisers; w_t = min(ρ_t, limit) is constant."""
+        # Truncated, so that one action that was unlikely then cannot outweigh the whole batch.
         weight = importance_weights(batch, outputs, self.config.max_importance_weight)
         policy = -(weight * batch.advantages * outputs.chosen(batch)).mean()
         penalty, metrics = regularisers(self.config, batch, outputs)

@@ -46,6 +46,8 @@ class Stages:
         passed, total = 0.0, sum(self.shares)
         for mode, share in zip(self.modes, self.shares, strict=True):
             passed += share / total
+            # 0.1 + 0.2 is a little more than 0.3, and rounding must not hold a stage back.
             if progress < passed - 1e-9:
                 return tuple(mode.split("+"))
+        # The budget is used up, or rounding has eaten the rest: the last stage stays.
         return tuple(self.modes[-1].split("+"))

@@ -24,6 +24,7 @@ class Uniform:
     Config = UniformConfig
 
     def __init__(self, config: UniformConfig, modes: tuple[str, ...]) -> None:
+        # An environment lists its modes from easy to hard.
         self.modes = config.modes or modes[-1:]
 
     def stage(self, progress: float) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 Kind = Literal["first", "positive", "negative"]
-"""What came before: nothing, a good action, or a mistake."""
+"""Action before: none, a good one, or a mistake."""
 
 
 class AnnotationConfig(Frozen):
@@ -56,7 +56,7 @@ class AnnotationConfig(Frozen):
     max_new_tokens: int = Field(256, ge=16, le=100_000)
     """Longest answer in tokens, thoughts of a reasoning model included."""
     endpoint: EndpointConfig = Field(default_factory=EndpointConfig)
-    """Who is asked (without a `base_url`: the model of `[endpoint]`)."""
+    """Server that is asked (without a `base_url`: the model of `[endpoint]`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def as_played(episode: Episode, number: int) -> Note:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One state to be annotated."""
+    """State to be annotated."""
 
     key: str
     """SHA-256 of all that the verdict on its answer depends on, besides the answer."""
@@ -110,7 +110,8 @@ class Annotator:
         self._names: dict[str, tuple[str, ...]] = {}
 
     def facts(self, endpoint: EndpointConfig) -> dict[str, Any]:
-        """All that annotations depend on besides the states: who writes, with which prompts and settings."""
+        """Collect what annotations depend on besides the states: model, prompts and settings."""
+        # Address, prices and budget change no text, so they are left out.
         settings = ("model", "temperature", "seed", "reasoning", "reasoning_effort")
         return {
             "prompts": VERSION,
@@ -152,6 +153,7 @@ class Annotator:
 
     def _told(self, turn: Turn, before: Turn | None, names: Sequence[str]) -> Told:
         state, actions = turn.observation.text, turn.observation.actions
+        # A model that is told the best action would copy it instead of choosing.
         best = None if self.config.actions else turn.decision.target
         if before is None:
             return Told(state, actions, best, numbered=self._numbered)
@@ -186,6 +188,7 @@ def annotate(
         if isinstance(answer, RefusedError):
             verdicts[question.key] = dropped("refused", str(answer))
         elif isinstance(answer, EndpointError):
+            # Raised at the end: the others that are under way still answer.
             failure = failure or answer
         else:
             names = question.unseen_names
@@ -238,7 +241,7 @@ class Annotations:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """What became of the answers."""
+        """Numbers of answers by what became of them."""
         pairs = list(self._found.values())
         verdicts = {question.key: verdict for question, verdict in pairs}
         return counted([question for question, _ in pairs], verdicts, actions=self.annotator.config.actions)
@@ -283,6 +286,7 @@ def _tally(names: Iterable[str]) -> dict[str, int]:
 
 def digest(verdicts: Mapping[str, Verdict]) -> str:
     """A short hash of all that training could learn from these verdicts."""
+    # Reasons and repairs are left out: training does not see them.
     learned = {key: [verdict.text, verdict.action] for key, verdict in sorted(verdicts.items())}
     return hashlib.sha256(json.dumps(learned).encode()).hexdigest()[:16]
 

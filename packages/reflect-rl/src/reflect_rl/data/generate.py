@@ -68,10 +68,10 @@ DATASETS = tuple(
 """Names of the supervised data sets; `_positive` = without negative examples."""
 
 LEXICAL_DATASETS = ("policy_lexical", "policy_lexical_positive")
-"""Of games whose states can be compared word by word: as `policy_reflect`, the reflections by the lexical player.
+"""Data sets as `policy_reflect`, with reflections by the lexical player, which compares states word by word.
 
 Rows are left out in which that player recommends another action than the label. The other teacher never contradicts the
-label, and a policy that is taught by contradictions learns to read past what it is told (docs/log.md).
+label, and a policy that is taught by contradictions learns to read past its reflections (docs/log.md).
 """
 
 BASE = "base"
@@ -105,16 +105,16 @@ class DataConfig(Frozen):
     """Further episodes of each start and mode that begin in a state its demonstrations met, as if nothing had come
     before: first turns are rare otherwise, and a model learns them by heart."""
     reading: Literal["text", "exercises"] = "text"
-    """What the embedded model, which starts from nothing, reads first: `text` = states and action lists as plain text;
+    """First texts of the embedded model, which starts from nothing: `text` = states and action lists as plain text;
     `exercises` = an action of a list is named with its number, which is asked. To follow a name to its number is what
     any language model that has read much can do; a small one learns it from exercises in minutes, hardly from play."""
     exclude_held_out_states: bool = True
     """Leave out every row whose state is the start of a validation or test task."""
     annotator: Literal["oracle", "endpoint"] = "oracle"
-    """Who writes the reflections: `oracle` = a template of checked facts; `endpoint` = a language model behind an API,
+    """Writer of the reflections: `oracle` = a template of checked facts; `endpoint` = a language model behind an API,
     which is told what the solver knows and is sent the states of the demonstrations."""
     annotation: AnnotationConfig = Field(default_factory=AnnotationConfig)
-    """How the language model annotates."""
+    """Settings of the language model that annotates."""
 
     @model_validator(mode="before")
     @classmethod
@@ -158,12 +158,14 @@ def demonstration_tasks(config: DataConfig, spec: EnvSpec, budget: int, seed: in
         ConfigError: more starts are asked for than there are.
     """
     pools = {mode: spec.tasks(mode, "train") for mode in _modes(config, spec)}
+    # Every mode plays the same starts, so the shortest list limits all.
     count = min(map(len, pools.values()))
     if budget > count:
         raise ConfigError(
             f"data.demonstration_starts: {budget} starts are asked for, the training split of {spec.name} "
             f"has {count}. Lower it to {count} or less."
         )
+    # Not a draw of `budget`: a permutation cut short makes smaller budgets parts of larger ones.
     chosen = stream(seed, "demonstration starts").permutation(count)[:budget]
     return [pool[index] for pool in pools.values() for index in chosen]
 
@@ -206,7 +208,10 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
     for kind, copies in COPIES.items():
         annotator = Annotator(0.0 if kind == "positive" else config.perturbation, config.label_source)
         requests = [
-            Request(task, seed_for(seed, kind, task.key, copy)) for task in tasks for copy in range(copies(config))
+            # Named after task and copy, so that other tasks and copies change nothing in an episode.
+            Request(task, seed_for(seed, kind, task.key, copy))
+            for task in tasks
+            for copy in range(copies(config))
         ]
         played = partial(
             play,
@@ -218,11 +223,13 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
             on_failure=on_failure,
         )
         episodes = played(requests)
+        # Without restarts 21 of 56 lost episodes ended at their first turn (docs/log.md).
         out[kind] = episodes + played(_restarts(config, spec, episodes, excluded, stream(seed, kind, "restarts")))
     return out
 
 
 COPIES: dict[Kind, Callable[[DataConfig], int]] = {
+    # The solver alone plays a task the same way every time.
     "positive": lambda config: 1,
     "negative": lambda config: config.perturbed_episodes_per_start,
 }
@@ -247,6 +254,7 @@ def _restarts(
         Request(game.task_at(mode, str(state)), int(rng.integers(2**62)))
         for mode, states in met.values()
         if states
+        # With repetition: an episode can have met fewer states than are asked for.
         for state in rng.choice(states, config.restarts_per_start)
     ]
 
@@ -257,7 +265,7 @@ def _modes(config: DataConfig, spec: EnvSpec) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One supervised example."""
+    """Supervised example."""
 
     prompt: str
     completion: str
@@ -308,7 +316,7 @@ def rows(
             what it needs is left out.
     """
     part, note = dataset.removesuffix("_positive"), notes or as_played
-    # A policy that is taught by contradictions learns to read past its reflections.
+    # Measured: docs/log.md, "a reflection must not contradict the label".
     agrees = part in LEXICAL_DATASETS
     noted = (
         (episode, index, note(episode, index))
@@ -324,19 +332,20 @@ def rows(
 
 
 def _is_complete(part: str, note: Note) -> bool:
-    """Whether a note has what a row of this data set is made from."""
+    """Tell whether a note has what a row of this data set is made from."""
     has_text = note.reflection is not None or part == "policy_plain"
     return has_text and (note.target is not None or part == "reflector")
 
 
 def _contradicts(turn: Turn, note: Note) -> bool:
-    """Whether the reflection ends in advice to do something else than the label, which can be done."""
+    """Tell whether the reflection ends in advice to do something else than the label, which can be done."""
     actions, advice = turn.observation.actions, recommended(note.reflection or "")
     return advice in actions and note.target is not None and advice != actions[note.target]
 
 
 def plain_text(prompts: Iterable[Row]) -> list[Row]:
     """Prompts as text to be read: nothing is asked, nothing is answered."""
+    # Without a prompt every token is a target.
     return [replace(row, prompt="", completion=row.prompt) for row in prompts]
 
 
@@ -363,12 +372,13 @@ def exercises(
 
 
 FEW_WORDS, FEW_ACTIONS, SHORT_SHARE = 40, 8, 2 / 3
-"""Of short exercises: most words of the state, most actions; and how many of all are short."""
+"""Most words of the state and most actions in a short exercise; share of short ones."""
 
 
 def _exercise(episode: Episode, number: int, labels: Sequence[str], rng: np.random.Generator) -> Row:
     turn = episode.turns[number]
     text, places = turn.observation.text, list(range(len(turn.order)))
+    # Whole prompts alone stayed near chance after minutes of training (docs/log.md).
     if rng.random() < SHORT_SHARE:
         text = " ".join(text.split()[: int(rng.integers(1, FEW_WORDS + 1))])
         places = rng.permutation(places).tolist()[: int(rng.integers(2, FEW_ACTIONS + 1))]
@@ -382,6 +392,7 @@ def _row(part: str, episode: Episode, index: int, note: Note, labels: Sequence[s
     turn = episode.turns[index]
     repairs = index > 0 and _perturbed(episode.turns[index - 1])
     kind: Kind = "negative" if repairs else "positive"
+    # The plain policy must not see a reflection, whatever was noted during play.
     view = View(turn.observation, turn.order, note.reflection if part != "policy_plain" else None)
     if part == "reflector":
         prompt, completion = reflection_prompt(view), note.reflection or ""

@@ -65,8 +65,9 @@ def usable(episodes: Sequence[Episode], *, lost: bool = False) -> list[Episode]:
 
 
 def imitated(episode: Episode, number: int) -> Note:
-    """What supervised training learns from a recorded turn; a turn without an action has no label."""
+    """Make the note that supervised training learns from a recorded turn; a turn without an action has no label."""
     turn = episode.turns[number]
+    # A chat player may have named no action that exists.
     played = None if turn.decision.index == NO_ACTION else turn.decision.index
     return Note(turn.reflection, played if turn.decision.target is None else turn.decision.target)
 
@@ -86,7 +87,7 @@ def labelled(episodes: Iterable[Episode]) -> list[Episode]:
 
 
 def has_reflections(episodes: Iterable[Episode]) -> bool:
-    """Whether some turn carries a reflection."""
+    """Tell whether some turn carries a reflection."""
     return any(turn.reflection for episode in episodes for turn in episode.turns)
 
 
@@ -97,6 +98,7 @@ def reflected(episodes: Sequence[Episode], reflector: Reflector) -> list[Episode
         episodes: any.
         reflector: one that needs no solver.
     """
+    # As in play, the reflection player does not see the actions.
     views = [blind(View(turn.observation, turn.order)) for episode in episodes for turn in episode.turns]
     texts = iter(reflector.reflect(views) if views else [])
     return [

@@ -18,7 +18,7 @@ SOURCE = (
     r"(?:hints?|notes?|tips?|advice|instructions?|oracle|solver|annotators?|annotations?|suggestions?|recommendations?|"
     r"guidance|expert|answer key|ground truth|private information)"
 )
-"""Where knowledge may have come from."""
+"""Sources that knowledge may have come from."""
 SEEN_BEFORE = r"(?:private|secret|hidden|given|provided|supplied|extra|additional)"
 BEST = r"(?:best|optimal|correct|right|ideal)"
 DEED = r"(?:next )?(?:action|move|step|choice|answer)"
@@ -93,6 +93,7 @@ def spoiler(text: str, state: str) -> str | None:
             return found[0]
     known = _straight(state).lower()
     for pattern in _WORDS:
+        # All of them, because the first may be a word of the state.
         for found in pattern.finditer(plain):
             if found["word"].lower() not in known:
                 return found[0]
@@ -123,6 +124,7 @@ def unseen(text: str, names: Iterable[str], state: str) -> str | None:
     'limits.py'
     """
     for name in names:
+        # Not inside a longer name: `old-limits.py` does not give `limits.py` away.
         whole = re.compile(rf"(?<![\w.-]){re.escape(name)}(?!\w)", re.IGNORECASE)
         if whole.search(text) and not whole.search(state):
             return name
@@ -130,4 +132,5 @@ def unseen(text: str, names: Iterable[str], state: str) -> str | None:
 
 
 def _straight(text: str) -> str:
+    # Typographic apostrophes and line breaks would hide a phrase from the patterns.
     return " ".join(text.replace("’", "'").split())

@@ -24,7 +24,7 @@ Reason = Literal[
     "contradicts",
     "too_long",
 ]
-"""Why an answer is dropped."""
+"""Reason to drop an answer."""
 
 REASONS: dict[Reason, str] = {
     "refused": "the model or the server declined",
@@ -40,7 +40,7 @@ REASONS: dict[Reason, str] = {
 }
 
 Repair = Literal["thoughts", "label", "quotes", "layout", "ending", "shortened"]
-"""What is mended in an answer that is kept."""
+"""Repair of an answer that is kept."""
 
 REPAIRS: dict[Repair, str] = {
     "thoughts": "a reasoning model's thoughts were removed",
@@ -54,7 +54,7 @@ REPAIRS: dict[Repair, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one answer came to."""
+    """Outcome for an answer."""
 
     text: str | None
     """The reflection; None where the answer was dropped."""
@@ -62,7 +62,7 @@ class Verdict:
     """Index of the action that it ends with; None where it was dropped."""
     repairs: tuple[Repair, ...] = ()
     reason: Reason | None = None
-    """Why it was dropped."""
+    """Reason to drop it; None where it is kept."""
     words: str = ""
     """The words that gave the reason."""
 
@@ -78,10 +78,11 @@ def verdict_on(answer: str, ending: str, told: Told, unseen_names: Sequence[str]
     Args:
         answer: what the model wrote.
         ending: why it ended, as the server says.
-        told: what it was asked.
+        told: what the model knew.
         unseen_names: what only the solver knows, so that the state has to show it first.
         max_words: longest reflection.
     """
+    # The ending with which a provider's filter declines.
     if ending == "content_filter":
         return dropped("refused", ending)
     if ending == "length":
@@ -89,6 +90,7 @@ def verdict_on(answer: str, ending: str, told: Told, unseen_names: Sequence[str]
     text, repairs = _cleaned(answer)
     if not text:
         return dropped("empty")
+    # Looked for in all sentences: one that is left out below may have given it away.
     if fault := _fault(text, told.state, unseen_names):
         return fault
     body, written = _parted(text)
@@ -99,7 +101,7 @@ def verdict_on(answer: str, ending: str, told: Told, unseen_names: Sequence[str]
 
 
 def _fault(text: str, state: str, unseen_names: Sequence[str]) -> Verdict | None:
-    """What no repair makes good."""
+    """Find what no repair makes good."""
     found: tuple[tuple[Reason, str | None], ...] = (
         ("refused", refusal(text)),
         ("spoiler", spoiler(text, state)),
@@ -110,7 +112,7 @@ def _fault(text: str, state: str, unseen_names: Sequence[str]) -> Verdict | None
 
 
 THOUGHTS = re.compile(r"^.*</think(?:ing)?>|<think(?:ing)?>.*$", re.DOTALL | re.IGNORECASE)
-"""Up to the last closing mark; or without one, all from the opening mark on."""
+"""Text up to the last closing mark; or without one, all from the opening mark on."""
 LABEL = re.compile(
     r"^\W*(?:(?:sure\W{1,2})?here(?: is|'s) (?:the|a|my|your) [^\n:]{0,40}\b(?:reflection|monologue|text|paragraph|"
     r"thoughts?)\b[^\n:]{0,30}:|(?:the |player'?s? |my )*(?:reflection|analysis|analyze|thoughts?|answer|response)"
@@ -119,7 +121,7 @@ LABEL = re.compile(
 )
 """A heading that announces the text."""
 MARKS = re.compile(r"# ?(?:Analyze|Action)s?\b|\bActions: ?0\b")
-"""Of the players' own prompts."""
+"""Marks of the players' own prompts."""
 QUOTES = {'"': '"', "“": "”", "'": "'", "«": "»", "„": "“", "`": "`"}
 BULLET = re.compile(r"^\s*(?:[-*•#>]+|\d{1,2}[.)])\s+", re.MULTILINE)
 FENCE = re.compile(r"```\w*")
@@ -150,20 +152,24 @@ def _cleaned(answer: str) -> tuple[str, tuple[Repair, ...]]:
 def _unquoted(text: str) -> str:
     text = text.strip()
     around = len(text) > 1 and QUOTES.get(text[0]) == text[-1]
+    # The same mark inside means two quotations, whose outer marks belong to different ones.
     return text[1:-1] if around and text[0] not in text[1:-1] else text
 
 
 LAST = re.compile(r"^(?P<body>.*)\bnext(?: action| step| move)?(?: is)? ?[:=–—] ?(?P<rest>\S.*)$", re.IGNORECASE)
 """The last `Next: ...` of a text, and its relatives."""
 LEADING = re.compile(r"(?:\b(?:so|and|my|the)\s*)+$", re.IGNORECASE)
+# A full stop before a small letter ends an abbreviation or a name, and no sentence.
 SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[^\sa-z])")
 
 
 def _parted(text: str) -> tuple[str, str | None]:
-    """What stands before the last `Next:`, and what stands behind it (None: there is none)."""
+    """Part a text at its last `Next:`: the words before, and those behind (None: there is no such word)."""
+    # The pattern is greedy: a plan may say `Next:` several times, and the last one counts.
     match = LAST.match(text)
     if match is None:
         return text, None
+    # Of `So my next action is: X` the words `So my` would stay behind.
     return LEADING.sub("", match["body"].strip()).strip(), match["rest"].strip()
 
 

@@ -43,7 +43,7 @@ Progress = Callable[[int, int, Spent], None]
 """Called after each answer: how many have come, of how many, and what was spent so far."""
 
 REFUSALS = 3
-"""When so many different requests are refused before any is answered, the fault is not in the requests."""
+"""Different requests refused before any is answered, at which the fault is not in the requests."""
 
 
 class Endpoint:
@@ -88,7 +88,7 @@ class Endpoint:
 
     @property
     def spent(self) -> Spent:
-        """What this object has spent since it was made."""
+        """Requests, tokens and cost of this object since it was made."""
         return replace(self._spent, requests=self.log.sent)
 
     def ask(
@@ -115,6 +115,7 @@ class Endpoint:
         distinct = [(key, requests[numbers[key][0]]) for key in keys]
         with (
             closing(self.store),
+            # Closed even when the caller stops early, so that no further request is begun.
             closing(as_completed(self._obtain, distinct, self.config.parallel_requests, _concerns_one)) as results,
         ):
             for place, result in results:
@@ -139,6 +140,7 @@ class Endpoint:
         failure: EndpointError | None = None
         for number, result in self.ask(requests, progress):
             if isinstance(result, EndpointError):
+                # Not raised yet: answers of requests under way still arrive, and are kept.
                 failure = failure or result
             else:
                 answers[number] = result
@@ -187,6 +189,7 @@ class Endpoint:
     def _exchange(self, key: str, body: Mapping[str, Any], stop: tuple[str, ...]) -> ChatAnswer | Failure:
         """Ask the server; a reply that cannot be read is asked for once more."""
         result = self._attempt(key, body, stop)
+        # The package retries what it can see; a reply that is cut or garbled comes with status 200.
         if isinstance(result, Failure) and result.kind == "unreadable" and self.config.retries:
             result = self._attempt(key, body, stop)
         return result
@@ -195,6 +198,7 @@ class Endpoint:
         """Ask once, with the retries of the package; the answer and what it took are kept together."""
         secret, variable, began = self._client.api_key, self.config.key_variable, time.monotonic()
         try:
+            # The raw response, because the package's own types take replies of any shape.
             reply = self._client.chat.completions.with_raw_response.create(**body).http_response
         except Exception as error:
             if (failure := failure_of(error, secret, variable)) is None:
@@ -249,6 +253,7 @@ class Endpoint:
     @cached_property
     def _client(self) -> Any:
         config = self.config
+        # Made for the first request: a dry run and stored answers need neither the package nor a key.
         return open_client(config, self.log, config.retries, config.key_variable)
 
 
@@ -259,5 +264,5 @@ def _refused_features(failure: Failure) -> frozenset[str]:
 
 
 def _concerns_one(error: object) -> bool:
-    """Whether the other requests can go on."""
+    """Tell whether the other requests can go on."""
     return isinstance(error, RefusedError)

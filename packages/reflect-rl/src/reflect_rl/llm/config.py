@@ -50,6 +50,7 @@ def is_loopback(base_url: str) -> bool:
     (True, False)
     """
     found = ADDRESS.fullmatch(base_url)
+    # Not looked up: a name can lead to another machine by the time it is used.
     name = found[1].strip("[]") if found else ""
     try:
         return name == "localhost" or ipaddress.ip_address(name).is_loopback
@@ -65,7 +66,7 @@ class ServerAddress(Frozen):
     """Address of a server, and how long to wait for it."""
 
     base_url: str = ""
-    """Its address."""
+    """Address of the server."""
     timeout_seconds: float = Field(120, gt=0, le=86_400)
     """Longest wait for one answer."""
     allow_remote: bool = False
@@ -78,7 +79,7 @@ class ServerAddress(Frozen):
 
     @property
     def is_local(self) -> bool:
-        """Whether the server is on this machine, judged by its address."""
+        """True = the server is on this machine, by its address."""
         return is_loopback(self.base_url)
 
 
@@ -86,10 +87,10 @@ class EndpointConfig(ServerAddress):
     """A language model behind a server of the OpenAI kind."""
 
     sent: ClassVar[str] = "the prompts"
-    """What another machine is sent, for messages."""
+    """Things that another machine is sent, for messages."""
 
     base_url: str = ""
-    """Its address, such as `http://127.0.0.1:8000/v1` (empty: nobody is asked)."""
+    """Address of the server, such as `http://127.0.0.1:8000/v1` (empty: nobody is asked)."""
     model: str = ""
     """The name of the model there."""
     key_variable: str = KEY_VARIABLE
@@ -107,7 +108,7 @@ class EndpointConfig(ServerAddress):
     reasoning: bool = False
     """The model thinks before it answers: it is sent `max_completion_tokens`, and no temperature."""
     reasoning_effort: Literal["minimal", "low", "medium", "high"] | None = None
-    """How long a reasoning model thinks (unset: the server's own)."""
+    """Length of a reasoning model's thoughts (unset: the server's own)."""
     price_input: float = Field(0, ge=0, le=1e6)
     """Price of a million tokens of prompts, in any currency."""
     price_output: float = Field(0, ge=0, le=1e6)
@@ -127,6 +128,7 @@ class EndpointConfig(ServerAddress):
         check_address(self.base_url, self.allow_remote, self.sent, self.key_variable)
         if self.base_url and not self.model:
             raise ValueError("model is empty. Name the model that the endpoint serves")
+        # Without prices every request would cost nothing, and the limit would hold nobody back.
         if self.max_cost is not None and not (self.price_input or self.price_output):
             raise ValueError("max_cost takes prices to count by. Set price_input and price_output, per million tokens")
         return self

@@ -35,7 +35,7 @@ __all__ = [
 INSTALL = "Models behind servers need the package openai: pip install 'reflect-rl[api]'."
 
 NO_KEY = "none"
-"""What servers without a key are sent, because the package insists on one."""
+"""Key for servers without one, because the package insists on a key."""
 
 ROW = "request_log_row"
 """Extension of a response: the row of its request in the log, which the reader of the reply completes."""
@@ -62,6 +62,7 @@ def key_in(variable: str) -> str:
         ConfigError: what it holds is no key.
     """
     key = os.environ.get(variable, "").strip()
+    # A header holds nothing else; the message names the variable and never its value.
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ConfigError(
             f"{variable} holds characters that no key has. Set it anew, or unset it for servers without key."
@@ -78,7 +79,7 @@ def open_client(
 
     Args:
         server: its address and how long to wait.
-        log: is told each attempt before it leaves.
+        log: writes each attempt down before it leaves.
         retries: further attempts when a failure may pass.
         variable: the environment variable that holds the key.
         install: message where the package is missing.
@@ -99,6 +100,7 @@ def open_client(
             row = log.begin(json.loads(request.content), hashlib.sha256(request.content).hexdigest())
             began = time.monotonic()
             try:
+                # Streamed, so that size and time are bounded while the reply arrives.
                 reply = _whole(super().send(request, **options | {"stream": True}), server.timeout_seconds, row)
             except Exception as error:
                 names = {kind.__name__ for kind in type(error).__mro__}
@@ -117,6 +119,7 @@ def open_client(
         max_retries=retries,
         # Replies are short, and one that is not packed cannot unfold into more than was sent.
         default_headers={"Accept-Encoding": "identity"},
+        # A proxy of the environment would see prompts to this machine, a redirection would send them elsewhere.
         http_client=LoggedClient(trust_env=not server.is_local, follow_redirects=False),
     )
     # The package takes these from the environment, and would tell them to any server.
@@ -138,6 +141,7 @@ def _whole(reply: Any, timeout_seconds: float, row: int) -> Any:
     finally:
         reply.close()
     body = b"".join(parts)
+    # The body is unpacked by now; the new response must not unpack it again.
     headers = {name: text for name, text in reply.headers.items() if name.lower() != "content-encoding"}
     if reply.status_code == 501 or (reply.status_code == 429 and b"insufficient_quota" in body):
         headers["x-should-retry"] = "false"  # the package obeys it; neither passes by waiting
@@ -146,11 +150,11 @@ def _whole(reply: Any, timeout_seconds: float, row: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request has no answer."""
+    """Cause of a missing answer."""
 
     kind: Literal["timeout", "unreachable", "status", "unreadable"]
     words: str = ""
-    """What the server or the connection said: one line, without the key."""
+    """Words of the server or the connection: one line, without the key."""
     status: int = 0
     """HTTP status, where there is one."""
     subject: str = ""
@@ -159,26 +163,26 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How messages about one server speak."""
+    """Names and remedies in the messages about one server."""
 
     name: str
-    """What the server is: `the endpoint 127.0.0.1:8000 (model 'tiny')`."""
+    """Name of the server: `the endpoint 127.0.0.1:8000 (model 'tiny')`."""
     section: str
     """The table of the configuration."""
     attempts: int
-    """How often a request is tried."""
+    """Number of times that a request is tried."""
     timeout_seconds: float
     """Longest wait for one answer."""
     variable: str = KEY_VARIABLE
     """The environment variable of the key."""
     start: str = "Start it"
-    """What to do where nobody answers."""
+    """Remedy where nobody answers."""
     route: str = " with /v1/chat/completions"
-    """What the server has to offer."""
+    """Route that the server has to offer."""
     refused: str = (
         "Is there room for the prompt and the answer in the model's context? Does the model need {}.reasoning = true?"
     )
-    """What may be wrong with a request that is refused; `{}` stands for the table."""
+    """Questions about a request that is refused; `{}` stands for the table."""
 
 
 def failure_of(error: Exception, key: str, variable: str = KEY_VARIABLE) -> Failure | None:
@@ -212,6 +216,7 @@ def _message(text: str) -> str:
         detail = detail.get("message", detail) if isinstance(detail, dict) else detail
         entries = detail["detail"] if isinstance(detail, dict) and "detail" in detail else detail
         if isinstance(entries, list):
+            # Servers on FastAPI repeat the input beside place and message.
             entries = [[entry.get("loc"), entry.get("msg")] for entry in entries]
         return json.dumps(entries)
     except (ValueError, AttributeError, TypeError):
@@ -253,6 +258,7 @@ def _remedy(failure: Failure, wording: Wording) -> str:
 
 def endpoint_error(failure: Failure, wording: Wording) -> EndpointError:
     """Make the exception for a failure."""
+    # These three are about the request itself; any other status would meet all requests.
     kind = RefusedError if failure.kind == "status" and failure.status in (400, 413, 422) else EndpointError
     return kind(error_message(failure, wording))
 

@@ -30,7 +30,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "stop": ("stop",),
     "seed": ("seed",),
 }
-"""What not every server offers, and the names by which a refusal speaks of it."""
+"""Features that not every server offers, and the names by which a refusal speaks of them."""
 
 LONGEST_TEXT = 100_000
 """Characters of an answer that are read."""
@@ -44,7 +44,7 @@ TEMPLATE_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One question to a language model."""
+    """Question to a language model."""
 
     messages: tuple[tuple[str, str], ...]
     """Role (`system`, `user`, `assistant`) and text of each."""
@@ -62,26 +62,26 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """What a language model said."""
+    """Answer of a language model."""
 
     text: str
     """Empty where the model gave none."""
     ending: str
-    """Why it ended: `stop`, `length`, `content_filter`, ..."""
+    """Reason why it ended: `stop`, `length`, `content_filter`, ..."""
     prompt_tokens: int
     completion_tokens: int
-    """As the server counts them, or as they are at most, where it does not say."""
+    """Counts of the server, or the most that they can be where it gives none."""
     seconds: float
     """From the request to the answer, failed attempts included."""
     cached: bool
-    """Whether it was here already, so that nothing was sent."""
+    """True = it was here already, so nothing was sent."""
     logprobs: tuple[tuple[str, float], ...] | None = None
     """The likeliest first tokens and their log-probabilities (None: not wanted or not offered)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What has been asked, and what it took."""
+    """Requests so far, and what they took."""
 
     requests: int = 0
     """Sent, further attempts included."""
@@ -90,7 +90,7 @@ class Spent:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
-    """In the currency of the prices."""
+    """Cost in the currency of the prices."""
     seconds: float = 0.0
     """Sum over the answers, however many were under way at a time."""
 
@@ -128,6 +128,7 @@ def request_body(
     if config.seed is not None:
         wanted["seed"] = {"seed": config.seed + request.sample}
     used = frozenset(wanted) - withheld
+    # Sorted, because the log holds a hash of the bytes, and a set has no order.
     for feature in sorted(used):
         body |= wanted[feature]
     return body, used
@@ -135,6 +136,7 @@ def request_body(
 
 def _plain(text: str) -> str:
     """Replace what cannot be sent, because it is no character of Unicode, by a question mark."""
+    # File names that are no UTF-8 come with lone surrogates, which JSON on the wire cannot carry.
     return text.encode("utf-8", "replace").decode()
 
 
@@ -144,7 +146,9 @@ def answer_key(config: EndpointConfig, request: ChatRequest) -> str:
     The body has all features that are wished for, so an answer is found whatever the server has refused since.
     """
     body, _ = request_body(config, request)
+    # Neither http or https nor a last slash makes it another server.
     asked = [config.base_url.partition("://")[2].rstrip("/"), body, request.sample]
+    # Sorted, so that the key does not change where fields are built in another order.
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
@@ -178,6 +182,7 @@ def read_answer(raw: bytes, body: Mapping[str, Any], stop: tuple[str, ...]) -> t
         raise UnreadableError("the message is no text")
     if ending in BROKEN:
         raise UnreadableError(f"the server broke off ({ending})")
+    # The text goes to disk and into prompts, where a broken server must not fill either.
     text = _plain(text[:LONGEST_TEXT])
     # Servers that do not know `stop` write on.
     text = text[: min((place for mark in stop if (place := text.find(mark)) >= 0), default=len(text))]
@@ -197,6 +202,7 @@ def _usage(reply: Mapping[str, Any], body: Mapping[str, Any], text: str) -> tupl
 
 
 def _count(value: Any, otherwise: int) -> int:
+    # bool is an int in Python.
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
 
 

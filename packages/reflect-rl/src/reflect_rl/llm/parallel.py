@@ -36,15 +36,18 @@ def as_completed(
     def run() -> None:
         while waiting:
             try:
+                # A single operation of the deque, so threads need no lock around it.
                 number = waiting.popleft()
             except IndexError:  # another thread took the last one
                 break
             try:
                 results.put((number, work(items[number])))
+            # In a thread it would otherwise vanish, and its item with it.
             except BaseException as error:
                 if not goes_on(error):
                     waiting.clear()
                 results.put((number, error))
+        # One for each thread: the reader counts them to know that all have ended.
         results.put(None)
 
     running = min(workers, len(items))

@@ -20,7 +20,7 @@ def preview(log: RequestLog, counts: tuple[int, int], missing: Sequence[Mapping[
     """Describe requests that are not sent.
 
     Args:
-        log: of the endpoint, with what was spent so far.
+        log: requests of the endpoint, with what was spent so far.
         counts: how many requests there are, and how many different ones.
         missing: those without an answer yet, as they would be sent.
         shown: how many of them are given in full.
@@ -54,6 +54,7 @@ def _readable(body: Mapping[str, Any]) -> Iterator[str]:
 def _amounts(log: RequestLog, missing: Sequence[Mapping[str, Any]]) -> list[str]:
     """Tokens and cost of what is missing, and the budget."""
     config = log.config
+    # The bound is far above what a tokenizer makes of English, so a likely number stands beside it.
     most = sum(map(max_prompt_tokens, missing))
     likely = most // BYTES_PER_TOKEN
     answers = sum(map(max_new_tokens, missing))

@@ -54,6 +54,7 @@ END_REQUEST = (
     "UPDATE requests SET status = ?, prompt_tokens = ?, completion_tokens = ?, cost = ?, seconds = ?, answered_by = ? "
     "WHERE id = ?"
 )
+# A request without a cost has not ended, or nobody knows its cost: it counts with its most.
 TOTALS = (
     "SELECT TOTAL(prompt_tokens + completion_tokens), TOTAL(cost), TOTAL(most_tokens) FILTER (WHERE cost IS NULL), "
     "TOTAL(most_cost) FILTER (WHERE cost IS NULL) FROM requests"
@@ -72,7 +73,7 @@ class Amount:
 
 
 class Store:
-    """One SQLite file, which is made with its first row and closed with its object.
+    """SQLite file, which is made with its first row and closed with its object.
 
     Args:
         path: the file (None: in memory).
@@ -86,6 +87,7 @@ class Store:
         # Threads share the connection; the lock keeps their transactions apart.
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        # Both tables are read, so that a foreign or damaged file is refused before anything is sent.
         self.totals()
         self.find("")
 
@@ -138,6 +140,7 @@ class Store:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+            # Ctrl-C too: an open transaction would keep every other process out.
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
@@ -149,10 +152,13 @@ class Store:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 # Answers can quote private prompts: only the user may read the file.
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            # No isolation level: the module would otherwise begin transactions itself, and not IMMEDIATE.
             connection = sqlite3.connect(
                 self.path or ":memory:", BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
+            # Python 3.13 warns of connections that are never closed.
             weakref.finalize(self, connection.close)
+            # Readers do not wait for a writer, and a kill leaves the file whole.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(SCHEMA)
             self._connection = connection
@@ -177,10 +183,10 @@ def _insert_answer(connection: sqlite3.Connection, key: str, answer: ChatAnswer,
 
 
 class RequestLog:
-    """What was sent from one folder by all processes, now and before, and the budget that it is held to.
+    """Requests from one folder by all processes, now and before, and the budget that it is held to.
 
     Args:
-        config: of the endpoint, with its budget.
+        config: settings of the endpoint, with its budget.
         store: where they are written down.
         purpose: what the requests are for.
         section: table of the configuration, for messages.
@@ -204,7 +210,7 @@ class RequestLog:
         return self.store.totals()[1]
 
     def begin(self, body: Mapping[str, Any], sha256: str) -> int:
-        """Write a request down before it is sent; wait while those under way leave no room in the budget.
+        """Write a request down before it is sent; wait while those under way may use up the budget.
 
         Args:
             body: as it is sent.
@@ -258,11 +264,12 @@ class RequestLog:
                     _insert_answer(connection, *answer, answered_by)
         finally:
             with self._turn:
+                # Also after an error, or those that wait for this request would wait for ever.
                 self._under_way.discard(number)
                 self._turn.notify_all()
 
     def _reserve(self, most: Amount, sha256: str) -> int | None:
-        """Add the row if the budget has room for it."""
+        """Add the row if the budget allows it; None if it does not."""
         tokens, cost = self.config.max_total_tokens, self.config.max_cost
         config, time = self.config, datetime.now(UTC).isoformat(timespec="milliseconds")
         with self.store.writing() as connection:

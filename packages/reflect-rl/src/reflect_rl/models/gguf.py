@@ -108,7 +108,7 @@ def _plain(config: dict[str, Any]) -> dict[str, Any]:
 def _refusal(gguf: Path, error: Exception) -> str:
     said = str(error).strip().partition("\n")[0]
     text = str(error)
-    # Both packages raise ValueError for everything; only the text tells the causes apart.
+    # The exceptions are plain ones of Python; only their text tells the causes apart.
     if "GGMLQuantizationType" in text or "not yet implemented" in text or "quantiz" in text.lower():
         return (
             f"the weights of {str(gguf)!r} are in a quantisation that the package gguf does not know ({said}). Convert "

@@ -78,7 +78,7 @@ def find_labels(language_model: LanguageModel, count: int, contexts: Sequence[st
 def _letters(language_model: LanguageModel) -> Iterator[str]:
     """Labels without digits, the most readable first: A-Z, two capitals, then a-z and short words of the vocabulary."""
     entries = language_model.tokenizer.get_vocab()
-    # Entries of the vocabulary, since all combinations of four letters would take minutes to tokenise.
+    # Nothing but an entry of the vocabulary can be one token, so nothing else is tried.
     words = [entry for entry in entries if 2 <= len(entry) <= 4 and LETTERS.issuperset(entry)]
     pairs = sorted(entry for entry in words if len(entry) == 2 and entry.isupper())
     yield from ascii_uppercase

@@ -83,7 +83,7 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
 
 def fast_tokens(hidden_size: int, *, on_cpu: bool) -> int:
     """Padded tokens of a forward pass that are fast, whatever the memory."""
-    # Beyond that activations leave the caches: 3 thousand tokens were slower than 1.5 (docs/speed.md).
+    # More activations would leave a processor's caches; `token_budget` has the measurement.
     return max(512, 2048 * 768 // hidden_size) if on_cpu else 16_384
 
 
@@ -192,7 +192,7 @@ def score(
     if not all(actions):
         raise ValueError("a state without admissible actions cannot be scored")
     keys = [(tuple(p), tuple(map(tuple, a))) for p, a in zip(prompts, actions, strict=True)]
-    # Most prompts of an update recur: a third or fewer are different on DangerousTaxi (docs/log.md).
+    # On DangerousTaxi only 15 to 37% of an update's prompts are different (docs/log.md).
     unique = list(dict.fromkeys(keys))
     place = {key: row for row, key in enumerate(unique)}
     rows = torch.tensor([place[key] for key in keys], device=model.device)

@@ -88,7 +88,10 @@ class Engine:
         on_cpu = device.type == "cpu"
         join(on_cpu)
         self.accelerator: Any = Accelerator(
-            cpu=on_cpu, device_placement=False, kwargs_handlers=[InitProcessGroupKwargs(timeout=TIMEOUT)]
+            # Models come placed by `load_model`, and batches by whoever makes them.
+            cpu=on_cpu,
+            device_placement=False,
+            kwargs_handlers=[InitProcessGroupKwargs(timeout=TIMEOUT)],
         )
         self.sharded = self.accelerator.distributed_type == DistributedType.FSDP
         """True = no process trains all weights."""
@@ -158,6 +161,7 @@ class Engine:
 
     def clip(self, parameters: Iterable[Tensor], limit: float) -> float:
         """Scale gradients down to a norm of at most `limit`; their norm before."""
+        # With sharded weights the norm itself is a sharded number.
         return float(_whole(nn.utils.clip_grad_norm_(parameters, limit)))
 
     def share(self, items: Sequence[T]) -> Sequence[T]:

@@ -76,6 +76,7 @@ class Learner:
         groups: list[dict[str, Any]] = [{"params": self.parameters, "lr": config.learning_rate}]
         if self.value_head is not None:
             groups.append({"params": self._critic_parameters(), "lr": config.value_learning_rate})
+        # Decay would move the weights although no turn asks for it.
         self.optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
         limits = {"max_grad_norm": config.max_grad_norm, "stop_grad_norm": config.stop_grad_norm}
         self.step = OptimiserStep(engine, self.trained, self.optimizer, **limits)
@@ -214,6 +215,7 @@ class Learner:
         if self.reference is None:
             raise ValueError("no reference policy was given")
         rows = self._scores_of_all(views, self.reference, None, lambda scores: scores.log_probs)
+        # Each process has padded its rows to the widest of its own states.
         width = max(len(view.observation.actions) for view in views)
         return torch.tensor([[*row[:width], *[-math.inf] * (width - len(row))] for row in rows])
 

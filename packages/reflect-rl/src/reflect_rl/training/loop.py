@@ -130,6 +130,7 @@ class OptimiserStep:
 
 def weighted_means(rows: Sequence[tuple[int, dict[str, float]]]) -> dict[str, float]:
     """Mean of each metric over the rows that report it, by weight."""
+    # Passes made only to keep the processes in step have the weight 0.
     names = dict.fromkeys(name for weight, row in rows if weight for name in row)
     means = {}
     for name in names:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Meter", "MetricsLog", "TrackerName", "TrackerWarning", "missing_trackers"]
 
 TrackerName = Literal["tensorboard", "wandb", "trackio"]
-"""Also the name of the package that the tracker needs, and of the extra that installs it."""
+"""Name of a tracker, of the package that it needs, and of the extra that installs that."""
 
 PROJECT = "reflect-rl"
 """Group of all runs in Weights & Biases and Trackio, where WANDB_PROJECT or TRACKIO_PROJECT name no other."""
@@ -150,6 +150,7 @@ class MetricsLog:
         self.running[name] = tracker
         if name == "tensorboard":
             text = json.dumps(self.config, indent=2, default=str)
+            # TensorBoard shows Markdown, in which four spaces make code.
             tracker.log({"config": "\n".join("    " + line for line in text.splitlines())}, step=self.next_step)
 
     def _try(self, name: TrackerName, act: Callable[[], None]) -> None:
@@ -216,6 +217,7 @@ class Meter:
             tokens: on how many tokens this process and its peers have trained since they began.
         """
         now = time.perf_counter()
+        # A coarse clock can give a lap of no time, and speed divides by it.
         lap, self.lap = max(now - self.lap, 1e-9), now
         self.seconds += lap
         # Validations and checkpoints are outside the laps and take their time too, so the time left is that of a clock.
@@ -265,7 +267,7 @@ def _tensorboard(log: MetricsLog) -> Any:
 
 
 def _wandb(log: MetricsLog) -> Any:
-    """Its local files go to `home/wandb`; neither code nor terminal output are taken."""
+    """Weights & Biases: local files go to `home/wandb`; neither code nor terminal output are taken."""
     from accelerate.tracking import WandBTracker
 
     os.environ.setdefault("WANDB_SILENT", "true")
@@ -282,6 +284,7 @@ def _wandb(log: MetricsLog) -> Any:
     return WandBTracker(
         os.environ.get("WANDB_PROJECT", PROJECT),
         name=log.name,
+        # The identity of the first attempt, so that a resumed training goes on with its curves.
         id=log.identity(),
         resume="allow",
         reinit="finish_previous",
@@ -292,11 +295,12 @@ def _wandb(log: MetricsLog) -> Any:
 
 
 def _trackio(log: MetricsLog) -> Any:
-    """Its database goes to `home/trackio`."""
+    """Trackio: its database goes to `home/trackio`."""
     from accelerate.tracking import TrackioTracker
 
     # Read when the package is first imported.
     os.environ.setdefault("TRACKIO_DIR", str(log.home.resolve() / "trackio"))
+    # Trackio is built on Gradio, which reports its use unless it is told not to.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     project = os.environ.get("TRACKIO_PROJECT", PROJECT)
     return TrackioTracker(project, name=log.name, resume="allow", config=log.config)

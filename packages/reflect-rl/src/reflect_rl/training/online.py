@@ -83,6 +83,7 @@ class OnlineTrainer:
         self.metrics = metrics or MetricsLog(folder, main=self.engine.main)
         self.update = self.turns = self.episodes = self.failures = 0
         self.meter = Meter(model, config.total_turns)
+        # Below every rate, so that the first validation counts.
         self.best = -1.0
         self.best_weights: dict[str, Tensor] = {}
 
@@ -108,6 +109,7 @@ class OnlineTrainer:
             if self.config.validate_every and (last or self.update % self.config.validate_every == 0):
                 row |= self._validate()
             self._log(row)
+            # The last checkpoint is written below, after the choice of the weights.
             if not last and self.update % self.config.checkpoint_every == 0:
                 self._save()
             note = f"success {row['rollout/success_rate']:.2f} ({row['stage']}), {self.meter.note()}"
@@ -213,13 +215,14 @@ class OnlineTrainer:
 
     def _validate(self) -> dict[str, float]:
         rates = {}
+        # A game that fails would change what the rate is a mean of.
         strict = self.limits.model_copy(update={"failed_episodes": 0})
         for mode, tasks in self.validation.items():
+            # Not named after the update: every validation plays the same games, so only the policy differs.
             requests = [Request(task, seed_for(self.seed, "validation", task.key)) for task in tasks]
             episodes = self._play(self.eval_policy, requests, None, strict)
             rates[mode] = sum(episode.success for episode in episodes) / max(1, len(episodes))
-        # What was memoised here would change the batches, and so the rounding, of the next update, which a resumed
-        # run, having no memo, would do without.
+        # Cached scores would change the batches of the next update, and so its rounding; a resumed run has none.
         self.eval_policy.forget()
         mean = sum(rates.values()) / max(1, len(rates))
         # Of equal ones the later, which has learnt from more.

@@ -116,6 +116,7 @@ def train_sft(
     """
     folder.mkdir(parents=True, exist_ok=True)
     order = _order(seed, [completion for _, completion in examples], config.steps * config.batch_size, config.balance)
+    # Only rows that will be trained on are tokenised; large data sets have many more.
     rows = _rows(model, {number: examples[number] for number in dict.fromkeys(order)}, ends=ends)
     engine = Engine(model.device)
     log = metrics or MetricsLog(folder, main=engine.main)
@@ -145,6 +146,7 @@ class _Training:
         self.folder, self.seed, self.engine, self.log = folder, seed, engine, log
         self.checkpoints = sft_checkpoints(folder)
         self.meter = Meter(model, config.steps)
+        # About a hundred rows, however long the training is.
         self.every = max(1, config.steps // 100)
         """Steps between two rows of metrics."""
         self.done = 0
@@ -192,6 +194,7 @@ class _Training:
         batch = [self.rows[number] for number in numbers]
         # Of the whole batch, so that the loss is one mean however it is cut. A row's first token is never predicted.
         targets = max(1, sum(sum(row.completion_mask[1:]) for row in batch))
+        # A short training would end before its warm-up.
         warmup = min(config.warmup_steps, config.steps // 4)
         rate = config.learning_rate * cosine_factor(self.done, warmup, config.steps)
         for group in self.optimizer.param_groups:
