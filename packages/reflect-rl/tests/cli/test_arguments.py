@@ -29,9 +29,26 @@ def test_a_list_may_be_emptied(toml):
     assert config_of(toml, '[data]\nmodes = ["full"]', "--data.modes").data.modes == ()
 
 
-@pytest.mark.parametrize(("word", "value"), [("True", True), ("false", False)])
-def test_switches_take_a_word(toml, word, value):
-    assert config_of(toml, "", "--prompt.shuffle-labels", word).prompt.shuffle_labels is value
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (["--prompt.shuffle-labels"], True),
+        (["--prompt.shuffle-labels", "True"], True),
+        (["--prompt.shuffle-labels", "false"], False),
+        (["--prompt.shuffle-labels=true", "--workers", "2"], True),
+        (["--no-prompt.shuffle-labels", "--workers", "2"], False),
+        (["--workers", "2", "--prompt.shuffle_labels"], True),
+    ],
+)
+def test_a_switch_stands_alone_or_before_true_or_false(toml, words, value):
+    text = f"[prompt]\nshuffle_labels = {str(not value).lower()}"
+    assert config_of(toml, text, *words).prompt.shuffle_labels is value
+
+
+def test_a_dry_run_may_be_said_in_any_spelling_of_a_switch(toml):
+    path = str(toml(""))
+    said = [parse_arguments("run", [path, *words]).dry_run for words in (["--dry-run"], ["--dry-run", "True"], [])]
+    assert said == [True, True, False]
 
 
 def test_none_unsets_what_may_be_unset(toml):
