@@ -94,7 +94,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class BeforeAfter:
-    """Before and after on some of the held-out questions."""
+    """Comparison of before and after on some of the held-out questions."""
 
     name: str
     questions: int
@@ -203,7 +203,7 @@ def run_config(
 
 
 def trained_modes(environment: autoexplore.Config) -> list[str]:
-    """For each depth the largest sampled trees that enough questions fit, and whole folders.
+    """Modes to train: for each depth the largest sampled trees that enough questions fit, and whole folders.
 
     Raises:
         UserError: no mode has enough questions.
@@ -307,7 +307,7 @@ def measure(
 
 
 def _with_trees(tasks: TaskSet, questions: Sequence[Question]) -> Iterator[tuple[Question, Tree]]:
-    """Each question with the whole tree, in which the sentence that it was made from is blanked out."""
+    """Pairs of a question and its whole tree, in which the sentence that it was made from is blanked out."""
     # Questions without a masked sentence share one tree per snapshot; they come first, so its index is made once.
     shared: dict[str, Tree] = {}
     for question in sorted(questions, key=lambda question: bool(question.spans)):

@@ -31,7 +31,7 @@ softmax; the weights of clear evidence are near 5 there."""
 STEPS = 3000
 """Enough for the third digit of 250 questions' weights."""
 LEAST = 1e-3
-"""No weight is smaller, so that every file has a score."""
+"""Smallest weight, so that every file has a score."""
 
 
 class Weights(Frozen):

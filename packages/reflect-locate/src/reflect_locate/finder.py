@@ -83,7 +83,7 @@ class FoundFile:
     """Reflections of that episode: after the file was read, and before it was named."""
 
     def to_json(self) -> dict[str, Any]:
-        """For example `{"path": "a/b.py", "score": 0.82, "words": ["rate"], "coverage": 0.3, ...}`."""
+        """JSON form, for example `{"path": "a/b.py", "score": 0.82, "words": ["rate"], "coverage": 0.3, ...}`."""
         return {
             "path": self.path,
             "score": round(self.score, 4),
@@ -246,7 +246,7 @@ def _play(
 def _ranked(
     tree: Tree, question: str, episodes: Sequence[Episode], indices: IndexMatches | None, weights: Weights
 ) -> list[FoundFile]:
-    """All candidates, best first."""
+    """Candidates, best first."""
     asked = question_words(question)
     # Who asks about tests wants them, so they then count in full.
     tests = set() if TEST in asked else {path for path in tree.paths if is_test(path)}

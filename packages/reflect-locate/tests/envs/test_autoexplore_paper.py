@@ -18,11 +18,11 @@ from reflect_locate.envs.autoexplore_paper import (
     AutoExplorePaper,
     Config,
     measures,
-    strata,
     task_at,
     tasks,
     view_of,
 )
+from reflect_locate.envs.task_sampling import strata
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl import registry

@@ -45,7 +45,7 @@ TYPES: Final[dict[str, TaskType]] = {
 }
 """Mode -> ALFWorld's name of the kind of task."""
 MODES: Final = (*TYPES, "all")
-"""One kind of task each, easiest first, and all of them."""
+"""Modes: a kind of task each, easiest first, and all kinds together."""
 Mode = Literal["pick", "look", "clean", "heat", "cool", "two", "all"]
 
 PAPER_TESTS: Final = "valid_seen+valid_unseen+valid_train"

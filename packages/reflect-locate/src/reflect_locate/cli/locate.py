@@ -108,7 +108,7 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
 
 
 def told_left_out(snapshot: Snapshot) -> str:
-    """For example `flask: 198 files; left out: binary 12, ignored 3`."""
+    """Summary of a snapshot, for example `flask: 198 files; left out: binary 12, ignored 3`."""
     counts = ", ".join(f"{reason} {count}" for reason, count in left_out_counts(snapshot.left_out).items())
     return printable(f"{snapshot.name}: {len(snapshot.files)} files; left out: {counts or 'nothing'}")
 

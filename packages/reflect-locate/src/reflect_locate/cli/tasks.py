@@ -69,7 +69,7 @@ def parse_tasks(arguments: Sequence[str]) -> TasksOptions:
 
 
 def _values(named: Sequence[str]) -> dict[str, Any]:
-    """Those of the configuration file, or the corpora that were named."""
+    """Settings of the configuration file, or the corpora that were named."""
     paths = [Path(word) for word in named]
     files = [path for path in paths if path.suffix == ".toml"]
     # A corpus is a path too, so only the ending `.toml` tells a configuration.

@@ -44,6 +44,7 @@ from reflect_locate.envs.task_sampling import (
     join,
     question_tasks,
     sampled_tree,
+    shared_folders,
     strata,
     task_from_state,
     task_set,
@@ -61,7 +62,6 @@ from reflect_rl.errors import UserError
 from reflect_rl.types import Episode, Observation, Oracle, Step, Task
 
 __all__ = [
-    "EVALUATION_ONLY",
     "MODES",
     "NAME",
     "RULES",
@@ -70,14 +70,9 @@ __all__ = [
     "Config",
     "action_numbers",
     "advise",
-    "games_tested",
     "measures",
-    "numbered",
-    "strata",
     "task_at",
     "tasks",
-    "trained_on",
-    "unseen_names",
 ]
 
 NAME = "autoexplore"
@@ -481,9 +476,7 @@ class AutoExplore(TextEnv):
     def _walk(self, folder: str, page: int, target: str) -> int:
         """Turns from a page of a folder to the page that lists a file."""
         here, there = [part for part in folder.split("/") if part], target.split("/")[:-1]
-        common = 0
-        while common < min(len(here), len(there)) and here[common] == there[common]:
-            common += 1
+        common = shared_folders(here, there)
         turns, standing = len(here) - common, folder
         # Leaving a folder shows the first page of the one above.
         page = page if not turns else 0
@@ -552,8 +545,3 @@ def action_numbers(state: str) -> dict[str, int]:
         ValueError: the text is no state of AutoExplore.
     """
     return numbers(read_state(state))
-
-
-def numbered(config: Config) -> bool:
-    """Tell whether states give the numbers of actions, which shuffled labels would make wrong."""
-    return True

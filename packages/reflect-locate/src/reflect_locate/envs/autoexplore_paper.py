@@ -33,6 +33,7 @@ from reflect_locate.envs.task_sampling import (
     join,
     question_tasks,
     sampled_tree,
+    shared_folders,
     strata,
     task_from_state,
     task_set,
@@ -49,20 +50,15 @@ from reflect_rl.seeding import stream
 from reflect_rl.types import Episode, Observation, Oracle, Step, Task
 
 __all__ = [
-    "EVALUATION_ONLY",
     "MODES",
     "NAME",
     "RULES",
     "VERSION",
     "AutoExplorePaper",
     "Config",
-    "games_tested",
     "measures",
-    "strata",
     "task_at",
     "tasks",
-    "trained_on",
-    "unseen_names",
 ]
 
 NAME = "autoexplore_paper"
@@ -181,7 +177,7 @@ def _tree(config: Config, mode: str, key: str, variant: int) -> Tree:
 
 
 def _folders(tree: Tree) -> Iterator[str]:
-    """All folders, the root first."""
+    """Folders of a tree, the root first."""
     todo = [""]
     while todo:
         yield (folder := todo.pop())
@@ -533,10 +529,7 @@ class AutoExplorePaper(TextEnv):
 def _steps(start: str, end: str) -> int:
     """Number of `cd` from one folder to another."""
     here, there = [p for p in start.split("/") if p], [p for p in end.split("/") if p]
-    common = 0
-    while common < min(len(here), len(there)) and here[common] == there[common]:
-        common += 1
-    return len(here) + len(there) - 2 * common
+    return len(here) + len(there) - 2 * shared_folders(here, there)
 
 
 def measures(config: Config, episode: Episode) -> dict[str, float]:

@@ -27,7 +27,7 @@ __all__ = ["bm25_contents", "bm25_names", "first_rank", "ranks"]
 
 
 def bm25_names(spec: EnvSpec, mode: str, split: str) -> Measurement:
-    """What an index of the words of the paths finds.
+    """Result of an index of the words of the paths.
 
     Raises:
         UserError: the game asks no questions about files.
@@ -36,7 +36,7 @@ def bm25_names(spec: EnvSpec, mode: str, split: str) -> Measurement:
 
 
 def bm25_contents(spec: EnvSpec, mode: str, split: str) -> Measurement:
-    """What an index of the words of the paths and of the full contents finds.
+    """Result of an index of the words of the paths and of the full contents.
 
     Raises:
         UserError: the game asks no questions about files.

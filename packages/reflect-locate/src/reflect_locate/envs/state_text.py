@@ -22,6 +22,9 @@ __all__ = [
     "ExplorationState",
     "FileNote",
     "advised",
+    "best_name",
+    "explored",
+    "name_overlap",
     "numbers",
     "question_words",
     "read_state",
@@ -37,7 +40,7 @@ FileNote = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ExplorationState:
-    """All that the state text says."""
+    """Facts that the state text tells."""
 
     question: str
     turn: int
@@ -226,7 +229,12 @@ def _count(note: FileNote) -> int:
     return len(note[1])
 
 
-def _overlap(name: str, asked: Sequence[str]) -> tuple[str, ...]:
+def name_overlap(name: str, asked: Iterable[str]) -> tuple[str, ...]:
+    """Words of the question in the name of a file or folder, its ending left out.
+
+    >>> name_overlap("rate_limits.py", ("rat", "limit", "tool"))
+    ('rat', 'limit')
+    """
     # The ending is left out: `md` or `py` would match questions about file types.
     own = set(words(name.rpartition(".")[0] or name))
     return tuple(word for word in asked if word in own)
@@ -236,7 +244,7 @@ def best_name(names: Iterable[str], asked: Sequence[str]) -> tuple[str, tuple[st
     """The name that shares most words with the question (of several the first), and these words."""
     best, shared = "", tuple[str, ...]()
     for name in names:
-        overlap = _overlap(name, asked)
+        overlap = name_overlap(name, asked)
         # Strictly more, so that of equal names the first one listed wins, for the player as for the teacher.
         if len(overlap) > len(shared):
             best, shared = name, overlap

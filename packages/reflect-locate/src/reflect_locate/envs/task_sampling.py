@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +36,7 @@ __all__ = [
     "join",
     "question_tasks",
     "sampled_tree",
+    "shared_folders",
     "strata",
     "task_from_state",
     "task_set",
@@ -239,8 +241,18 @@ def sampled_tree(config: QuestionTaskConfig, mode: str, key: str, variant: int) 
 
 @lru_cache(64)
 def _whole_tree(snapshot: Snapshot, root: str) -> Tree:
-    """All files below a folder: one tree for all questions, as it may be large."""
+    """Tree of all files below a folder: one for all questions, as it may be large."""
     return Tree(snapshot, root)
+
+
+def shared_folders(here: Sequence[str], there: Sequence[str]) -> int:
+    """Number of folders that two ways from the root have in common.
+
+    >>> shared_folders(["a", "b", "c"], ["a", "b", "d"])
+    2
+    """
+    pairs = zip(here, there, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def join(folder: str, name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from reflect_locate.envs.state_text import ExplorationState, question_words, read_state
-from reflect_locate.players.names import best_note, name_overlap
+from reflect_locate.players.names import best_note, path_overlap
 from reflect_rl.players.policies.wishes import first_listed
 from reflect_rl.types import Decision, View
 
@@ -68,9 +68,9 @@ def _places(state: ExplorationState) -> Iterator[str]:
     """Entries of this page, best first, then the other pages and the way out."""
     asked = question_words(state.question)
     entries = [
-        (name_overlap(name, asked), not state.folder, unread, f"cd {name}") for name, unread in state.folders if unread
+        (path_overlap(name, asked), not state.folder, unread, f"cd {name}") for name, unread in state.folders if unread
     ]
-    entries += [(name_overlap(name, asked), bool(state.folder), 0, f"cat {name}") for name in state.files]
+    entries += [(path_overlap(name, asked), bool(state.folder), 0, f"cat {name}") for name in state.files]
     # Without the action's text: equal entries keep the order of the listing, also in reverse.
     entries.sort(key=lambda entry: entry[:3], reverse=True)
     yield from (action for *_, action in entries)

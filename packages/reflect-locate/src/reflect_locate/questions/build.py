@@ -151,7 +151,7 @@ def _is_alone(config: TasksConfig, projects: Mapping[str, str]) -> bool:
 
 
 def _read(spec: str, project: str, config: TasksConfig, names: Counter[str], tell: Tell, *, alone: bool) -> _Corpus:
-    """One corpus with its questions."""
+    """Corpus with its questions."""
     notes: list[str] = []
     tree, past = _tree(spec, config, notes, alone=alone)
     snapshot = _named(tree, names)
@@ -226,7 +226,7 @@ def _before_the_newest(place: tuple[Path, str], base: str, config: TasksConfig) 
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """No search for cycles: syntax trees have none, and looking for them takes more time than parsing."""
+    """Switch off the search for cycles: syntax trees have none, and looking for them takes more time than parsing."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -284,7 +284,7 @@ TOLD = 10
 
 
 def _answers(config: TasksConfig) -> Path:
-    """All answers of endpoints so far, about any corpus."""
+    """File of the answers of endpoints so far, about any corpus."""
     return config.cache.expanduser() / "answers.sqlite"
 
 

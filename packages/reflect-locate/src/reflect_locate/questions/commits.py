@@ -47,7 +47,7 @@ class Change:
     kind: str
     """A added, M modified, D deleted, R renamed (and perhaps modified), T type changed."""
     path: str
-    """After the commit (of a deleted file: before it)."""
+    """Path after the commit (of a deleted file: before it)."""
     before: str
     """Path before the commit; differs from `path` only for a renamed file."""
     same_content: bool = False
@@ -56,7 +56,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit and what it changed against its parent."""
+    """Commit and what it changed against its parent."""
 
     name: str
     parents: int
@@ -70,7 +70,7 @@ class Commit:
 
 
 def commits(repository: Path, revision: str, without: str = "", most: int = 50_000) -> list[Commit]:
-    """All commits that a revision contains, a commit always before its parents.
+    """Commits that a revision contains, a commit always before its parents.
 
     Args:
         repository: top folder of a checkout, or a bare repository.

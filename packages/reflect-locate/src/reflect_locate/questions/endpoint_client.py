@@ -50,7 +50,7 @@ class PromptClient:
     def ask(
         self, prompts: Mapping[str, str], progress: Progress | None = None
     ) -> Iterator[tuple[str, ChatAnswer | EndpointError]]:
-        """Each prompt's key and answer, or the error in its place, as they come (see `Endpoint.ask`).
+        """Yield each prompt's key and answer, or the error in its place, as they come (see `Endpoint.ask`).
 
         Raises:
             ConfigError: the package `openai` is not installed, or the environment variable holds no key.

@@ -33,7 +33,7 @@ from reflect_rl.seeding import seed_for
 __all__ = ["REASONS", "FilterConfig", "Filtered", "folder_leak", "is_excluded", "leak", "questions_of"]
 
 REASONS = ("words", "ambiguous", "repeated", "vague", "limit", "place")
-"""Why a candidate is left out, in the order in which it is tried."""
+"""Reasons to leave out a candidate, in the order in which it is tried."""
 
 SHORTEST_NAME = 3
 """Letters and digits of a name that can stand in a question by more than chance."""
@@ -91,7 +91,7 @@ class _Draft:
     spans: dict[str, list[tuple[int, int]]]
     """Target -> places of the sentence."""
     words: tuple[str, ...] = field(default=())
-    """Its different content words."""
+    """Different content words of the text."""
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -220,7 +220,7 @@ def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
 
 
 def _limited(drafts: Iterable[_Draft], most: int, seed: int) -> list[_Draft]:
-    """At most so many drafts of each file and source, in their order."""
+    """Drafts that are left when at most `most` are taken of each file and source, in their order."""
     drafts = list(drafts)
     by_file: dict[tuple[str, str], list[_Draft]] = {}
     for draft in drafts:

@@ -22,7 +22,7 @@ from reflect_locate.repositories.tree import Tree
 __all__ = ["count_below", "files_below", "root_at", "sample_tree"]
 
 FOLDER_SHARE = 3
-"""One folder holds at most one in so many files of a tree, as long as there are others."""
+"""Largest share of a tree that one folder may have, as 1 / this number, as long as there are other folders."""
 
 
 def root_at(path: str, depth: int) -> str | None:

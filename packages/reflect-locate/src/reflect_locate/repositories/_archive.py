@@ -110,7 +110,7 @@ def _content(read: Callable[[], bytes]) -> bytes | Reason:
 
 
 def _top(names: Iterable[str]) -> str:
-    """The one folder that all members lie in, with a slash; "" when there is none, or it is no plain name."""
+    """The folder that all members lie in, with a slash; "" when there is none, or it is no plain name."""
     tops = {name.partition("/")[::2] for name in names}
     folders = {first for first, rest in tops if rest}
     if len(folders) != 1 or any(not rest for _, rest in tops):

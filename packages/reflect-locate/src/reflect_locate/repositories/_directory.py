@@ -23,7 +23,7 @@ __all__ = ["read_directory", "read_listed", "read_one"]
 
 # `O_NOCTTY` keeps a terminal device in the tree from becoming the terminal of this process.
 OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-"""Without blocking: a FIFO without a writer is opened at once instead of never."""
+"""Flags that never block: a FIFO without a writer is opened at once instead of never."""
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 FOLDER = getattr(os, "O_DIRECTORY", 0)
 IGNORE_BYTES = 200_000
@@ -237,7 +237,7 @@ def _why(error: OSError, *, is_folder: bool) -> Reason:
 
 
 def _bytes(number: int, most: int) -> bytes:
-    """Up to `most` bytes from the start of an open file."""
+    """Read up to `most` bytes from the start of an open file."""
     parts: list[bytes] = []
     # `read` may return less than it was asked for, also before the end.
     while most > 0 and (part := os.read(number, min(most, 1 << 20))):

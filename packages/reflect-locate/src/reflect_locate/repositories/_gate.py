@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from reflect_locate.repositories._text import decode, holds_private_key, is_safe_name, shown
 from reflect_locate.repositories.ignore import SECRETS, is_bounded, names_pattern
-from reflect_locate.repositories.snapshot import LeftOut, SnapshotError
+from reflect_locate.repositories.snapshot import LeftOut, SnapshotError, files_that_are_folders
 from reflect_rl.config import Frozen
 
 __all__ = ["SUFFIXES", "Gate", "IngestConfig", "Reason", "left_out_counts"]
@@ -38,7 +38,7 @@ KEEP_LISTED = 200
 
 # These words are written into task sets: changing one changes the bytes of equal snapshots.
 class Reason(StrEnum):
-    """Why an entry is not in a snapshot."""
+    """Reason for which an entry is not in a snapshot."""
 
     BINARY = "binary"
     CHANGED = "changed while read"
@@ -199,8 +199,7 @@ class Gate:
 
     def finish(self) -> None:
         """Leave out files whose path is a folder of another, as only an archive or a forged commit can have."""
-        folders = {path[:cut] for path in self.files for cut, letter in enumerate(path) if letter == "/"}
-        for path in sorted(folders & self.files.keys()):
+        for path in files_that_are_folders(self.files):
             del self.files[path]
             self.leave(path, Reason.DUPLICATE)
 

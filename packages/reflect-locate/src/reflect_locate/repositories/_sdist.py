@@ -41,7 +41,7 @@ class CorpusError(SnapshotError):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One version of a project, and optionally the hash that its sdist must have."""
+    """Version of a project, and optionally the hash that its sdist must have."""
 
     project: str
     version: str
@@ -104,7 +104,7 @@ def _hash(path: Path) -> str:
 
 
 def _download(release: Release, link: _Link, expected: str, folder: Path) -> Path:
-    """Into a scratch file first: another process may want the same, and a broken download must not be kept."""
+    """Download into a scratch file first: another process may want the same, and a broken download must not be kept."""
     # The hash names the folder, so that a later run can check the file without asking the index.
     place = folder / expected / link.name
     try:
@@ -258,7 +258,7 @@ def _index() -> str:
 
 
 def _shown_index() -> str:
-    """Never with the password that an address may carry."""
+    """Address of the index, never with the password that it may carry."""
     return _without_login(urlsplit(_index()))
 
 

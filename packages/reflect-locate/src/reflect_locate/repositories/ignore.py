@@ -113,7 +113,7 @@ NO_RULES = IgnoreRules()
 
 
 def names_pattern(patterns: Iterable[str]) -> re.Pattern[str]:
-    """One expression for many shell patterns; it matches lower-case names.
+    """A single expression for many shell patterns; it matches lower-case names.
 
     >>> bool(names_pattern(["*.pem"]).match("server.pem")), bool(names_pattern([]).match("server.pem"))
     (True, False)

@@ -18,7 +18,7 @@ SATURATION, LENGTH_SHARE = 1.2, 0.75
 
 
 class Document(Protocol):
-    """Anything whose words are counted."""
+    """Object whose words are counted."""
 
     def __len__(self) -> int:
         """Number of words, repeats included."""

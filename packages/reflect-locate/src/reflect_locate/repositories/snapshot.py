@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from typing import Any
 
 from reflect_rl.errors import UserError
 
-__all__ = ["LeftOut", "Snapshot", "SnapshotError"]
+__all__ = ["LeftOut", "Snapshot", "SnapshotError", "files_that_are_folders"]
 
 
 class SnapshotError(UserError):
@@ -47,8 +47,7 @@ class Snapshot:
         for path in files:
             if not path or any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:
                 raise ValueError(f"{path!r} is no relative path inside the tree")
-        folders = {path[:cut] for path in files for cut in _cuts(path)}
-        if both := sorted(folders & files.keys()):
+        if both := files_that_are_folders(files):
             raise ValueError(f"{both[0]!r} is both a file and a folder")
         self.name = name
         # Sorted, because disks list files in any order; read-only, because all episodes share one snapshot.
@@ -89,8 +88,14 @@ class Snapshot:
             raise SnapshotError(f"cannot read the snapshot {path}: {error}. Make the task set again.") from None
 
 
-def _cuts(path: str) -> list[int]:
-    return [place for place, letter in enumerate(path) if letter == "/"]
+def files_that_are_folders(paths: Collection[str]) -> list[str]:
+    """Paths that are also a folder of another path, sorted.
+
+    >>> files_that_are_folders(["a", "a/b", "c"])
+    ['a']
+    """
+    folders = {path[:cut] for path in paths for cut, letter in enumerate(path) if letter == "/"}
+    return sorted(folders.intersection(paths))
 
 
 def _identity(files: Mapping[str, str]) -> str:

@@ -40,7 +40,7 @@ class IndexMatches:
     contents: Mapping[str, float]
     """Best first."""
     paths: Mapping[str, float]
-    """By the words of the paths alone, best first."""
+    """Scores by the words of the paths alone, best first."""
 
 
 def index_matches(tree: Tree, question: str) -> IndexMatches:

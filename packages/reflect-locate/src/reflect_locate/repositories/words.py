@@ -67,7 +67,7 @@ ENDINGS = (
     "e",
     "y",
 )
-"""Longest first."""
+"""Endings that are cut, the longest first."""
 
 
 def stem(word: str) -> str:

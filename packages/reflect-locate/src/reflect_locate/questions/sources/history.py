@@ -100,7 +100,7 @@ def snapshot_revision(repository: Path, newest_share: float = 0.2, revision: str
 
 
 def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
-    """From the snapshot into its past; `names` maps a path of the time to that of the snapshot."""
+    """Walk from the snapshot into its past; `names` maps a path of the time to that of the snapshot."""
     names = {path: path for path in files}
     for commit in history:
         if chosen := _chosen(commit):
@@ -116,7 +116,7 @@ def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[Ca
 
 
 def _forwards(history: Sequence[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
-    """From the snapshot into its future; what was added since has no path in the snapshot."""
+    """Walk from the snapshot into its future; what was added since has no path in the snapshot."""
     names = {path: path for path in files}
     # The history is newest first, and renames are followed in the order in which they happened.
     for commit in reversed(history):
@@ -136,7 +136,7 @@ def _candidate(commit: Commit, target: str | None, source: str) -> Iterator[Cand
 
 
 def _chosen(commit: Commit) -> tuple[Change, str] | None:
-    """The one file that a commit is about, and the source's name; None if it is unusable."""
+    """The only file that a commit is about, and the source's name; None if it is unusable."""
     if commit.parents != 1 or not commit.changes or is_bot(commit.author):
         return None
     # Tests and change logs follow a change in many commits, and would hide the one file that it is about.

@@ -17,7 +17,7 @@ LONGEST_HEADER = 2000
 
 
 def candidates(snapshot: Snapshot) -> Iterator[CandidateQuestion]:
-    """One candidate per table that begins with the names of its columns, in the order of the files."""
+    """A candidate for each table that begins with the names of its columns, in the order of the files."""
     for path, text in snapshot.files.items():
         delimiters = DELIMITERS.get(path[-4:].lower())
         header = text.partition("\n")[0].rstrip("\r")
