@@ -113,6 +113,7 @@ class Job:
 
 def plan(config: RunConfig) -> Iterator[Job]:
     """All jobs of a run, in an order in which each comes after what it needs."""
+    # One job for all units, so that a state that several of them meet is asked about, and paid for, once.
     asking = [Job(unit, "annotate", "") for unit in units(config)][: config.data.annotator == "endpoint"]
     yield from asking
     for unit in units(config):
@@ -120,19 +121,23 @@ def plan(config: RunConfig) -> Iterator[Job]:
         data = Job(unit, "data", "", tuple(job.folder for job in asking))
         yield data
         start = data
+        # Random weights read the game's texts before they learn to play; pretrained ones can read.
         if config.model.path == EMBEDDED and any(method.model for method in methods.values()):
             start = Job(unit, "sft", BASE, (data.folder,))
             yield start
         wanted = [d for d in (*DATASETS, *LEXICAL_DATASETS) if any(d in m.datasets for m in methods.values())]
+        # Methods that learn from the same data set share its model.
         trained = {name: Job(unit, "sft", name, (start.folder,)) for name in wanted}
         yield from trained.values()
         for name, method in methods.items():
             parts = [trained[part].folder for part in method.datasets]
+            # A method without supervised training begins with the model that all others begin with.
             needs = tuple(parts) or (start.folder,)
             if method.online:
                 job = Job(unit, "rlft", name, needs)
                 yield job
                 needs = (job.folder,)
+            # Players without a model have nothing to wait for, so free workers evaluate them at once.
             yield Job(unit, "eval", name, needs if method.model else ())
 
 
@@ -157,12 +162,17 @@ def execute(job: Job, config: RunConfig, progress: Progress) -> None:
     Raises:
         RunFolderError: something it needs is missing.
     """
+    # A launch deals jobs out to processes that see the folder by themselves, so each job looks again.
     for folder in missing_needs(job):
         raise unmet(job, folder)
     {"annotate": _annotate, "data": _data, "sft": _sft, "rlft": _rlft, "eval": _eval}[job.kind](job, config, progress)
     if process_rank() == 0 or job.kind == "eval":  # evaluations are dealt out to the processes of a launch
+        # Last: a process that is killed before this line repeats the job, and no half of one counts as finished.
         (job.folder / "done").touch()
+        # It is of an earlier attempt, and would read as if this one had failed.
         (job.folder / "error.txt").unlink(missing_ok=True)
+    # The worker takes other jobs after this one. Reference cycles can keep a model alive until a collection,
+    # and what is freed stays with glibc until it is asked for it (`memory.py`).
     gc.collect()
     release()
 
@@ -190,6 +200,7 @@ def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
     part = job.name.removesuffix("_positive")
     examples = _examples(job)
     folder, made_by = _base(config, job.unit), job.unit.sft(BASE)
+    # Every other training begins with the base; the base itself with random weights, which `data` has saved.
     if job.name == BASE:
         folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
     model, settings = _load(config, folder, made_by, trainable=True), getattr(config.sft, part)
@@ -198,12 +209,15 @@ def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
         examples,
         settings,
         job.folder,
+        # By name, not by turn: adding a method to a run leaves the draws of the others as they are.
         seed_for(_root(job), "sft", job.name),
+        # A policy's answer is scored, not written out, so only reflections must learn where to stop.
         ends=part == "reflector",
         progress=progress,
         metrics=_metrics(job, config),
     )
     save_whole(model, job.unit.model(job.name), card_of_sft(config, job.unit, job.name))
+    # After the model is whole on the disk: a kill in between must find one of the two.
     if process_rank() == 0:
         sft_checkpoints(job.folder).clear()
 
@@ -215,6 +229,7 @@ def _metrics(job: Job, config: RunConfig) -> MetricsLog:
         config.trackers,
         name=f"{config.output_dir.name}/{job.unit.name}/{job.kind}/{job.name}",
         config=config.model_dump(mode="json"),
+        # All processes of a launch compute the same metrics, and one file holds them once.
         main=process_rank() == 0,
         home=config.output_dir,
     )
@@ -226,8 +241,10 @@ def _examples(job: Job) -> list[tuple[str, str]]:
     remedy = f"Delete {unit.folder / 'data' / 'done'} and run `reflect-rl data` again."
     try:
         examples = [(str(row["prompt"]), str(row["completion"])) for row in read_jsonl(path, remedy)]
+    # A file that was changed by hand can be valid JSON and still hold no examples.
     except (KeyError, TypeError):
         raise RunFolderError(f"{path} holds a row without prompt or completion. {remedy}") from None
+    # The file is sound here: leaving out held-out states can empty a small data set, and settings can mend that.
     if not examples:
         raise RunFolderError(
             f"{path} has no rows to train on. Raise data.demonstration_starts, or set "
@@ -252,11 +269,13 @@ def _load(config: RunConfig, folder: Path | None, made_by: Path, *, trainable: b
     try:
         model = load_model(config.model, folder, trainable=trainable)
     except ModelError as error:
+        # Only a model that the run made can be made again. Libraries name a file as given, or by its resolved path.
         if folder is None or not any(str(name) in str(error) for name in (folder, folder.resolve())):
             raise
         raise RunFolderError(
             f"{error} This run made it: delete {made_by / 'done'} and run `reflect-rl {_verb(made_by)}` again."
         ) from None
+    # Here, because an architecture that changes its logits would train without any error, on wrong probabilities.
     check_scoring(model)
     return model
 
@@ -292,10 +311,13 @@ def _own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:
     settings, numbers = config.reflector, numbers_of(config)
     if settings.server.base_url:
         server, listing = settings.server.of(unit.model(dataset)), config.output_dir / "reflector"
+        # The server completes plain text, so what the chat template adds is put around the prompt on this side.
         chat = load_chat_frame(config.model, unit.model(dataset))
         served = ServedReflector(server, settings.max_new_tokens, settings.cache_size, listing, numbers, chat)
+        # A wrong address or model name is told now and not in the middle of the first rollout.
         served.check()
         return served
+    # Without gradients: the reflection player is part of the environment that online RL sees (Reflect-RL, stage 2).
     model = _load(config, unit.model(dataset), unit.sft(dataset), trainable=False)
     return FrozenReflector(model, settings.max_new_tokens, settings.cache_size, numbers)
 
@@ -317,8 +339,10 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
     folder, made_by = _policy_folder(config, job.unit, method), _policy_job(config, job.unit, method)
     model = _load(config, folder, made_by, trainable=True)
     reflector = _reflector(config, job.unit, method)
+    # Before training: an interrupted one has already learned from these reflections.
     if process_rank() == 0 and (origin := origin_of(reflector)):
         write_json(job.folder / "reflection_server.json", origin.model_dump(exclude_none=True))
+    # The KL term compares with the weights at the start, and training changes `model` in place: a second copy.
     needs_reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0
     trainer = OnlineTrainer(
         model,
@@ -354,6 +378,7 @@ def load_players(config: RunConfig, unit: Unit, method: str, decoding: Decoding)
     online = config.method(method).online
     folder = unit.rlft(method) / "model" if online else _policy_folder(config, unit, method)
     made_by = unit.rlft(method) if online else _policy_job(config, unit, method)
+    # With the mark but without the model the folder is damaged, and `_load` says how to make it good.
     if folder is not None and not (folder.exists() or (made_by / "done").exists()):
         raise RunFolderError(f"no model of the method {method!r} in {folder}. Run `reflect-rl {_verb(made_by)}` first.")
     model = _load(config, folder, made_by, trainable=False)
@@ -366,6 +391,7 @@ def _policy_of(config: RunConfig, unit: Unit, name: str) -> Path | None:
     method = config.method(name)
     if method.online:
         return unit.rlft(name) / "model"
+    # A card holds results of the method that trained the model, not of others that play it.
     return unit.model(method.policy) if method.model and method.policy in method.datasets else None
 
 
@@ -384,6 +410,7 @@ def _eval(job: Job, config: RunConfig, progress: Progress) -> None:
             rows, episodes = _eval_measured(job, config, method.measure), list[EvaluatedEpisode]()
         else:
             rows, episodes = _eval_players(job, config, progress)
+    # The mark comes after both files, each written whole, so a kill never leaves rows without episodes.
     write_jsonl(job.folder / "episodes.jsonl", [played.to_json() for played in episodes])
     write_rows(job.folder / "rows.json", rows)
     policy = _policy_of(config, job.unit, job.name)
@@ -398,9 +425,11 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> tuple[list
     modes, decodings = evaluated_modes(config), _decodings(config, job.name)
     mark = result_mark(config, learned=method.model)
     total = len(modes) * len(decodings)
+    # The decoding is a part of the player, so one model is loaded for each and then plays all modes.
     for decoding in decodings:
         reflector, policy = load_players(config, job.unit, job.name, decoding)
         for mode in modes:
+            # Players live through all modes, and costs are those of one row.
             reset_usage(reflector, policy)
             done = len(results) // len(config.horizons)
             episodes, speed = evaluate(

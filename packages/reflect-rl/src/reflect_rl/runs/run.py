@@ -53,13 +53,16 @@ def run_jobs(config: RunConfig, kinds: Sequence[Kind], display: Display) -> None
     waiting = unfinished(config, kinds)
     if not waiting:
         return
+    # Not fork: a child that inherits the threads and locks of torch can hang, and CUDA refuses to start in it.
     context = multiprocessing.get_context("spawn")
+    # A Queue has a feeder thread, which may still hold a message when its worker is ended; SimpleQueue has none.
     messages = context.SimpleQueue()
     pool = ProcessPoolExecutor(
         min(config.workers, len(waiting)), mp_context=context, initializer=_begin, initargs=(config.threads, messages)
     )
     try:
         _work(pool, config, waiting, messages, display)
+    # KeyboardInterrupt, too. The pool's own way out would wait for jobs that take hours.
     except BaseException:
         stop(pool)
         raise
@@ -74,6 +77,7 @@ def unfinished(config: RunConfig, kinds: Sequence[Kind]) -> list[Job]:
     """
     waiting = [job for job in plan(config) if job.kind in kinds and not job.done]
     own = {job.folder for job in waiting}
+    # Before anything starts: a missing need that shows after the first training would have cost that training's time.
     for job in waiting:
         for folder in missing_needs(job):
             if folder not in own:
@@ -83,27 +87,34 @@ def unfinished(config: RunConfig, kinds: Sequence[Kind]) -> list[Job]:
 
 def _work(pool: ProcessPoolExecutor, config: RunConfig, waiting: list[Job], messages: Any, display: Display) -> None:
     running: dict[Future[float], Job] = {}
+    # Pickle finds classes by name and cannot find one that `narrow` made at run time, so plain values travel.
     values = config.model_dump(mode="json")
     own = {job.folder for job in waiting}
     while waiting or running:
         # A free worker takes the first job whose needs are met.
         for job in list(waiting):
+            # The pool would queue more jobs than it has workers, and the display would show them as started.
             if len(running) == config.workers:
                 break
             if not any(need in own for need in job.needs):
                 waiting.remove(job)
                 display.started(job)
+                # submit() starts workers, which inherit the blocked Ctrl-C: the parent alone decides what to end.
                 with hold_interrupts():
                     running[_submit(pool, job, values)] = job
+        # A short wait: the bars move although no job has ended.
         finished, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
         while not messages.empty():
             display.advanced(*messages.get())
         # Failures last, so that what was finished at the same moment is noted.
         for future in sorted(finished, key=lambda future: future.exception() is not None):
+            # One dead worker breaks all futures of a pool, and none says whose it was: all jobs at work are named.
             if isinstance(future.exception(), BrokenProcessPool):
                 raise _killed(running.values())
             seconds, job = future.result(), running.pop(future)
+            # Jobs that need this folder may start from now on.
             own.discard(job.folder)
+            # The card is written by the parent alone: two workers that rewrite it would lose each other's lines.
             log_stage(config.output_dir, job, seconds)
             display.finished(job, seconds)
 
@@ -111,12 +122,14 @@ def _work(pool: ProcessPoolExecutor, config: RunConfig, waiting: list[Job], mess
 def _submit(pool: ProcessPoolExecutor, job: Job, values: dict[str, Any]) -> Future[float]:
     try:
         return pool.submit(_do, job, values)
+    # A worker that died between two jobs is noticed by the next submit().
     except BrokenProcessPool:
         raise _killed([job]) from None
 
 
 def _killed(jobs: Collection[Job]) -> ReflectRLError:
     for job in jobs:
+        # A process that the watchdog had to end has left its reason there; one that was killed leaves nothing.
         if (hang := hang_in(job.folder)) is not None:
             return ReflectRLError(
                 f"{job.title}: {hang} What was finished is kept; the same command goes on from the last checkpoint."
@@ -133,6 +146,7 @@ def log_stage(folder: Path, job: Job, seconds: float) -> None:
     write_card(folder, read_card(folder).with_stage(stage))
 
 
+# A queue cannot be an argument of a job: only a new process may inherit it, through its initializer.
 _inbox: list[Any] = []
 """In a worker: the queue to the parent."""
 
@@ -151,6 +165,7 @@ def _do(job: Job, values: dict[str, Any]) -> float:
     def progress(done: int, total: int, note: str) -> None:
         nonlocal last
         now = time.perf_counter()
+        # A full pipe blocks its writer, so a job of many short steps does not send them all.
         if done == total or now - last > 0.2:
             last = now
             _inbox[0].put((job.title, done, total, note))
@@ -173,6 +188,7 @@ def gather(config: RunConfig) -> tuple[ResultRow, ...]:
     results = tuple(row for job in finished for row in _rows(job))
     if finished:
         write_rows(config.output_dir / "results.json", results)
+    # An interrupted run has results, too, but its card keeps no finishing time until all of them are there.
     if finished and len(finished) == len(jobs):
         close_run(config.output_dir)
     return results

@@ -33,12 +33,16 @@ QUIET = {
 
 def prepare(threads: int) -> None:
     """Make this process a worker: once in each, before its first job."""
+    # Before torch is imported, which takes seconds in which the parent may be killed.
     threading.Thread(target=_leave_with_parent, daemon=True).start()
+    # setdefault: what a user has set on purpose stays.
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
 
+    # Here and not at the top: libraries read the variables above when they are first imported.
     import torch
 
+    # Torch would take all cores in every worker. The number also decides how sums are split: it is a setting.
     torch.set_num_threads(threads)
     silence()
 
@@ -58,9 +62,11 @@ def silence() -> None:
 
 def _leave_with_parent() -> None:
     """A parent that was killed cannot say so; a worker that outlived it would train on, seen by nobody."""
+    # join() waits for a pipe that the system closes with the parent, so even kill -9 is noticed.
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
+        # Not sys.exit(): in a thread it ends that thread alone.
         os._exit(1)
 
 
@@ -71,6 +77,7 @@ def hold_interrupts() -> Iterator[None]:
     The mask is what children inherit. It covers this thread only, and another thread may take the signal, so the
     handler waits as well.
     """
+    # Python handles signals in the main thread alone, and Windows has no signal mask.
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -80,6 +87,7 @@ def hold_interrupts() -> Iterator[None]:
     try:
         yield
     finally:
+        # The mask first: a signal that it held back goes to the list and is raised below, once.
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         signal.signal(signal.SIGINT, handler)
         if held:
@@ -89,6 +97,7 @@ def hold_interrupts() -> Iterator[None]:
 def stop(pool: ProcessPoolExecutor) -> None:
     """End all workers of a pool now, and wait until they are gone."""
     with hold_interrupts():
+        # The pool can end its processes by a method of its own from Python 3.14 on only.
         for process in list((getattr(pool, "_processes", None) or {}).values()):
             process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
@@ -109,11 +118,13 @@ def explained(title: str, folder: Path) -> Iterator[None]:
         OSError: a file cannot be read or written; a full disk is always one with `errno.ENOSPC`.
     """
     try:
+        # A process that cannot be interrupted is ended by the watchdog, past all handlers below; it reports here.
         with report_in(folder):
             yield
     except FaultyEnvironmentError as error:
         # Its author wants to see where.
         place = "" if error.__cause__ is None else _traceback_file(folder, error)
+        # Without the cause: exceptions of games may not survive pickling on their way to the parent.
         raise type(error)(f"{title}: {error}{place}") from None
     except ReflectRLError:
         raise
@@ -126,6 +137,7 @@ def explained(title: str, folder: Path) -> Iterator[None]:
 
 def _explanation(title: str, folder: Path, error: Exception) -> Exception:
     message = str(error).strip().partition("\n")[0]
+    # Libraries in Rust raise their own class for a full disk, and some writers report only that a write failed.
     if "os error 28" in str(error) or "No space left" in str(error) or _is_full(folder):
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if isinstance(error, MemoryError) or "out of memory" in message or "can't allocate memory" in message:
