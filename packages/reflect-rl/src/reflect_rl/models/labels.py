@@ -7,7 +7,7 @@ hard to read. There the labels are A to Z, then two letters: AA, AB, ... as far 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from string import ascii_letters, ascii_lowercase, ascii_uppercase
 from typing import Literal
@@ -46,15 +46,14 @@ class Labels:
         )
 
 
-def find_labels(language_model: LanguageModel, count: int, contexts: Sequence[str] = (PROMPT_END,)) -> Labels:
+def find_labels(language_model: LanguageModel, count: int) -> Labels:
     """The first `count` labels of a tokenizer: all numbers, or all letters.
 
-    Each label is one token when written after any of the contexts, no two share a token, and each decodes back.
+    Each label is one token when written after a prompt, no two share a token, and each decodes back.
 
     Args:
         language_model: whose tokenizer decides.
         count: how many labels are needed: the largest number of actions in one state.
-        contexts: ends of the prompts after which a label is written.
 
     Raises:
         ModelError: the tokenizer has fewer labels.
@@ -63,7 +62,7 @@ def find_labels(language_model: LanguageModel, count: int, contexts: Sequence[st
     for candidates in ((str(number) for number in range(count)), _letters(language_model)):
         found = {}
         for text in candidates:
-            token = _token(language_model, text, contexts)
+            token = _token(language_model, text)
             if token is not None:
                 # A tokenizer without case gives `A` and `a` one token; the first text keeps it.
                 found.setdefault(token, text)
@@ -87,16 +86,10 @@ def _letters(language_model: LanguageModel) -> Iterator[str]:
     yield from sorted((word for word in words if word not in pairs), key=lambda word: (len(word), word))
 
 
-def _token(language_model: LanguageModel, text: str, contexts: Sequence[str]) -> int | None:
-    """The one token of `text` after every context; None if it is split, joined, or depends on the context."""
-    tokens = set()
-    for context in contexts:
-        ids = language_model.continuation(context, text)
-        if ids is None or len(ids) != 1:
-            return None
-        tokens.add(ids[0])
-    if len(tokens) != 1:
+def _token(language_model: LanguageModel, text: str) -> int | None:
+    """The token of `text` after a prompt; None if it is split, or joined with the prompt's end."""
+    ids = language_model.continuation(PROMPT_END, text)
+    if ids is None or len(ids) != 1:
         return None
     # A token can stand for more than the text, such as a space before it, which the list does not show.
-    token = tokens.pop()
-    return token if language_model.decode([token]) == text else None
+    return ids[0] if language_model.decode(ids) == text else None

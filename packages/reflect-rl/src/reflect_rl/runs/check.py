@@ -16,7 +16,7 @@ from reflect_rl.envs.base import HasTeacher, NumbersActions
 from reflect_rl.errors import ConfigError, suggestion
 from reflect_rl.evaluation.methods import CHAT, LEXICAL, Method, find_method
 from reflect_rl.models.load import EMBEDDED
-from reflect_rl.players.reflectors.served import FOLDER, INSTALL
+from reflect_rl.players.reflectors.served import FOLDER
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.training.metrics import missing_trackers
 
@@ -188,7 +188,7 @@ def _server(config: RunConfig) -> Iterator[str]:
     if not server.base_url:
         return
     if importlib.util.find_spec("openai") is None:
-        yield INSTALL
+        yield llm.INSTALL
     datasets = {find_method(method).reflector for method in config.methods} - {None, LEXICAL, CHAT}
     count = len(datasets) * len(config.seeds) * len(config.data.demonstration_starts)
     if count > 1 and FOLDER not in server.model:

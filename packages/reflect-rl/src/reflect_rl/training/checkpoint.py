@@ -23,7 +23,7 @@ from torch import Tensor
 from reflect_rl.errors import ReflectRLWarning, RunFolderError
 from reflect_rl.store import sha256_of
 
-__all__ = ["CheckpointWarning", "Checkpoints", "optimizer_state", "restore_optimizer"]
+__all__ = ["CheckpointWarning", "Checkpoints", "optimizer_state", "restore_optimizer", "restore_weights"]
 
 KEPT = 2
 """Newest checkpoints that stay, so that one is left where the other turns out to be corrupt."""
@@ -176,6 +176,14 @@ def _read(place: Path) -> Saved:
 def _files(place: Path) -> Iterator[Path]:
     """The files that have sums."""
     return (path for path in sorted(place.iterdir()) if path.name != SUMS)
+
+
+@torch.no_grad()
+def restore_weights(module: torch.nn.Module, table: Mapping[str, Tensor]) -> None:
+    """Copy tensors into the parameters of the same names; others stay as they are."""
+    own = dict(module.named_parameters())
+    for name, tensor in table.items():
+        own[name].copy_(tensor)
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -32,6 +32,9 @@ __all__ = [
     "weighted_means",
 ]
 
+FINAL_SHARE = 0.1
+"""Share of the peak learning rate at which a cosine ends."""
+
 
 class ExplosionError(TrainingError):
     """A step was refused: its loss or gradient norm is not finite, or the norm is above the limit."""
@@ -139,8 +142,8 @@ def weighted_means(rows: Sequence[tuple[int, dict[str, float]]]) -> dict[str, fl
     return means
 
 
-def cosine_factor(step: int, warmup: int, total: int, final: float = 0.1) -> float:
-    """Learning rate of a step (from 0) as a share of its peak: a linear warm-up, then half a cosine down to `final`.
+def cosine_factor(step: int, warmup: int, total: int) -> float:
+    """Learning rate of a step (from 0) as a share of its peak: a linear warm-up, then half a cosine down to a tenth.
 
     >>> [round(cosine_factor(step, 2, 6), 3) for step in range(7)]
     [0.0, 0.5, 1.0, 0.868, 0.55, 0.232, 0.1]
@@ -148,7 +151,7 @@ def cosine_factor(step: int, warmup: int, total: int, final: float = 0.1) -> flo
     if step < warmup:
         return step / warmup
     progress = (step - warmup) / max(1, total - warmup)
-    return 0.5 * (1.0 + math.cos(math.pi * progress)) * (1 - final) + final
+    return 0.5 * (1.0 + math.cos(math.pi * progress)) * (1 - FINAL_SHARE) + FINAL_SHARE
 
 
 def linear_factor(share: float, final: float) -> float:

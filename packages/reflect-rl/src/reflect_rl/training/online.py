@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from reflect_rl import registry
@@ -31,7 +30,7 @@ from reflect_rl.rollout import Request, failure_row, play
 from reflect_rl.seeding import seed_for, stream
 from reflect_rl.shaping import with_progress
 from reflect_rl.store import append_jsonl
-from reflect_rl.training.checkpoint import Checkpoints, Saved
+from reflect_rl.training.checkpoint import Checkpoints, Saved, restore_weights
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner, OffendingTurnsError, no_dropout
@@ -115,7 +114,7 @@ class OnlineTrainer:
             note = f"success {row['rollout/success_rate']:.2f} ({row['stage']}), {self.meter.note()}"
             progress(min(self.turns, self.config.total_turns), self.config.total_turns, note)
         if self.config.keep == "best" and self.best_weights:
-            self._load_weights(self.best_weights)
+            restore_weights(self.model.model, self.best_weights)
         self._save()
         self.metrics.close()
 
@@ -233,12 +232,6 @@ class OnlineTrainer:
     def _weights(self) -> dict[str, Tensor]:
         return {name: p.detach() for name, p in self.model.model.named_parameters() if p.requires_grad}
 
-    def _load_weights(self, weights: dict[str, Tensor]) -> None:
-        own = dict(self.model.model.named_parameters())
-        with torch.no_grad():
-            for name, tensor in weights.items():
-                own[name].copy_(tensor)
-
     def _save(self) -> None:
         # All processes ask for the state, which may be sharded; the main one writes it.
         optimizer = self.engine.optimizer_state(self.learner.optimizer)
@@ -259,7 +252,7 @@ class OnlineTrainer:
             self.metrics.keep_until("update", -1)
             return
         tensors, state = saved
-        self._load_weights(tensors["weights"])
+        restore_weights(self.model.model, tensors["weights"])
         if self.learner.value_head is not None:
             self.learner.value_head.load_state_dict(tensors["value_head"])
         # The optimiser's state follows the weights: its parts are cut like them.

@@ -29,7 +29,7 @@ from reflect_rl.models.network import Network
 from reflect_rl.models.score import check_context, completion_losses, token_budget
 from reflect_rl.seeding import stream
 from reflect_rl.store import write_jsonl
-from reflect_rl.training.checkpoint import Checkpoints, Saved
+from reflect_rl.training.checkpoint import Checkpoints, Saved, restore_weights
 from reflect_rl.training.distributed import Engine, make_whole
 from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, cosine_factor, dropout_stream
 from reflect_rl.training.metrics import Meter, MetricsLog
@@ -254,10 +254,7 @@ class _Training:
             return
         tensors, state = saved
         self.done, self.losses, self.meter.seconds = state["step"], list(state["losses"]), state["seconds"]
-        weights = dict(self.model.model.named_parameters())
-        with torch.no_grad():
-            for name, weight in tensors["weights"].items():
-                weights[name].copy_(weight)
+        restore_weights(self.model.model, tensors["weights"])
 
     def _explained(self, error: ExplosionError, numbers: Sequence[int]) -> TrainingError:
         """Write the batch to a file of the folder; the error that says so."""

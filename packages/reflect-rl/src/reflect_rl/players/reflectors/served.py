@@ -34,12 +34,11 @@ from reflect_rl.llm import (
 from reflect_rl.models.chat_template import ChatFrame
 from reflect_rl.players.reflectors.cached import CachedReflector, Numbers
 
-__all__ = ["FOLDER", "INSTALL", "ServedReflector", "ServerConfig"]
+__all__ = ["FOLDER", "ServedReflector", "ServerConfig"]
 
 FOLDER = "{folder}"
 """In the name of a served model, this stands for the folder of the run's reflection model."""
 
-INSTALL = "reflector.server needs the package openai: pip install 'reflect-rl[api]'."
 
 RETRIES = 2
 
@@ -101,7 +100,7 @@ class ServedReflector(CachedReflector):
         path = folder / STORE if folder is not None and not server.is_local else None
         listed = EndpointConfig(base_url=server.base_url, model=server.model, allow_remote=True)
         self._log = RequestLog(listed, Store(path), "reflections")
-        self._client = open_client(server, self._log, RETRIES, install=INSTALL)
+        self._client = open_client(server, self._log, RETRIES)
 
     @property
     def origin(self) -> dict[str, str]:
