@@ -246,6 +246,7 @@ class Alfworld(TextEnv):
         gained = max(0, self._memory.stage - self._stage)
         self._stage += gained
         reward = 1.0 if step.won else self.config.milestone * gained - self.config.step_cost
+        # Several milestones in one turn could add up to more than a win is worth.
         return TurnResult(self._observe(), min(1.0, reward), terminated=step.won, success=step.won)
 
     def _observe(self) -> Observation:
@@ -289,7 +290,7 @@ class Alfworld(TextEnv):
         return Oracle(optimal[0], optimal, safe, turns_left(facts), explorer)
 
     def teach(self) -> str:
-        """Facts of the state text, with the explorer's advice, as the solver's would tell what cannot be known."""
+        """Facts of the state text, with the explorer's advice: the solver's would tell what a player cannot know."""
         return reflection_text(read_scene(self.shown.text), self.shown.actions[self._explored()])
 
     def _explored(self) -> int:
@@ -311,6 +312,7 @@ class Alfworld(TextEnv):
 
     def _can_be_put_down(self, take: str) -> bool:
         thing = self._game.things[take.removeprefix("take ").partition(" from ")[0]]
+        # Asked of all receptacles, because a player may carry the thing through the whole house.
         return any(thing.kind in receptacle.accepts for receptacle in self._game.receptacles.values())
 
 
