@@ -1,5 +1,5 @@
-"""Trees of files in memory: what AutoExplore explores.
+"""Trees of files in memory, which AutoExplore explores.
 
 Nothing here loads a language model. Files are read, never run; of programs only git's plumbing commands are called, to
-read the files of a commit (`_git.py`).
+read the files of a commit (`git.py`).
 """
