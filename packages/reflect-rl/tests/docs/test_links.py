@@ -127,6 +127,8 @@ def test_every_command_would_start(page, tmp_path):
             elif verb == "model":
                 assert arguments[0] in ("get", "list"), line
                 assert set(arguments[1:]) <= set(KNOWN), line
+            elif verb == "new":
+                assert arguments[0] in ("environment", "algorithm"), line
             elif verb != "bench":
                 getattr(import_module(f"reflect_locate.cli.{verb}"), f"parse_{verb}")(arguments)
 
