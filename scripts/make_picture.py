@@ -4,8 +4,8 @@
     python scripts/make_picture.py runs/taxi-demo/starts-100/seed-0/evaluation/reflect_rl/episodes.jsonl \
         docs/pictures/episode.svg
 
-Of the file's episodes it takes the first that was won in mode `full` in 8 to 12 turns; `--task full/137` takes the first
-of that task. The picture is CSS animation alone: no script, no font and no file from elsewhere, as GitHub asks.
+Of the file's episodes it takes the first that was won in mode `full` in 8 to 12 turns; `--task full/137` takes the
+first of that task. The picture is CSS animation alone: no script, no font and no file from elsewhere, as GitHub asks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REFLECTION_AT, CHOICE_AT = 0.12, 0.42
 """Shares of a turn after which the reflection and the choice appear: the order in which the players act."""
 
 STYLE = """
-text { font-family: system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; font-size: 17px; fill: #1f2933; }
+text { font-family: system-ui, "Segoe UI", Helvetica, Arial, sans-serif; font-size: 17px; fill: #1f2933; }
 .card { fill: #ffffff; stroke: #c9d1d9; }
 .title { font-weight: 600; }
 .quiet, .stand { fill: #5b6773; }
