@@ -132,7 +132,7 @@ def baseline_advantages(
         pairs = zip([shaped_rewards(config, t) for t in trajectories], values, strict=True)
         table = [generalised_advantages(row, v, config.gamma, config.gae_lambda) for row, v in pairs]
     elif config.baseline == "leave_one_out":
-        # The return of the whole episode at each of its turns: what followed a turn is not told apart.
+        # The return of the whole episode at each of its turns, whatever part of it followed the turn.
         table = per_turn(leave_one_out([t.group for t in trajectories], [row[0] for row in returns]), trajectories)
     elif config.baseline == "batch":
         table = turn_baseline(returns)
@@ -168,6 +168,10 @@ def entropy(log_probs: Tensor) -> Tensor:
 def kl_divergence(log_probs: Tensor, reference: Tensor) -> Tensor:
     """Exact KL(π ‖ π_ref) = Σ_a π(a) (log π(a) - log π_ref(a)) in nats, (N,), over the same admissible actions.
 
+    Args:
+        log_probs: (N, A) log π, -inf where there is no action.
+        reference: (N, A) log π_ref of the same actions.
+
     >>> import torch
     >>> p, q = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.75, 0.25]]).log()
     >>> round(float(kl_divergence(p, q)[0]), 4)
@@ -199,7 +203,13 @@ def regularisers(config: PolicyGradientConfig, batch: Batch, outputs: Outputs) -
 
 
 def critic_loss(coefficient: float, predicted: Tensor | None, returns: Tensor) -> tuple[Tensor, dict[str, float]]:
-    """Mean of (prediction - G_t)² times the coefficient; zero without a critic."""
+    """Mean of (prediction - G_t)² times the coefficient, and the mean for the log; zero without a critic.
+
+    Args:
+        coefficient: weight of the critic in the whole loss.
+        predicted: (N,) predictions; None without a critic.
+        returns: (N,) targets, in the units of the predictions.
+    """
     if predicted is None:
         # A tensor of their device and format, because it is added to others.
         return returns.new_zeros(()), {}
@@ -225,7 +235,7 @@ def clipped_loss(config: ClippedConfig, batch: Batch, outputs: Outputs) -> tuple
 
 
 def importance_weights(batch: Batch, outputs: Outputs, limit: float) -> Tensor:
-    """(N,) min(π/π_behaviour, limit) of the chosen actions, constants."""
+    """Importance weights (N,) of the chosen actions: min(π/π_behaviour, limit), as constants."""
     # Constants: their gradient would raise probabilities only to make the weight larger.
     return (outputs.chosen(batch) - batch.behaviour_log_probs).detach().exp().clamp(max=limit)
 

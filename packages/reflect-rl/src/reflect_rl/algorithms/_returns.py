@@ -25,7 +25,7 @@ SMALLEST_STD = 1e-8
 
 
 def rewards_to_go(rewards: Sequence[float], gamma: float = 1.0) -> list[float]:
-    """Reward still to come at each turn: G_t = r_t + γ G_{t+1}.
+    """Reward still to come at each turn of an episode: G_t = r_t + γ G_{t+1}, with the discount `gamma`.
 
     Sutton & Barto 2018, eq. 3.9; their R_{t+1} is our r_t.
 
@@ -44,7 +44,11 @@ def generalised_advantages(
 ) -> list[float]:
     """GAE(γ, λ): Â_t = δ_t + γλ Â_{t+1}, δ_t = r_t + γ V(s_{t+1}) - V(s_t) (Schulman et al. 2016, eq. 16).
 
-    With λ = 1 it is the return minus the value:
+    Args:
+        rewards: r_t of each turn of an episode.
+        values: V(s_t) of each turn, in units of reward.
+        gamma: γ, discount of a turn.
+        gae_lambda: λ: 0 = the temporal difference alone, 1 = the return minus the value:
 
     >>> generalised_advantages([0.0, 1.0], [0.25, 0.5], gae_lambda=1.0)
     [0.75, 0.5]

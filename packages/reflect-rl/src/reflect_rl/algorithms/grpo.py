@@ -56,7 +56,7 @@ class GRPO:
         groups = [trajectory.group for trajectory in trajectories]
         totals = group_relative(groups, [row[0] for row in returns], scaled=scaled, pool_singles=True)
         scale = total_reward_std(trajectories) if scaled else 1.0
-        # Outcome supervision: what happened inside an episode is not told apart.
+        # Outcome supervision: all turns of an episode get the same credit.
         return Advantages(per_turn(totals, trajectories), returns, partial(returns_of, self.config), scale)
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:

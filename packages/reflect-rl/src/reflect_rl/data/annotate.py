@@ -1,9 +1,9 @@
 """Reflections, and actions if wanted, by a language model behind an API instead of the oracle's template.
 
 The episodes are played as always, by the perturbed solver; then the model is asked about their states, many at a time,
-and its texts take the places of the oracle's. It is told what the solver knows (`prompts.annotation`), each answer is
-checked (`data.verdict`), and what is dropped is replaced by nothing: its rows are left out. States that recur with the
-same knowledge are one question.
+and its texts take the places of the oracle's. Its prompt says what the solver knows (`prompts.annotation`). Each answer
+is checked (`data.verdict`), and what is dropped is replaced by nothing: its rows are left out. States that recur with
+the same knowledge are one question.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class AnnotationConfig(Frozen):
     """A language model that writes the reflections of the demonstrations (`data.annotator = "endpoint"`)."""
 
     actions: bool = False
-    """The model chooses the action too, and is not told the best one; its choice is the label."""
+    """The model chooses the action too, without knowing the best one; its choice is the label."""
     max_words: int = Field(60, ge=10, le=1000)
     """Longest reflection; of a longer one whole sentences are left out."""
     max_new_tokens: int = Field(256, ge=16, le=100_000)
@@ -87,7 +87,7 @@ class Question:
     """SHA-256 of all that the verdict on its answer depends on, besides the answer."""
     told: Told
     solution: int
-    """Index of the solver's action, whether the annotator is told it or not."""
+    """Index of the solver's action, whether the annotator knows it or not."""
     kind: Kind
     unseen_names: tuple[str, ...]
     request: ChatRequest
@@ -153,14 +153,14 @@ class Annotator:
 
     def _told(self, turn: Turn, before: Turn | None, names: Sequence[str]) -> Told:
         state, actions = turn.observation.text, turn.observation.actions
-        # A model that is told the best action would copy it instead of choosing.
+        # A model that knows the best action would copy it instead of choosing.
         best = None if self.config.actions else turn.decision.target
         if before is None:
             return Told(state, actions, best, numbered=self._numbered)
         played, wanted = (before.observation.actions[i] for i in (before.decision.index, before.decision.target or 0))
         if before.decision.index == before.decision.target:
             return Told(state, actions, best, played, "good", numbered=self._numbered)
-        # What would have been better is not told where its name is not to be seen any more.
+        # The better action is left out where its name is out of sight by now.
         better = None if unseen(wanted, names, state) else wanted
         return Told(state, actions, best, played, "suboptimal", better, self._numbered)
 
@@ -174,7 +174,7 @@ def annotate(
         questions: those with the same key count as one.
         endpoint: who is asked; what it has answered is kept in its folder, whatever happens.
         max_words: longest reflection.
-        progress: is told after each answer.
+        progress: called after each answer.
 
     Raises:
         EndpointError: it does not answer as it should; the same call goes on from there.

@@ -92,7 +92,7 @@ class DataConfig(Frozen):
     lost_episodes: bool = False
     """Learn from recorded episodes that were lost, too."""
     attempts_per_start: int = Field(16, ge=1)
-    """With label_source = "successes": episodes played from each start, of which the won ones are learned from."""
+    """Episodes played from each start under label_source = "successes"; the won ones are learned from."""
     demonstration_starts: tuple[int, ...] = Field((100,), min_length=1)
     """Number of training starts that demonstrations come from; several numbers make a sweep."""
     modes: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ Source = Literal["solver", "recorded", "successes", "none"]
 
 
 def source_of(config: DataConfig, spec: EnvSpec) -> Source:
-    """Where the labels of supervised training come from; `none`: nothing is demonstrated."""
+    """Source of the labels of supervised training; `none`: nothing is demonstrated."""
     if config.label_source == "recorded":
         return "recorded"
     if config.label_source == "successes":

@@ -185,6 +185,11 @@ class Wording:
 def failure_of(error: Exception, key: str, variable: str = KEY_VARIABLE) -> Failure | None:
     """Explain an exception of the package `openai`, or of the transport below it; None for any other.
 
+    Args:
+        error: the exception.
+        key: the server's key, which no message may hold.
+        variable: the environment variable that stands in its place.
+
     Exceptions of the transport are known by the names of their classes: `openai` has changed the package they are from.
     """
     from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAIError

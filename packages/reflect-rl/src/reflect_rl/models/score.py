@@ -67,6 +67,10 @@ class Scores:
 def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
     """Indices in groups of similar length, each of at most `max_tokens` tokens after padding (at least one row).
 
+    Args:
+        lengths: tokens of each row.
+        max_tokens: rows of a group times the length of its longest row.
+
     >>> list(micro_batches([5, 2, 2, 5], 10))
     [[1, 2], [0, 3]]
     """

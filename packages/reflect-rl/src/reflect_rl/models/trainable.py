@@ -20,7 +20,12 @@ ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
 
 def load_adapter(model: PreTrainedModel, adapter: str, trainable: bool) -> PeftModel:
-    """The model with the adapter of a folder.
+    """Put the adapter of a folder on a model.
+
+    Args:
+        model: the base model.
+        adapter: folder or hub id of the adapter.
+        trainable: the adapter's weights get gradients.
 
     Raises:
         ModelError: its weights are missing or no safetensors.
@@ -59,7 +64,12 @@ def check_rank(model: PeftModel, adapter: str, rank: int) -> None:
 
 
 def new_adapter(model: PreTrainedModel, config: LoRAConfig, source: str) -> PeftModel:
-    """The model with new adapters, which change nothing before they are trained.
+    """Put new adapters on a model, which change nothing before they are trained.
+
+    Args:
+        model: the base model.
+        config: rank, scale and layers.
+        source: name of the base model, which a saved adapter records.
 
     Raises:
         ModelError: the model has no such layers.

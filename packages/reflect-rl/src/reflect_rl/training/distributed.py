@@ -160,7 +160,7 @@ class Engine:
         restore_optimizer(optimizer, parts)
 
     def clip(self, parameters: Iterable[Tensor], limit: float) -> float:
-        """Scale gradients down to a norm of at most `limit`; their norm before."""
+        """Scale gradients down to an L2 norm of at most `limit`; return their norm before."""
         # With sharded weights the norm itself is a sharded number.
         return float(_whole(nn.utils.clip_grad_norm_(parameters, limit)))
 

@@ -157,6 +157,10 @@ def cosine_factor(step: int, warmup: int, total: int) -> float:
 def linear_factor(share: float, final: float) -> float:
     """Learning rate after a share of the training, as a share of the first one: a line from 1 to `final`.
 
+    Args:
+        share: of the training that is done, from 0 to 1.
+        final: value at the end of the training.
+
     >>> linear_factor(0.5, 0.5)
     0.75
     """
