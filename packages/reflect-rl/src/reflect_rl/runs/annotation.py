@@ -55,6 +55,7 @@ def annotator_of(config: RunConfig) -> Annotator:
 
 def _endpoint(config: RunConfig) -> Endpoint:
     """Open the endpoint of the annotator. One that the players ask too shares their answers, and their budget."""
+    # Answers are kept by folder: two servers in one folder would share a budget that is each one's own.
     is_own = bool(config.data.annotation.endpoint.base_url)
     folder = config.output_dir / (FOLDER if is_own else SHARED)
     section = "data.annotation.endpoint" if is_own else "endpoint"
@@ -84,7 +85,9 @@ def annotate_run(
     # Raised before anything is written: an empty file would count as finished annotations.
     if (failure := nothing_kept(verdicts)) is not None:
         raise failure
+    # Units meet the same states, so a question may be there several times; its key is there once.
     folder, rows = config.output_dir / FOLDER, {question.key: question for question in everything}
+    # The texts before the card: whoever reads the card's digest finds the texts that it is of.
     write_jsonl(folder / VERDICTS, (_row(question, verdicts[key]) for key, question in rows.items()))
     write_json(folder / CARD, _card(config, asked, verdicts, endpoint))
 
@@ -92,6 +95,7 @@ def annotate_run(
 def _row(question: Question, verdict: Verdict) -> dict[str, Any]:
     """One line of `annotations.jsonl`."""
     told = question.told
+    # For a person who checks the texts: the key alone, a hash, says nothing.
     asked = {"state": told.state, "kind": question.kind, "solution": told.actions[question.solution]}
     return {"key": question.key, **asdict(verdict), **asked}
 
@@ -107,6 +111,7 @@ def _card(
         **counted(everything, verdicts, actions=actions),
         "units": {name: len(questions) for name, questions in asked.items()},
         "digest": digest(verdicts),
+        # An interrupted annotation goes on in a second call, so what one call spent is not what the run spent.
         "spent_by_this_call": asdict(spent),
         "spent_in_all": {"folder": str(endpoint.folder), "tokens": known.tokens, "cost": known.cost},
     }
@@ -126,11 +131,13 @@ def read_annotations(config: RunConfig, episodes: Iterable[Episode], excluded: f
     folder = config.output_dir / FOLDER
     remedy = REMEDY.format(mark=folder / "done")
     try:
+        # Checked at every reading: the file lies in the open and people edit texts in it.
         verdicts = {str(row["key"]): verdict_from_json(row) for row in read_jsonl(folder / VERDICTS, remedy)}
     except (KeyError, TypeError):
         raise RunFolderError(f"{folder / VERDICTS} holds other rows than annotations. {remedy}") from None
     try:
         return Annotations(annotator_of(config), verdicts, episodes, excluded)
+    # Other demonstrations have other states: their texts must not be trained on without a word.
     except KeyError:
         raise RunFolderError(f"{folder / VERDICTS} lacks states of the demonstrations. {remedy}") from None
 
@@ -143,6 +150,7 @@ def result_mark(config: RunConfig, *, learned: bool) -> str:
         learned: whether the method learned from demonstrations.
     """
     mark = fingerprint(config)
+    # A player that learned from no text can be compared whoever wrote the others' texts.
     if not learned or config.data.annotator == "oracle":
         return mark
     # The endpoint may answer otherwise another day, so the texts themselves are a part of the fingerprint.
@@ -180,10 +188,12 @@ def card_text(config: RunConfig) -> str:
         f"annotations by {card['annotator']['model']} at {card['endpoint']}",
         f"  {card['turns']} turns, {questions} questions",
         f"  kept {card['kept_untouched']} as they are, {card['kept_repaired']} repaired",
+        # A card of another version may count what this one has no name for.
         *(f"    {count:6}  {name}: {REPAIRS[name]}" for name, count in card["repairs"].items() if name in REPAIRS),
         f"  dropped {dropped}; {card['turns_left_out']} turns are left out of the data sets",
         *(f"    {count:6}  {name}: {REASONS[name]}" for name, count in card["dropped"].items() if name in REASONS),
     ]
+    # Only in runs that let the annotator choose the action, too.
     if "actions_other_than_the_solvers" in card:
         lines.append(f"  actions other than the solver's: {card['actions_other_than_the_solvers']}")
     spent = card["spent_in_all"]

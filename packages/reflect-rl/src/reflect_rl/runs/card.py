@@ -82,6 +82,7 @@ class RunCard(Provenance):
 
     def with_stage(self, stage: StageTime) -> RunCard:
         """The card with the duration of a job, which replaces an earlier one."""
+        # A job that is done again has one duration, the one of what is now in its folder.
         others = (s for s in self.stages if (s.unit, s.job) != (stage.unit, stage.job))
         return self.model_copy(update={"stages": (*others, stage)})
 
@@ -101,6 +102,7 @@ def read_card(folder: Path) -> RunCard:
     values = read_json(path, REMEDY)
     if not isinstance(values, dict):
         raise RunFolderError(f"{path} holds no JSON object. {REMEDY}")
+    # Before validation, which would name the first unknown key instead of the cause.
     if "benchmark" in values and values.get("schema_version") != SCHEMA_VERSION:
         raise RunFolderError(
             f"{folder} is a run folder of another version of this program (schema {values.get('schema_version', 1)}, "
@@ -109,6 +111,7 @@ def read_card(folder: Path) -> RunCard:
     try:
         return RunCard.model_validate(values)
     except ValidationError as error:
+        # One is enough: the remedy is the same for all.
         first = error.errors()[0]
         raise RunFolderError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}. {REMEDY}") from None
 
@@ -126,12 +129,14 @@ def provenance() -> Provenance:
 
 def now() -> str:
     """The present second, ISO 8601, UTC."""
+    # UTC: folders are compared that were made on machines in different places.
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _version(package: str) -> str | None:
     try:
         return version(package)
+    # Optional packages are noted as absent, because results depend on what is there.
     except PackageNotFoundError:
         return None
 
@@ -142,8 +147,10 @@ def _git_commit() -> str | None:
     A package installed inside somebody's checkout, for example in its virtual environment, is no part of it.
     """
     package = Path(__file__).parents[1]
+    # The file must be tracked: a virtual environment may lie in a checkout of something else.
     tracked = _git(package, "ls-files", "--error-unmatch", __file__)
     head = _git(package, "rev-parse", "HEAD")
+    # This package's folder alone: notes and results beside it do not change what was computed.
     changes = _git(package, "status", "--porcelain", "--untracked-files=no", ".")
     if not tracked or not head or changes is None:
         return None
@@ -152,8 +159,10 @@ def _git_commit() -> str | None:
 
 def _git(place: Path, *words: str) -> str | None:
     """Output of git in a folder; None where there is no git, no checkout, or an error."""
+    # core.fsmonitor names a program that git would start: a checkout of somebody else must not run code here.
     command = ["git", "-C", str(place), "-c", "core.fsmonitor=false", *words]
     try:
+        # Git can hang on a network file system; a run does not wait longer than this for a line of its card.
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None

@@ -60,8 +60,10 @@ def chat_policy(config: RunConfig, decoding: Decoding, name: str) -> ChatPolicy:
 
 def chat_decodings(config: RunConfig) -> Sequence[Decoding]:
     """How a chat model plays: as its temperature has it, or as a local one, where its probabilities are known."""
+    # Probabilities are known, so greedy and sampled play can be told from the same answers.
     if config.chat.answers == "logprobs":
         return config.evaluation.decodings
+    # Reasoning models refuse a temperature, so their answers are drawn whatever is set.
     return ("greedy",) if config.endpoint.temperature == 0 and not config.endpoint.reasoning else ("sampled",)
 
 
@@ -92,6 +94,7 @@ def one_at_a_time(config: RunConfig, method: str) -> Iterator[None]:
 
 
 def _clients(*players: Reflector | Policy) -> list[ChatClient]:
+    # Local players cost nothing that a bill could name.
     return [player.client for player in players if isinstance(player, ChatPolicy | ChatReflector)]
 
 
@@ -140,6 +143,7 @@ def costs_of(episodes: Sequence[Episode], horizon: int, *players: Reflector | Po
         players: both.
     """
     clients = _clients(*players)
+    # Every answer has its seconds, so an empty list means that nobody was asked.
     seconds = [value for client in clients for value in client.usage.seconds]
     if not seconds:
         return None
@@ -153,6 +157,7 @@ def costs_of(episodes: Sequence[Episode], horizon: int, *players: Reflector | Po
         answers=len(seconds) / count,
         prompt_tokens=prompt / count,
         completion_tokens=completion / count,
+        # Both players ask the endpoint of the run, so either client knows the price.
         cost=clients[0].endpoint.config.cost(prompt, completion) / count,
         seconds_per_answer=sum(seconds) / len(seconds),
         seconds_per_answer_p95=float(np.percentile(seconds, 95)),

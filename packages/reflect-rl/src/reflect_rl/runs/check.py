@@ -42,12 +42,14 @@ def feasible(config: RunConfig) -> tuple[RunConfig, list[str]]:
     Raises:
         ConfigError: no method is left.
     """
+    # Left out and not refused: the default methods must run in a game without solver or teacher.
     lacking = {name: reason for name in config.methods if (reason := _lacks(config, name))}
     kept = tuple(name for name in config.methods if name not in lacking)
     reasons = [f"methods: {name!r} is left out: {reason}." for name, reason in lacking.items()]
     if not kept:
         raise ConfigError("\n".join([*reasons, "No method is left. Add one that needs less, such as 'rlft'."]))
     source = source_of(config.data, config.env)
+    # A run that takes its models from another imitates nothing itself.
     if source in SOURCES and config.start_from is None and any(config.method(name).model for name in kept):
         player = "a random player" if config.model.path == EMBEDDED else "the untuned model"
         reasons.insert(0, SOURCES[source].format(config=config, player=player))
@@ -59,6 +61,7 @@ def _lacks(config: RunConfig, name: str) -> str:
     method, game = config.method(name), config.environment.name
     if missing := method.missing(config.env):
         return f"it needs {' and '.join(missing)}, which {game} does not offer"
+    # The other run has made its data sets; what would be needed to make them does not matter here.
     if config.start_from is not None or not method.datasets:
         return ""
     return _lacks_data(config, method)
@@ -72,6 +75,7 @@ def _lacks_data(config: RunConfig, method: Method) -> str:
             f"{game} has no solver to demonstrate. Set data.episodes to a file of recorded episodes, or "
             "data.label_source = 'successes'"
         )
+    # Only the solver's demonstrations are perturbed, so only they have negative examples.
     if source != "solver" and any(part.endswith("_positive") for part in method.datasets):
         return "without a solver there are no negative examples to leave out"
     reads = {"reflector", "policy_reflect"} & {part.removesuffix("_positive") for part in method.datasets}
@@ -85,6 +89,7 @@ def _lacks_data(config: RunConfig, method: Method) -> str:
 
 def _has_reflections(config: RunConfig, source: Source) -> bool:
     """Whether there are reflections to train a policy on, whoever writes them."""
+    # Whoever can be asked writes reflections on any state; only the run's own player must learn from some.
     if config.data.annotator == "endpoint" or (source != "solver" and config.reflector.kind != "own"):
         return True
     if source == "recorded" and config.data.episodes is not None:
@@ -102,6 +107,7 @@ def check(config: RunConfig, *, evaluates: bool = False) -> None:
     Raises:
         ConfigError: one line per mistake, each with the key, the value and the remedy.
     """
+    # All mistakes at once, so that a user corrects a file in one go.
     mistakes = [
         *_modes(config),
         *_game(config),
@@ -112,6 +118,7 @@ def check(config: RunConfig, *, evaluates: bool = False) -> None:
         *_annotator(config),
         *_prompted(config),
     ]
+    # The rest asks the game for tasks of the modes above, which must exist for that.
     if not mistakes:
         starts = [] if evaluates and config.start_from is not None else [*_starts(config)]
         mistakes = [*starts, *_tasks(config), *_curriculum(config)]
@@ -124,10 +131,12 @@ def _modes(config: RunConfig) -> Iterator[str]:
         "environment.modes": config.environment.modes,
         "data.modes": config.data.modes,
         "evaluation.modes": config.evaluation.modes,
+        # Curricula have settings of their own, and some know no modes.
         "rlft.curriculum.modes": getattr(config.rlft.curriculum, "modes", ()),
     }
     for key, modes in keys.items():
         yield from _repeated(key, modes)
+        # A stage of a curriculum may join modes by a plus sign.
         for mode in (part for stage in modes for part in (stage.split("+") if "curriculum" in key else [stage])):
             if mode not in config.env.all_modes:
                 known = config.env.all_modes
@@ -152,6 +161,7 @@ def _game(config: RunConfig) -> Iterator[str]:
             f"data.reading: the exercises ask for numbers, and prompt.scoring = {config.prompt.scoring!r} uses none. "
             "Set data.reading = 'text'."
         )
+    # Cutting such an episode short would contradict the number of turns that its states show.
     if spec.env_class.fixed_horizon:
         horizon = config.environment.max_episode_steps
         if set(config.horizons) != {horizon}:
@@ -189,6 +199,7 @@ def _server(config: RunConfig) -> Iterator[str]:
         return
     if importlib.util.find_spec("openai") is None:
         yield llm.INSTALL
+    # Each trained reflection player is a model of its own, and a server answers for one name with one model.
     datasets = {find_method(method).reflector for method in config.methods} - {None, LEXICAL, CHAT}
     count = len(datasets) * len(config.seeds) * len(config.data.demonstration_starts)
     if count > 1 and FOLDER not in server.model:
@@ -208,6 +219,7 @@ def _endpoint(config: RunConfig) -> Iterator[str]:
         )
     if asking and importlib.util.find_spec("openai") is None:
         yield llm.INSTALL
+    # One of the two would be ignored, and the user could not see which.
     if config.reflector.kind == "chat" and config.reflector.server.base_url:
         yield (
             "reflector.server: it serves the run's own reflection model, and reflector.kind = 'chat' uses none. Unset "
@@ -254,6 +266,7 @@ def _starts(config: RunConfig) -> Iterator[str]:
             yield f"data.episodes: no file {str(config.data.episodes)!r}. Name one of `reflect-rl play --record`."
         return
     modes = config.data.modes or config.env.modes[-1:]
+    # Every mode is demonstrated from the same number of starts, so the smallest one decides.
     count = min(len(config.env.tasks(mode, "train")) for mode in modes)
     most = max(config.data.demonstration_starts)
     if most > count:
@@ -273,6 +286,7 @@ def _tasks(config: RunConfig) -> Iterator[str]:
 def _curriculum(config: RunConfig) -> Iterator[str]:
     settings = config.rlft.curriculum
     try:
+        # Only its constructor knows which settings go together; it is cheap and is thrown away.
         registry.find("curricula", settings.name)(settings, config.env.modes)
     except ValueError as error:
         yield f"rlft.{error}."

@@ -48,6 +48,7 @@ def run_jobs_distributed(config: RunConfig, kinds: Sequence[Kind], display: Disp
         ReflectRLError: a job failed; the launcher ends the other processes.
     """
     prepare(config.threads)
+    # The launcher is a process of another program, so there is no pipe to wait on: its number is looked at.
     threading.Thread(target=_leave_with_launcher, args=(os.getppid(),), daemon=True).start()
     on_cpu = device_of(config.model.device).type == "cpu"
     with _lost_processes_explained():
@@ -56,17 +57,21 @@ def run_jobs_distributed(config: RunConfig, kinds: Sequence[Kind], display: Disp
         # The main process's list: another one may look when a job has just been finished.
         found: list[list[Job] | None] = [unfinished(config, kinds) if state.is_main_process else None]
         waiting = broadcast_object_list(found)[0] or []
+        # Not where nothing is trained: evaluations are dealt out whatever the launch is.
         if any(job.kind in DISTRIBUTED for job in waiting):
             refuse_launch(on_cpu)
         for job in waiting:
+            # All processes at once or the main one alone; the barrier keeps anyone from reading a half-written folder.
             if job.kind != "eval":
                 seconds = _do(job, config, display, state) if job.kind in DISTRIBUTED or state.is_main_process else 0.0
                 wait()
                 _note(job, seconds, config, display, state)
         evaluations = [job for job in waiting if job.kind == "eval"]
+        # By the place in the list that all processes share, so they agree without asking each other.
         own = evaluations[state.process_index :: state.num_processes]
         done = [(job, _do(job, config, display, state)) for job in own]
         wait()
+        # The main process alone writes the card, for all.
         for job, seconds in gather_object(done):
             _note(job, seconds, config, display, state)
         wait()
@@ -101,6 +106,7 @@ def _lost_processes_explained() -> Iterator[None]:
         if not was_lost(error):
             raise
         first = PLACE.sub("", str(error).strip()).partition("\n")[0].partition(". ")[0]
+        # Without the cause: a user cannot do anything with the stack of a broken connection.
         raise LostProcessError(
             f"another process of this launch has ended, or did not answer in time ({first}). Its own message, if there "
             "is one, says why. What was finished is kept; the same command goes on from the last checkpoint."
@@ -109,6 +115,7 @@ def _lost_processes_explained() -> Iterator[None]:
 
 def _leave_with_launcher(launcher: int) -> None:
     """A launcher that was killed cannot say so; processes that outlived it would train on, seen by nobody."""
+    # When the launcher dies, however it dies, the system gives its children another parent.
     while os.getppid() == launcher:
         time.sleep(0.5)
     os._exit(1)
@@ -123,6 +130,7 @@ def _do(job: Job, config: RunConfig, display: Display, state: PartialState) -> f
 
     if state.is_main_process:
         display.started(job)
+    # The inner one acts first: a lost connection is told as such, and not as a fault of the job.
     with explained(job.title, job.folder), _lost_processes_explained():
         execute(job, config, progress)
     return time.perf_counter() - started

@@ -67,6 +67,7 @@ class Unit:
 
     def dataset(self, name: str) -> Path:
         """A supervised data set."""
+        # A misspelt name would make a file that no training ever reads.
         assert name in (BASE, *DATASETS, *LEXICAL_DATASETS)  # noqa: S101 (an invariant of this program)
         return self.folder / "data" / f"{name}.jsonl"
 
@@ -106,16 +107,20 @@ def open_run(config: RunConfig, command: str, *, evaluates: bool = False) -> Non
         ConfigError: the configuration asks for something that does not exist.
         RunFolderError: the folder belongs to another configuration, or cannot be written.
     """
+    # First, so that a refused configuration leaves no folder behind.
     check(config, evaluates=evaluates)
     folder, resolved = config.output_dir, json.loads(config.model_dump_json())
     _refuse_other_run(folder, resolved)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # What is there is kept as it was written: it says what the first jobs were made with.
         if not (folder / "config.json").exists():
             write_json(folder / "config.json", resolved)
+        # After config.json: a kill between the two leaves a folder that the same command completes.
         if not (folder / CARD).exists():
             write_card(folder, _card(config, command, resolved))
     except OSError as error:
+        # For a full disk another folder is no remedy; the command line has a sentence of its own for it.
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise RunFolderError(
@@ -132,6 +137,7 @@ def alone(folder: Path) -> Iterator[None]:
     Raises:
         RunFolderError: another process is at work in the folder.
     """
+    # Not a file with a process number: after kill -9 it would lock the folder for good.
     lock = FileLock(folder / ".lock", blocking=False)
     try:
         lock.acquire()
@@ -164,18 +170,22 @@ def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
     if has_card:
         card = read_card(folder)
     if (folder / "config.json").exists():
+        # Older files lack newer settings. With the defaults filled in, an update of the program is no other run.
         before = read_json(folder / "config.json", "Delete the file; the same command writes it again.")
         changed = {*differences(bound(_completed(before)), bound(resolved))}
         if changed and not _retract(folder, {line.partition(" ")[0].partition(".")[0] for line in changed}):
             raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(sorted(changed)[:5])}. {other}")
+    # A broken config.json may be deleted, because the card holds the hash of its settings.
     elif has_card:
         if card.config_hash != _config_hash(resolved):
             raise RunFolderError(f"{folder} holds a run with other settings (by the hash in its {CARD}). {other}")
+    # Results whose settings nobody knows must not be mixed with new ones.
     elif any(folder.glob("starts-*")):
         raise RunFolderError(f"{folder} holds a run of unknown settings: config.json and {CARD} are missing. {other}")
 
 
 FOLLOWS: dict[str, tuple[str, ...]] = {
+    # Data sets are made before any training, so a change of training leaves them valid.
     "sft": ("sft", "rlft", "evaluation"),
     "reflector": ("rlft", "evaluation"),
     "rlft": ("rlft", "evaluation"),
@@ -192,14 +202,18 @@ def _retract(folder: Path, tables: set[str]) -> bool:
     every = ("data", "sft", "rlft", "evaluation")
     places = {place for table in tables for place in FOLLOWS.get(table, every)}
     units_there = [unit for unit in folder.glob("starts-*/seed-*") if unit.is_dir()]
+    # The mark decides for data: files of a start that failed half way are written anew.
     begun = "data" in places and (any(folder.glob("starts-*/seed-*/data/done")) or any(folder.glob("annotation/done")))
     for unit in units_there:
         trained = (path for place in places - {"data"} for path in (unit / place).rglob("*") if path.is_file())
+        # For trainings any file decides but notes: a checkpoint without the mark was made with these settings, too.
         begun = begun or any(path.name not in NOTES and "tensorboard" not in path.parts for path in trained)
     if begun:
         return False
+    # Only after all units were looked at, so that a refusal has deleted nothing.
     for place in (unit / place for unit in units_there for place in places):
         shutil.rmtree(place, ignore_errors=True)
+    # They describe the old settings; `open_run` writes both again.
     for name in ("config.json", CARD):
         (folder / name).unlink(missing_ok=True)
     return True
@@ -224,11 +238,13 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
 
 def bound(value: Any, path: str = "") -> Any:
     """The settings that a run cannot change on its way, of a whole configuration or of a part of it."""
+    # A model that moves to another port is the same model, but with and without a server are different runs.
     if path in ADDRESSES:
         return "a server" if value else ""
     if not isinstance(value, dict):
         return value
     names = {key: f"{path}.{key}" if path else key for key in value}
+    # What is free is listed and everything else is bound: a new setting is safe without anybody's thought.
     return {key: bound(value[key], name) for key, name in names.items() if name not in FREE_KEYS}
 
 
@@ -258,6 +274,7 @@ def fingerprint(config: RunConfig) -> str:
     """
     spec = config.env
     game = spec.make()
+    # Without budget and seed, which are columns of the results: rows that differ in them alone must compare.
     facts: dict[str, Any] = {
         "environment": [spec.name, spec.version, config.environment.model_dump(mode="json")],
         "template": TEMPLATE_VERSION,
@@ -266,18 +283,23 @@ def fingerprint(config: RunConfig) -> str:
             mode="json", exclude={"demonstration_starts", "annotator", "annotation", *SOLVER_FREE}
         ),
     }
+    # By content: the file of a path can be replaced, and a file can be moved.
     if config.data.episodes is not None:
         facts["episodes"] = hashlib.sha256(config.data.episodes.read_bytes()).hexdigest()
+    # Only where somebody is asked: unused settings of the annotator change no result.
     if config.data.annotator == "endpoint":
         facts["annotator"] = Annotator(config.data.annotation, spec).facts(config.annotator_endpoint)
     for mode in spec.all_modes:
         for split in SPLITS:
             tasks = spec.tasks(mode, split)
+            # All tasks and not their number: a changed generator can give as many others.
             facts[f"{mode}/{split}"] = [[task.key, dict(task.data)] for task in tasks]
         first = next(iter(spec.tasks(mode, "train")), None)
         if first is None:
             continue
         what = f"{spec.identity}, task {first.key}, start"
+        # Rendered by the game itself, so a changed text or rule shows even where the version was forgotten.
+        # Guarded, because a reset is the game's own code and may hang.
         observation = guarded(
             what, config.limits.environment_seconds, partial(game.reset, first, stream(0, "environment"))
         )

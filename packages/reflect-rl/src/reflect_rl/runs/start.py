@@ -66,28 +66,35 @@ def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[s
     check(config, evaluates=evaluates)
     kinds = ("annotate", "data", "sft", "rlft") if evaluates else ("annotate", "data", "sft")
     jobs = [job for job in plan(config) if job.kind in kinds and not job.done]
+    # With all jobs done the other run is not needed, and may be gone.
     if config.start_from is None or not jobs:
         open_run(config, command, evaluates=evaluates)
         return []
+    # Before open_run writes anything: a refusal must not leave a folder with settings that cannot start.
     before = _run_there(config, config.start_from, evaluates=evaluates)
     open_run(config, command, evaluates=evaluates)
     same = [job for job in jobs if job.kind != "sft" or _trained_alike(job, before, config)]
+    # A second process of the same command would copy into the same hidden folder.
     with alone(config.output_dir):
+        # In the order of the plan: what needs a job that was not taken is not taken either.
         return [job.title for job in same if not missing_needs(job) and _take(job, config, config.start_from)]
 
 
 def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig:
     """The other run, whose settings must be equal where all that is taken follows from them."""
     remedy = "Name the folder of another run that `reflect-rl sft` or `reflect-rl run` has finished."
+    # By the resolved path, since two spellings of one folder would make the run copy onto itself.
     if source.resolve() == config.output_dir.resolve():
         raise RunFolderError(f"start_from: {source} is the folder of this run itself. {remedy}")
     values = read_json(source / "config.json", f"It is needed for start_from. {remedy}")
     card = read_card(source)
     try:
         before = parse(RunConfig, values)
+    # A run of another version may name settings, or parts, that do not exist any more.
     except (AttributeError, ConfigError, UnknownNameError) as error:
         raise RunFolderError(f"start_from: {source / 'config.json'} is of no use here ({error}). {remedy}") from None
     changed = [*_changes(before, config, evaluates=evaluates)]
+    # The settings first: they name what differs, and the fingerprint only says that something does.
     if not changed:
         changed = [*_other_game(before, config, card.fingerprint)]
     if changed:
@@ -96,6 +103,7 @@ def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig
             f"start_from: the {made} of {source} were made with other settings: "
             f"{'; '.join(changed[:5])}. Set them equal, or leave start_from unset."
         )
+    # Other games can overlap with those of training, and results on seen tasks would look like generalisation.
     if shared := _trained_on(before, config):
         raise RunFolderError(
             f"start_from: the players of {source} were trained on {len(shared)} of what they would be tested on, such "
@@ -107,6 +115,7 @@ def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig
 def _trained_alike(job: Job, before: RunConfig, after: RunConfig) -> bool:
     """Whether supervised training of this model follows from the same settings in both runs."""
     part = job.name.removesuffix("_positive")
+    # Every supervised training goes on from the base, so its settings count for each.
     names = sorted({BASE, part})
 
     def settings(config: RunConfig) -> list[object]:
@@ -134,6 +143,7 @@ def _other_game(before: RunConfig, after: RunConfig, known: str | None) -> Itera
 def _trained_on(before: RunConfig, after: RunConfig) -> Sequence[str]:
     """What of the games that will be played was trained on; nothing where the other run's games are not here."""
     modes, split = evaluated_modes(after), after.evaluation.split
+    # The environment keeps its own splits apart; only other settings can mix them.
     if split == "train" or before.environment == after.environment:
         return ()
 
@@ -159,9 +169,11 @@ def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterato
         "data.demonstration_starts": (before.data.demonstration_starts, after.data.demonstration_starts),
     }
     for key, (known, wanted) in units.items():
+        # A subset is enough: units do not depend on one another.
         if not set(wanted) <= set(known):
             yield f"{key} is {list(known)} there and {list(wanted)} here"
     modes = [sorted(evaluated_modes(config)) for config in (before, after)]
+    # The modes of the evaluation decide which states the data sets lack.
     if after.data.exclude_held_out_states and modes[0] != modes[1]:
         yield (
             f"evaluation.modes comes to {modes[0]} there and {modes[1]} here, and data.exclude_held_out_states leaves "
@@ -174,8 +186,10 @@ def _settings(config: RunConfig, keys: Collection[str], free: Collection[str]) -
 
     A unit depends on its own number of starts only, so a run may take some of them.
     """
+    # Plain JSON, which `bound` and `differences` walk key by key.
     resolved = json.loads(config.model_dump_json(include={*keys}))
     settings: dict[str, Any] = {key: bound(resolved[key], key) for key in keys}
+    # `_changes` compares it as a set of units.
     del settings["data"]["demonstration_starts"]
     for part in settings.get("sft", {}).values():
         if isinstance(part, dict):
@@ -188,13 +202,16 @@ def _settings(config: RunConfig, keys: Collection[str], free: Collection[str]) -
 def _take(job: Job, config: RunConfig, source: Path) -> bool:
     """Whether the job was finished in the other run, and is now here too."""
     there = replace(job, unit=replace(job.unit, run=source))
+    # The job `data` makes a model, too: the embedded one, whose tokenizer follows from the data sets.
     name = "untrained" if job.kind == "data" else job.name
     model = there.unit.model(name)
     has_model = job.kind == "sft" or (job.kind == "data" and config.model.path == EMBEDDED)
     online = there.folder / "model"
+    # The mark is not enough: models are deleted by hand to save space.
     if not there.done or (has_model and not model.is_dir()) or (job.kind == "rlft" and not online.is_dir()):
         return False
     scratch = job.unit.folder / ".copy"
+    # The model first and the folder with the mark last: a kill in between leaves a job that is not done.
     if has_model:
         _copy(model, job.unit.model(name), scratch, _link)
     _copy(there.folder, job.folder, scratch, _link_models)
@@ -204,10 +221,12 @@ def _take(job: Job, config: RunConfig, source: Path) -> bool:
 
 def _copy(source: Path, target: Path, scratch: Path, copy: Callable[[str, str], None]) -> None:
     """A folder, whole or not at all."""
+    # An interrupted copy has left its half there.
     shutil.rmtree(scratch, ignore_errors=True)
     shutil.copytree(source, scratch, ignore=LEFT, copy_function=copy)
     shutil.rmtree(target, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
+    # In the same unit, so on the same file system, where a rename happens at once or not at all.
     scratch.rename(target)
 
 
@@ -215,12 +234,14 @@ def _link(source: str, target: str) -> None:
     """A model's files are never changed in place, so where the file system can, both runs share them."""
     try:
         os.link(source, target)
+    # Other file systems, and some without links at all, need a copy.
     except OSError:
         _copy_file(source, target)
 
 
 def _link_models(source: str, target: str) -> None:
     """Files of a job's folder: metrics grow, the model that online training leaves there does not."""
+    # A linked metrics.jsonl would grow in the other run, too.
     (_link if Path(source).parent.name == "model" else _copy_file)(source, target)
 
 
@@ -228,11 +249,13 @@ def _copy_file(source: str, target: str) -> None:
     """A file that is on the disk when the folder gets its name."""
     shutil.copyfile(source, target)
     with Path(target).open("rb") as file:
+        # Else, after a power failure, a folder could have its name and mark but empty files.
         os.fsync(file.fileno())
 
 
 def _note(folder: Path, source: Path, title: str) -> None:
     """Where a job comes from, and what it was made with, in the run card."""
+    # After each job and not once at the end: an interrupted start has noted all that it took.
     card, origin = read_card(folder), read_card(source)
     before = card.start_from.jobs if card.start_from is not None else ()
     taken = TakenJobs(
