@@ -43,7 +43,9 @@ class Blueprint:
             ModelError: there are no texts, or the vocabulary is too small.
         """
         seed, rng = seed_for(self.seed, "embedded model"), stream(self.seed, "vocabulary")
+        # Labels are given, so that each gets a token of its own, which scoring a choice needs.
         model = build_for(texts, self.shape, seed, [str(number) for number in range(labels)], rng)
+        # Built on the CPU and then moved: random weights are the same whatever the device.
         placed: Any = model.model
         return replace(model, model=placed.to(device_of(self.device)))
 
@@ -90,6 +92,7 @@ class Agent:
         Raises:
             ModelError: its tokenizer has fewer one-token labels.
         """
+        # Known labels keep their tokens, on which the policy was trained.
         if len(self.labels.texts) >= count:
             return self
         return replace(self, labels=find_labels(self.model, count))
@@ -125,6 +128,7 @@ def trainable_copy(model: LanguageModel) -> LanguageModel:
     network: Any = model.model
     weights = list(network.parameters())
     shares = any(weight.requires_grad for weight in weights)
+    # deepcopy takes what its memo holds as copied already, so a large base under an adapter is in memory once.
     frozen = {id(weight): weight for weight in weights if shares and not weight.requires_grad}
     twin = copy.deepcopy(network, dict(frozen))
     if not shares and isinstance(twin, PeftModel):  # it was frozen for play
@@ -132,6 +136,7 @@ def trainable_copy(model: LanguageModel) -> LanguageModel:
     elif not shares:
         twin.requires_grad_(True)
     for weight in twin.parameters():
+        # Gradients of an earlier training would otherwise be added to the first of the next.
         weight.grad = None
     return replace(model, model=twin.eval())
 

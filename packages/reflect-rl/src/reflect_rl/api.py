@@ -106,6 +106,7 @@ def load_model(
     32
     """
     if str(path_or_name) == EMBEDDED:
+        # The tokenizer is learned from texts, so without them there is nothing to build yet.
         blueprint = Blueprint(parse(EmbeddedConfig, settings), device, seed)
         return blueprint if texts is None else blueprint.build(texts, TextEnv.max_actions)
     adapter = settings.pop("lora", None) or LoRAConfig(rank=lora_rank)
@@ -175,6 +176,7 @@ def collect(
     player, writer = _players(policy, reflector, spec, decoding)
     tasks = _tasks(spec, split)
     order = chosen_tasks(len(tasks), episodes, stream(seed, "collect"))
+    # Seeds by task and copy: a longer collection begins with the episodes of a shorter one.
     requests = [Request(tasks[place], seed_for(seed, "collect", tasks[place].key, copy)) for place, copy in order]
     return play(spec, requests, writer, player, num_envs=num_envs)
 
@@ -242,6 +244,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             "the episodes hold no reflection to learn from. Let a reflection player write them: "
             "add_reflections(episodes, reflector); or leave reflections=False."
         )
+    # Without an environment nobody knows where held-out tasks begin; that validation and test are left out stays.
     excluded = frozenset[str]() if spec is None else held_out_states(spec, spec.modes)
     agent = _agent(model, kept, spec, seed)
 
@@ -258,6 +261,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         unit = Unit(folder, starts, seed)
 
         def trained(part: str) -> LanguageModel:
+            # A copy: the same model is the start of the policy and of the reflection player, and stays the caller's.
             twin, ends, place = trainable_copy(agent.model), part == "reflector", unit.sft(part)
             train_on_pairs(
                 twin, pairs(part), config, place, seed_for(seed, "sft", part), ends=ends, progress=progress or _silent
@@ -336,6 +340,7 @@ def train_rl(
     """
     spec = make_env(env)
     config = parse(RLFTConfig, {"algorithm": _algorithm(algorithm), "total_turns": turns, **settings})
+    # Before the copy: labels belong to the tokenizer, which copy and reference share.
     start = _agent(model, (), spec, seed).for_actions(spec.max_actions)
     twin, writer = trainable_copy(start.model), reflector or start.reflector
     before = start.origin
@@ -343,6 +348,7 @@ def train_rl(
     origin = replace(before, method=method, algorithm=config.algorithm.name, seed=seed)
     with _folder(out) as run:
         folder = Unit(run, before.starts, seed).rlft(method)
+        # Checkpoints in the folder go on silently, so their settings and first weights must be the ones asked for.
         begin_training(folder, spec, config, start.model.hash(), writer.name)
         OnlineTrainer(
             twin,
@@ -405,10 +411,12 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     played: dict[str, tuple[list[Episode], float]] = {}
     for mode in modes or spec.modes:
         require_known(f"mode of {spec.name}", mode, spec.all_modes)
+        # Not every mode has tasks in every split; that the split has any was checked above.
         if spec.tasks(mode, split):
             played[mode] = play_split(spec, config, mode, decoding, writer, player)
     episodes = tuple(episode for part, _ in played.values() for episode in part)
     seconds = sum(sum(len(e.turns) for e in part) / speed for part, speed in played.values())
+    # Turns over seconds of all modes: a mean of speeds would count short modes too much.
     speed = sum(len(episode.turns) for episode in episodes) / seconds
     if isinstance(policy, Agent) and policy.origin.folder is not None:
         note_evaluation(policy.origin.folder, policy, spec, config, decoding, played)
@@ -452,11 +460,13 @@ def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed
     """The model as an agent; one that is not built yet learns its words from the episodes, or from random play."""
     if isinstance(model, Agent):
         return model
+    # Recorded states may list more actions than the environment's class says, and each needs a label.
     longest = max((len(turn.order) for episode in episodes for turn in episode.turns), default=0)
     actions = max(longest, TextEnv.max_actions if spec is None else spec.max_actions)
     if isinstance(model, LanguageModel):
         return Agent.of(model, actions)
     if spec is not None and not episodes:
+        # An untrained agent for online RL has no demonstrations, so random play must show the words of the game.
         episodes = labelled(collect(spec, "random", episodes=WORD_EPISODES, seed=seed))
     parts = ("policy_plain", "policy_reflect", "reflector") if has_reflections(episodes) else ("policy_plain",)
     names = [str(number) for number in range(actions)]
@@ -473,6 +483,7 @@ def _algorithm(algorithm: str | type | Mapping[str, Any]) -> AlgorithmConfig | d
     if isinstance(algorithm, str):
         return {"name": algorithm}
     if isinstance(algorithm, type):
+        # By name, since settings are kept as JSON and a resumed training must find the class again.
         return {"name": f"{algorithm.__module__}:{algorithm.__qualname__}"}
     return dict(algorithm)
 

@@ -24,6 +24,7 @@ class LostProcessError(TrainingError):
 
 def process_rank() -> int:
     """Number of this process among those of a launch; 0 is the main one."""
+    # From the environment and not from torch.distributed, which takes seconds to import and a group to ask.
     return int(os.environ.get("RANK", "0"))
 
 
@@ -36,4 +37,5 @@ def wait_to_speak(error: Exception) -> None:
     """Return when it is this process's turn to tell the error: that of the main process comes first."""
     turn = LOST_TURN if isinstance(error, LostProcessError) else 0.0 if process_rank() == 0 else OWN_TURN
     if process_count() > 1:
+        # Ranks apart by half a second: the launcher needs a moment to end the others. Eight bound the wait.
         time.sleep(turn + 0.5 * min(process_rank(), 8))

@@ -21,6 +21,7 @@ FEW = "64"
 
 def keep_few_kernels() -> None:
     """Let this process and its children keep few compiled kernels; to be called before anything is computed."""
+    # In the environment: oneDNN reads the variable at its first computation, and spawned workers inherit it.
     os.environ.setdefault(KERNELS, FEW)
 
 
@@ -28,6 +29,7 @@ def release() -> None:
     """Give freed memory back to the system: 25 ms; nothing happens where the C library is another one than glibc."""
     if sys.platform != "linux":
         return
+    # musl, the C library of Alpine, has no such function.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -141,20 +141,24 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
     """
     extra: type[Frozen] | None = PlayOptions if verb == "play" else DryRun if verb in DRY else None
     own = {} if extra is None else dict(fields_of(extra))
+    # Two passes: which flags exist depends on parts that flags and the file choose.
     early = _early(arguments)
     wants_help = early.help != "none"
     paths = [Path(word) for word in early.named]
     values = _values(verb, paths, early.flags, optional=wants_help or verb == "play")
     if values is None:
         raise ConfigError(_no_place(verb, arguments, early.flags))
+    # Before any part is looked up by its name.
     _offer_own_modules(_written(paths, values), early.flags)
     # The chosen environment, algorithm and curriculum decide which other flags exist.
     values = _with_chosen_names(values, early.flags)
     model = narrow(RunConfig, values)
     fields = dict(fields_of(model))
     words = split_words(f"reflect-rl {verb}", arguments, fields | own)
+    # Apart from the settings of the run: they change nothing that config.json should keep.
     options = overridden({}, own, {name: value for name, value in words.flags.items() if name in own})
     values = overridden(values, fields, {name: value for name, value in words.flags.items() if name in fields})
+    # Also for the help, which shows present values and must not show wrong ones.
     config = parse(RunConfig, values)
     if wants_help:
         _print_help(verb, model, extra, config, words)
@@ -166,6 +170,7 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
 
 def _early(arguments: Sequence[str]) -> Words:
     """The words before the first flag, and the few flags that decide which file is read and which flags exist."""
+    # No parser is asked yet: it would refuse flags of parts that are not known at this point.
     count = next((k for k, word in enumerate(arguments) if word.startswith("-")), len(arguments))
     chosen: dict[str, tuple[str, ...]] = {}
     for k, word in enumerate(arguments):
@@ -207,6 +212,7 @@ def _print_help(verb: str, model: type[RunConfig], extra: type[Frozen] | None, c
     """The flags with their present values; does not return."""
     own = () if extra is None else tuple(name for name, _ in fields_of(extra))
     base: type[Frozen] = model if extra is None else create_model("Command", __base__=(extra, model))
+    # The long list hides the few settings that most runs change.
     only = None if words.help == "all" else (*own, *COMMON)
     usage = f"reflect-rl {verb} [CONFIG.toml | RUN_FOLDER]"
     print_help(usage, DESCRIPTIONS[verb], base, base.model_validate(config.model_dump()), only)
@@ -217,6 +223,7 @@ def _values(
 ) -> dict[str, Any] | None:
     """The raw values of the TOML file, or of the run folder named as a path or by --output-dir; None: none is."""
     if verb == "report":
+        # A file may stand there, too: its configuration names the folder.
         for path in paths:
             if not path.exists():
                 raise ConfigError(f"no run folder {str(path)!r}. Name folders that `reflect-rl eval` has written.")
@@ -224,6 +231,7 @@ def _values(
         raise ConfigError(f"expected one configuration file, got {len(paths)}: {', '.join(map(str, paths))}.")
     place = paths[0] if paths else None
     named = Path(*flags.get("output_dir", ())[:1])
+    # A run goes on with its own settings, so the file that it began with need not be named again.
     if place is None and "output_dir" in flags and (named / "config.json").exists():
         place = named
     if place is None:
@@ -238,6 +246,7 @@ def _values(
 
 
 def _no_place(verb: str, arguments: Sequence[str], flags: Mapping[str, Sequence[str]]) -> str:
+    # The likeliest cause first: a list flag takes all words that follow it, a file name among them.
     files = [word for word in arguments if word.endswith(".toml")]
     if files:
         return f"the configuration file comes before the flags: reflect-rl {verb} {files[0]} ..."
@@ -253,6 +262,7 @@ def _of_run(folder: Path) -> dict[str, Any]:
     values = read_json(path, remedy)
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds no configuration. {remedy}")
+    # The folder's own path wins over the noted one: folders are moved and copied.
     return {**values, "output_dir": str(folder)}
 
 
@@ -264,6 +274,7 @@ def _with_chosen_names(values: dict[str, Any], flags: Mapping[str, Sequence[str]
         name, parents = flags[path][0], path.split(".")[:-1]
         part = _inner(values, parents)
         if part.get("name") != name:
+            # A user who tries another algorithm by a flag keeps what both know, and need not empty the file's table.
             known = config_of(folder, name, path).model_fields
             kept = {key: value for key, value in part.items() if key in known}
             values = replaced(values, parents, {**kept, "name": name})
@@ -274,5 +285,6 @@ def _inner(values: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any]:
     """The table at a path; empty where there is none."""
     part: Any = values
     for key in path:
+        # A file may hold a number where a table belongs; `parse` refuses it later, by its name.
         part = part.get(key, {}) if isinstance(part, Mapping) else {}
     return part if isinstance(part, Mapping) else {}

@@ -49,8 +49,10 @@ class _Once(argparse.Action):
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
     ) -> None:
+        # argparse lets the last of two equal flags win in silence, which hides a mistake in a long command.
         found: dict[str, tuple[str, ...]] = vars(namespace).setdefault("flags", {})
         spelt: dict[str, str | None] = vars(namespace).setdefault("spelt", {})
+        # A switch and its --no- form set one field, and so do two spellings of a flag.
         if spelt.get(self.dest, option_string) != option_string:
             raise ConfigError(f"{spelt[self.dest]} and {option_string} set the same. Give one of them.")
         if self.dest in found:
@@ -70,6 +72,7 @@ def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, F
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from fields_of(kind, f"{prefix}{key}.")
         else:
+            # A field whose name pydantic keeps for itself (`json`) has an alias, and users write that one.
             yield f"{prefix}{field.alias or key}", field
 
 
@@ -88,15 +91,18 @@ def split_words(prog: str, words: Sequence[str], fields: Mapping[str, FieldInfo]
     Raises:
         ConfigError: a flag that does not exist, or one given twice.
     """
+    # No abbreviations: a flag that is added later would make a working command ambiguous.
     parser = _Parser(prog=prog, add_help=False, allow_abbrev=False)
     parser.add_argument("named", nargs="*")
     switches: dict[str, str] = {}
     for name, field in fields.items():
+        # Both, so that a name can be pasted from a TOML file as it is.
         spellings = {_flag(name), "--" + name}
         if _is_switch(field):
             switches |= dict.fromkeys(spellings, "true") | {f"--no-{_flag(name)[2:]}": "false"}
             parser.add_argument(f"--no-{_flag(name)[2:]}", nargs=1, action=_Once, dest=name)
         parser.add_argument(*sorted(spellings), nargs=1 if _is_switch(field) else "*", action=_Once, dest=name)
+    # Taken out by hand: the help needs the present values, so it comes after all flags are read.
     asked: Help = "all" if "--help-all" in words else "short" if {"-h", "--help"} & set(words) else "none"
     rest = [word for word in words if word not in ("-h", "--help", "--help-all")]
     # A value such as -0.5 is no flag, and argparse knows that as long as no flag looks like a number.
@@ -115,6 +121,7 @@ def _with_values(words: Sequence[str], switches: Mapping[str, str]) -> list[str]
     """The words with a value behind every switch: a switch takes the word after it only where that is one."""
     out: list[str] = []
     for word in words:
+        # argparse knows optional values only greedily: `--switch run.toml` would take the file for a value.
         before = out[-1] if out else ""
         if word.lower() in ("true", "false") and before in (f"{flag}={default}" for flag, default in switches.items()):
             out[-1] = f"{before.partition('=')[0]}={word}"
@@ -127,13 +134,16 @@ def _unknown_flag(prog: str, word: str, values: Sequence[str], known: Sequence[s
     if not word.startswith("--"):
         return f"no flag {word!r}. Flags have two dashes; `{prog} --help` lists them."
     name = word.lstrip("-").replace("-", "_")
+    # `--rlft` is most often the start of a dotted name, so the nearest flag would be of no help.
     group = [other for other in known if other.startswith(name + ".")]
     if group:
         return f"{_flag(name)} is a group of settings, such as {_flag(group[0])}; --help-all lists them all."
+    # The value stays out of the message, which may end up in a log.
     if may_hold_secret(name.rpartition(".")[2]):
         return f"unknown flag {_flag(name)}. A key belongs into an environment variable only, never into a command."
     value = f" (value {' '.join(values)!r})" if values else ""
     nearest = suggestion(_flag(name), map(_flag, known))
+    # Without a near name the suggestion would list every setting there is.
     if not nearest.startswith("Did"):
         nearest = "--help-all lists all flags."
     return f"unknown flag {_flag(name)}{value}. {nearest}"
@@ -159,6 +169,7 @@ def _value(name: str, field: FieldInfo, words: Sequence[str]) -> Any:
     if not words and isinstance(field.json_schema_extra, dict) and "bare" in field.json_schema_extra:
         return field.json_schema_extra["bare"]
     word = one_word(name, words)
+    # TOML has no null, so a command line must be able to unset what the file sets.
     return None if word == "None" and type(None) in get_args(field.annotation) else word
 
 
@@ -173,6 +184,7 @@ def one_word(name: str, words: Sequence[str]) -> str:
         raise ConfigError(f"{flag} needs a value: {flag} VALUE.")
     if len(words) > 1:
         remedy = "Put quotes around a value with spaces."
+        # A file behind a flag is taken for another value of it: the commonest slip in a command.
         if any(Path(word).suffix == ".toml" or Path(word).is_dir() for word in words[1:]):
             remedy = "The configuration file, run folder or path comes before the flags."
         raise ConfigError(f"{flag} takes one value, got {len(words)}: {', '.join(words)}. {remedy}")
@@ -205,6 +217,7 @@ def print_help(
         values: their present values.
         only: dotted names to show (None: all).
     """
+    # A parser for the page alone. It reads nothing, so `_Parser` and its errors have no part in it.
     parser = argparse.ArgumentParser(
         prog=usage, usage=f"{usage} [--flag VALUE ...]", description=description, add_help=False
     )
@@ -214,6 +227,7 @@ def print_help(
             continue
         table = name.rpartition(".")[0]
         group = groups.setdefault(table, parser.add_argument_group(f"[{table}]" if table else "general"))
+        # argparse fills in `%(default)s` and the like; docstrings mean a percent sign when they have one.
         help_text = f"{field.description or ''} (now: {_shown(values, name)})"
         group.add_argument(_flag(name), metavar=_metavar(field), help=help_text.replace("%", "%%"))
     more = "" if only is None else "\n--help-all lists all flags."
@@ -225,6 +239,7 @@ def _shown(values: BaseModel, name: str) -> str:
     value: Any = values
     for key in name.split("."):
         fields = type(value).model_fields
+        # By alias or by name: a dotted flag carries the alias.
         value = getattr(value, next((own for own, field in fields.items() if key in (own, field.alias)), key))
     if isinstance(value, tuple):
         return " ".join(map(str, value)) or "empty"
@@ -262,6 +277,7 @@ def parse_options(
     """
     fields = dict(fields_of(model))
     words = split_words(" ".join(usage.split()[:2]), arguments, fields)
+    # Before the help, which shows values as they would be used.
     options = parse(model, overridden(values(words.named), fields, words.flags))
     if words.help != "none":
         print_help(usage, model.__doc__ or "", model, options)

@@ -66,15 +66,18 @@ TRACEBACK = "REFLECT_RL_TRACEBACK"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 1 failed, 2 a mistake in the input, 130 interrupted."""
+    # First of all: oneDNN reads its variable when it computes something for the first time.
     keep_few_kernels()
     words = list(sys.argv[1:] if arguments is None else arguments)
     verb = words[0] if words else ""
+    # Messages to stderr, so that results in a pipe stay clean; no markup, since `[data]` is a table and not a style.
     errors = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
     try:
         return _dispatch(words)
     except SystemExit as stop:  # the help is shown
         return int(stop.code or DONE)
     except KeyboardInterrupt as stop:
+        # A launcher sends the signal to all processes; one message is enough.
         if process_rank() == 0:
             # A command of another package says in its interrupt what is kept; no other one is known to keep anything.
             kept = "the same command goes on from the last checkpoint" if verb in GOES_ON else str(stop)
@@ -87,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
+        # All processes of a launch may fail of one cause; a user is to read it once.
         wait_to_speak(error)
         errors.print(f"error: {_message(error)}")
         return MISTAKE if isinstance(error, UserError) else FAILED
@@ -108,6 +112,7 @@ def _message(error: Exception) -> str:
 def _close_output() -> None:
     """The reader of a pipe has left; nothing more may be written, not even at exit."""
     with suppress(OSError, ValueError):
+        # Python flushes stdout when it ends, and would report the broken pipe again there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -120,6 +125,7 @@ def _dispatch(words: Sequence[str]) -> int:
         console.print(__version__)
         return DONE
     added = registry.names("commands")
+    # Names of commands that another package would add are let through: looking them up names that package.
     if words[0].replace("-", "_") not in (*VERBS, *added, *registry.COMPANIONS["commands"]):
         raise UserError(f"no command {words[0]!r}. {suggestion(words[0], [*VERBS, *added])}")
     _call(words[0], words[1:], console)
@@ -127,6 +133,7 @@ def _dispatch(words: Sequence[str]) -> int:
 
 
 def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
+    # Imports stand in functions here: torch takes seconds, for which no misspelt verb should wait.
     from reflect_rl.runs.workers import QUIET
 
     for name, value in QUIET.items():
@@ -160,10 +167,13 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
     from reflect_rl.runs.settle import settle
     from reflect_rl.runs.start import begin
 
+    # Before the folder is opened: what is decided here is written into its config.json.
     config, notes = settle(config, trains=verb in ("run", "sft", "rlft"))
     config, left_out = feasible(config)
     learns = any(config.method(name).model for name in config.methods)
+    # Without a player that learns, demonstrations would be made for nobody.
     stages = {"run": KINDS if learns else ("eval",), "data": ("annotate", "data")}.get(verb, (verb,))
+    # In the order of the stages, whatever the table says.
     kinds = tuple(kind for kind in KINDS if kind in stages)
     if verb == "annotate":
         _require_annotator(config)
@@ -175,7 +185,9 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
         console.print(note)
     for title in begin(config, command, evaluates=verb == "eval"):
         console.print(f"taken {title}  (from {config.start_from})")
+    # Counted after `begin`, which may have taken finished jobs from another run.
     jobs = sum(job.kind in kinds and not job.done for job in plan(config))
+    # The lock before the bars: a refusal is then one line and not one under an empty bar.
     with alone(config.output_dir), Bars(console, jobs) as bars:
         (run_jobs_distributed if process_count() > 1 else run_jobs)(config, kinds, bars)
     if "annotate" in kinds and config.data.annotator == "endpoint":
@@ -193,6 +205,7 @@ def _show_requests(verb: str, config: RunConfig, console: Console) -> None:
     from reflect_rl.runs.demonstrate import questions_of
     from reflect_rl.runs.preview import preview
 
+    # A dry run opens no folder, so nothing else has looked at the configuration.
     check(config)
     if verb == "annotate":
         _require_annotator(config)
@@ -217,6 +230,7 @@ def _report_on(call: Invocation, console: Console) -> None:
     from reflect_rl.runs.run import gather
 
     folders = [path for path in call.folders if path.is_dir()] or [call.config.output_dir]
+    # An unfinished run is shown with what is there; several runs are shown as their own commands left them.
     if len(folders) == 1:
         gather(parse(RunConfig, call.config.model_dump(mode="json") | {"output_dir": str(folders[0])}))
     _report(folders, call.target or folders[0], console)
@@ -226,6 +240,7 @@ def _report(folders: list[Path], target: Path, console: Console) -> None:
     from reflect_rl.reports.page import write_report
     from reflect_rl.reports.tables import terminal_table
 
+    # Before the page is computed, which takes long for large runs.
     if target.exists() and not target.is_dir():
         raise UserError(f"cannot write the report to {target}: it is a file. Choose another --output-dir.")
     page = write_report(folders, target / "report.html")

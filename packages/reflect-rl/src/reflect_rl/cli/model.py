@@ -34,6 +34,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     elif verb == "list" and not names:
         _list(console)
     elif verb == "get" and len(names) == 1:
+        # Before the work, because a download that shows nothing looks like a hang.
         console.print(f"getting {names[0]}; the first time takes a minute or two")
         folder, known = get_model(names[0]), KNOWN[names[0]]
         console.print(f"{names[0]}: {_megabytes(folder)} MB, licence {known.license}, in {folder}")

@@ -71,13 +71,17 @@ def write_package(kind: str, folder: Path) -> str:
     if folder.exists():
         raise UserError(f"{folder} exists. Name a folder that does not, so that nothing is overwritten.")
     module = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_")
+    # The name becomes an import, an entry point and a file: a hyphen or `class` would fail in all three.
     if not module.isidentifier() or keyword.iskeyword(module):
         raise UserError(f"{folder.name!r} cannot name a Python module. Name a folder that begins with a letter.")
     class_name = "".join(part.capitalize() for part in module.split("_"))
     values = {"module": module, "class_name": class_name, "distribution": module.replace("_", "-")}
+    # As package data: a package need not lie in a folder of its own on the disk.
     templates = files("reflect_rl.cli") / "templates" / kind
+    # Without exist_ok: of two commands for one folder, the second fails and overwrites nothing.
     folder.mkdir(parents=True)
     for template, place in PLACES.items():
+        # `$name` and not `{name}`: TOML and Python are full of braces.
         text = Template((templates / template).read_text(encoding="utf-8")).substitute(values)
         (folder / place.format(module=module)).write_text(text, encoding="utf-8")
     return module

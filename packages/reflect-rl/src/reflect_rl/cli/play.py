@@ -70,6 +70,7 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
                 limits=_limits(config, options),
                 on_turn=screen.show_turn,
             )
+    # A person may leave at any turn; half an episode has no verdict, and is not recorded.
     except PlayerLeft as reason:
         console.print(f"\n{reason} after {screen.turns} turns; return so far {screen.total:+.2f}.")
         return
@@ -77,6 +78,7 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
         _replay(Screen(console, config.env, seconds=options.speed), episode)
     console.print(_verdict(episode, optimal_turns))
     if options.record is not None:
+        # On the disk before the command ends, so a later game that crashes loses none of those played before.
         append_episodes(options.record, [episode])
         console.print(f"recorded in {options.record}")
 
@@ -99,6 +101,7 @@ def _task(spec: EnvSpec, options: PlayOptions) -> Task:
         require_known(f"mode of {spec.name}", options.mode, spec.all_modes)
     if not options.task:
         mode, split = options.mode or spec.modes[-1], "test" if options.record is None else "train"
+        # Recorded play is trained on, and the other splits must stay unseen.
         tasks = spec.tasks(mode, split)
         if not tasks:
             raise UserError(f"{spec.name} has no {split} task of mode {mode!r} here. Name another --mode.")
@@ -117,6 +120,7 @@ def _optimal_turns(spec: EnvSpec, task: Task) -> int | None:
     game = spec.make()
     if not isinstance(game, HasSolver):
         return None
+    # A game of its own: the oracle is asked about a start, and the episode's game must not be stepped for it.
     game.reset(task, stream(0, "environment"))
     return game.oracle().turns_left
 
@@ -152,6 +156,7 @@ def _trained(config: RunConfig, unit: Unit, options: PlayOptions) -> tuple[Refle
 
 
 def _policy_of_folder(config: RunConfig, options: PlayOptions) -> Policy:
+    # A word without a slash that is no folder is a misspelt name; a path has another mistake, told below.
     if not Path(options.player).exists() and "/" not in options.player:
         known = [*method_names(), "human"]
         raise UnknownNameError(

@@ -43,6 +43,7 @@ class Bars:
     def __init__(self, console: Console, jobs: int) -> None:
         self.console, self.jobs = console, jobs
         self.progress = Progress(
+            # No markup: titles and notes hold what games and servers wrote, and brackets in it are no styles.
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
             BarColumn(bar_width=12),
             TaskProgressColumn(text_format_no_percentage="    "),
@@ -53,7 +54,9 @@ class Bars:
             ),
             console=console,
             expand=True,
+            # The bars go away at the end; what stays is a line per job, as in a log file.
             transient=True,
+            # In a file, bars would be thousands of lines of control characters.
             disable=not console.is_terminal or jobs == 0,
         )
         self.all = self.progress.add_task(ALL, total=jobs, note=f"0 of {jobs} done")
@@ -75,6 +78,7 @@ class Bars:
 
     def advanced(self, title: str, done: int, total: int, note: str) -> None:
         """The bar moves."""
+        # A last message of a job may arrive after its end: the two travel on different ways.
         if title in self.tasks:
             self.progress.update(self.tasks[title], completed=done, total=total, note=note)
 

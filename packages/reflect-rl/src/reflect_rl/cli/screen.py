@@ -46,6 +46,7 @@ class Screen:
         """What the policy calls the numbered actions, where it has other names than numbers."""
         self.turns = 0
         self.total = 0.0
+        # A terminal without UTF-8 (Windows code pages, LANG=C) raises at the first block character.
         self._ascii = not (encoding or console.encoding).lower().startswith("utf")
         self._renderer = None if spec is None else spec.capability(Renders)
         self._shown_before = False
@@ -84,6 +85,7 @@ class Screen:
 
     def show_turn(self, turn: Turn) -> None:
         """A turn that was played."""
+        # A person has just seen this list; printing it twice would push the state off the screen.
         before = () if self._shown_before else self._view(turn.observation, turn.order, turn.reflection, turn.decision)
         self.turns += 1
         self.total += turn.reward
@@ -118,6 +120,7 @@ class Screen:
         """One line of the list: mark, label, action, and its probability where the player has one."""
         labels = self.labels or [str(k) for k in range(len(order))]
         width = max(len(action) for action in observation.actions)
+        # The list is shuffled: what is shown is by number, what was decided is by action.
         index = order[number]
         chosen = decision is not None and decision.index == index
         line = f"{'>' if chosen else ' '} {labels[number]:>3} {printable(observation.actions[index])}"
@@ -137,6 +140,7 @@ def _answer(decision: Decision) -> list[Text]:
     lines = []
     if decision.answer is not None:
         lines.append(Text.assemble(("Answer: ", "dim"), (printable(decision.answer), "italic")))
+    # A chat model may name nothing; the turn counts all the same, and without this line nobody sees why.
     if decision.index == NO_ACTION:
         lines.append(Text("  no action of the list: the turn passes", style="bold red"))
     return lines
