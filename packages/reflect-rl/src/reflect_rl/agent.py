@@ -30,7 +30,7 @@ class Blueprint:
     shape: EmbeddedConfig = field(default_factory=EmbeddedConfig)
     device: str = "auto"
     seed: int = 0
-    """Of the random weights."""
+    """Seed of the random weights."""
 
     def build(self, texts: Sequence[str], labels: int) -> LanguageModel:
         """The model, with random weights.
@@ -52,13 +52,13 @@ class Blueprint:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an agent comes from, for the rows of results."""
+    """Origin of an agent, for the rows of results."""
 
     method: str = "base"
     """The row of the results table that this training makes, for example `sft_rlft`."""
     algorithm: str = "none"
     label_source: str = "none"
-    """Where the labels of its supervised training come from; `none` = there was none."""
+    """Source of the labels of its supervised training; `none` = there was none."""
     starts: int = 0
     """Different tasks of its supervised training."""
     seed: int = 0

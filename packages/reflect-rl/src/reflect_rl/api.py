@@ -109,6 +109,7 @@ def load_model(
         # The tokenizer is learned from texts, so without them there is nothing to build yet.
         blueprint = Blueprint(parse(EmbeddedConfig, settings), device, seed)
         return blueprint if texts is None else blueprint.build(texts, TextEnv.max_actions)
+    # `lora` carries all fields of an adapter; `lora_rank` is the one that most calls set.
     adapter = settings.pop("lora", None) or LoRAConfig(rank=lora_rank)
     values = {"path": str(path_or_name), "device": device, "precision": precision, **settings}
     return load_language_model(parse(ModelConfig, values | {"lora": dict(adapter)}), trainable=True, seed=seed)
@@ -257,6 +258,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     fresh = not isinstance(model, Blueprint)
     config = parse(SFTConfig, ({"learning_rate": PRETRAINED_RATE} if fresh else {}) | {"steps": steps} | settings)
     starts = len({episode.task.key for episode in kept})
+    # Training needs a folder for its checkpoints even where the caller wants to keep nothing.
     with _folder(out) as folder:
         unit = Unit(folder, starts, seed)
 
@@ -301,6 +303,7 @@ def warm_up(
         UserError: no episode was won.
     """
     spec = make_env(env)
+    # A model without a tokenizer cannot play; a random player can show it the words of the game.
     if policy is None:
         policy = "random" if isinstance(model, Blueprint) else _agent(model, (), spec, seed)
     return train_sft(model, collect(spec, policy, episodes=episodes, seed=seed), env=spec, seed=seed, **settings)
@@ -418,6 +421,7 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     seconds = sum(sum(len(e.turns) for e in part) / speed for part, speed in played.values())
     # Turns over seconds of all modes: a mean of speeds would count short modes too much.
     speed = sum(len(episode.turns) for episode in episodes) / seconds
+    # Other players have no training whose folder could keep the result.
     if isinstance(policy, Agent) and policy.origin.folder is not None:
         note_evaluation(policy.origin.folder, policy, spec, config, decoding, played)
     return Evaluation(player.name, spec.identity, split, decoding, longest, episodes, speed)

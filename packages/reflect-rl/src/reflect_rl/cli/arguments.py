@@ -82,16 +82,16 @@ EXAMPLE = "configs/taxi/smoke.toml"
 
 
 class PlayOptions(Frozen):
-    """Which episode to show."""
+    """The episode to show."""
 
     player: str = "oracle"
-    """Who chooses: a method of the run (`reflect_rl`, `sft`, ...), `oracle`, `random`, `human`, or a model folder."""
+    """Player: a method of the run (`reflect_rl`, `sft`, ...), `oracle`, `random`, `human`, or a model folder."""
     reflections: str = "auto"
-    """Who writes: `auto` (the method's own reflection player), `none`, `oracle`, or a model folder."""
+    """Reflection player: `auto` (the method's own reflection player), `none`, `oracle`, or a model folder."""
     decoding: Literal["greedy", "sampled"] = "greedy"
     """`greedy` = the most likely action; `sampled` = drawn at temperature 1."""
     unit: str = ""
-    """Whose models: a folder of the run such as `starts-100/seed-0` (empty: the run's first)."""
+    """The models to play with: a folder of the run such as `starts-100/seed-0` (empty: the run's first)."""
     mode: str = ""
     """Mode of the game (empty: that of the task, or the hardest)."""
     task: str = ""

@@ -199,7 +199,7 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
 
 
 def _show_requests(verb: str, config: RunConfig, console: Console) -> None:
-    """What the annotator and the players of a run would be asked; nothing is sent and nothing is written."""
+    """Print the requests that the annotator and the players of a run would get; send and write nothing."""
     from reflect_rl.runs.annotation import preview_annotations
     from reflect_rl.runs.check import check
     from reflect_rl.runs.demonstrate import questions_of

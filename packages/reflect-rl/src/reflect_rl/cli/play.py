@@ -1,4 +1,4 @@
-"""One episode in the terminal, turn by turn: what is seen, written and chosen, and what comes of it."""
+"""Episode in the terminal, turn by turn: what is seen, written and chosen, and what comes of it."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ def _task(spec: EnvSpec, options: PlayOptions) -> Task:
         if not tasks:
             raise UserError(f"{spec.name} has no {split} task of mode {mode!r} here. Name another --mode.")
         return tasks[int(stream(options.episode_seed, "play").integers(len(tasks)))]
+    # All modes, not only those of the run: a key from any report can be looked at.
     modes = [options.mode] if options.mode else spec.all_modes
     known = {task.key: task for mode in modes for split in SPLITS for task in spec.tasks(mode, split)}
     if options.task not in known:
@@ -178,6 +179,7 @@ def _reflector(config: RunConfig, who: str, own: Reflector) -> Reflector:
         return NoReflector()
     if who == "oracle":
         return OracleReflector()
+    # As for players: a lone word that is no folder is most likely a misspelt name.
     if not Path(who).exists() and "/" not in who:
         raise UnknownNameError(
             f"no reflections {who!r}. {suggestion(who, ['auto', 'none', 'oracle'])} Or name a model folder."

@@ -26,7 +26,7 @@ ALL = "all jobs"
 
 
 class _TimeRemaining(TimeRemainingColumn):
-    """Of a job; the jobs to come are too unlike those that are done to tell for all of them."""
+    """Time left of a job; for all jobs together it cannot be told, since they are too unlike each other."""
 
     def render(self, task: Task) -> Text:
         return Text("") if task.description == ALL else super().render(task)

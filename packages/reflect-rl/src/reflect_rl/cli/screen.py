@@ -43,7 +43,7 @@ class Screen:
     ) -> None:
         self.console = console
         self.labels: Sequence[str] | None = None
-        """What the policy calls the numbered actions, where it has other names than numbers."""
+        """Names of the listed actions, where the policy has other names than numbers."""
         self.turns = 0
         self.total = 0.0
         # A terminal without UTF-8 (Windows code pages, LANG=C) raises at the first block character.
@@ -56,7 +56,7 @@ class Screen:
 
     @property
     def redraws(self) -> bool:
-        """Whether turns are drawn in one place."""
+        """True = turns are drawn in one place."""
         return self._live is not None
 
     def __enter__(self) -> Screen:
@@ -71,7 +71,7 @@ class Screen:
             self._live.stop()
 
     def show_rules(self, spec: EnvSpec) -> None:
-        """What a person should know before the first turn: the rules, and what the drawing means."""
+        """Print what a person should know before the first turn: the rules, and what the drawing means."""
         rules = spec.capability(HasRules)
         if rules is not None:
             self.console.print(Text(printable(rules.rules)))
@@ -117,7 +117,7 @@ class Screen:
         return _from_ansi(self._renderer.render(observation))
 
     def _action(self, observation: Observation, order: Sequence[int], number: int, decision: Decision | None) -> Text:
-        """One line of the list: mark, label, action, and its probability where the player has one."""
+        """Line of the list: mark, label, action, and its probability where the player has one."""
         labels = self.labels or [str(k) for k in range(len(order))]
         width = max(len(action) for action in observation.actions)
         # The list is shuffled: what is shown is by number, what was decided is by action.
@@ -136,7 +136,7 @@ class Screen:
 
 
 def _answer(decision: Decision) -> list[Text]:
-    """What a player said, where it speaks."""
+    """The words of a player, where it speaks."""
     lines = []
     if decision.answer is not None:
         lines.append(Text.assemble(("Answer: ", "dim"), (printable(decision.answer), "italic")))

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 FOLDER = "annotation"
-"""Of a run folder."""
+"""Folder of the annotations in a run folder."""
 VERDICTS, CARD = "annotations.jsonl", "card.json"
 
 
@@ -93,7 +93,7 @@ def annotate_run(
 
 
 def _row(question: Question, verdict: Verdict) -> dict[str, Any]:
-    """One line of `annotations.jsonl`."""
+    """Make a line of `annotations.jsonl`."""
     told = question.told
     # For a person who checks the texts: the key alone, a hash, says nothing.
     asked = {"state": told.state, "kind": question.kind, "solution": told.actions[question.solution]}
@@ -177,7 +177,7 @@ def _spending(tokens: int, cost: float) -> str:
 
 
 def card_text(config: RunConfig) -> str:
-    """What became of the answers, what was spent, and where the files are, for a terminal.
+    """Describe what became of the answers, what was spent and where the files are, for a terminal.
 
     Raises:
         RunFolderError: the run has no annotations.

@@ -50,7 +50,7 @@ class TakenJobs(Frozen):
 
 
 class Provenance(Frozen):
-    """When, with what and on what something was made."""
+    """Time, software and hardware with which something was made."""
 
     versions: dict[str, str | None] = Field(default_factory=dict)
     """Installed version by package; None: not installed."""
@@ -117,7 +117,7 @@ def read_card(folder: Path) -> RunCard:
 
 
 def provenance() -> Provenance:
-    """When, with what and on what something is made that is made now, by this process."""
+    """Note the time, software and hardware of what this process makes now."""
     return Provenance(
         versions={"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         git_commit=_git_commit(),

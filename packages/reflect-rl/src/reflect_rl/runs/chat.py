@@ -38,11 +38,11 @@ __all__ = [
 ]
 
 FOLDER = "endpoint"
-"""Of a run folder: answers, and the list of all that was sent."""
+"""Folder of the answers in a run folder, and of the list of all that was sent."""
 
 
 def asks_endpoint(config: RunConfig, method: str) -> bool:
-    """Whether a player of the method is a chat model."""
+    """Tell whether a player of the method is a chat model."""
     return config.method(method).is_chat or config.method(method).reflector == CHAT
 
 
@@ -59,7 +59,7 @@ def chat_policy(config: RunConfig, decoding: Decoding, name: str) -> ChatPolicy:
 
 
 def chat_decodings(config: RunConfig) -> Sequence[Decoding]:
-    """How a chat model plays: as its temperature has it, or as a local one, where its probabilities are known."""
+    """Decodings of a chat model: that of its temperature, or a local model's where probabilities are known."""
     # Probabilities are known, so greedy and sampled play can be told from the same answers.
     if config.chat.answers == "logprobs":
         return config.evaluation.decodings

@@ -1,4 +1,4 @@
-"""What must hold of a configuration before a run begins, and that takes the environment to know.
+"""Checks of a configuration before a run begins, for which the environment must be known.
 
 A mistake that shows after hours of training is found here in milliseconds.
 """
@@ -28,7 +28,7 @@ SOURCES: dict[Source, str] = {
     "successes": "data: supervised training imitates the won episodes of {player}.",
     "none": "data: {config.environment.name} has no solver and nothing was recorded, so nothing is imitated.",
 }
-"""What takes the place of a solver's demonstrations."""
+"""Sentences that say what takes the place of a solver's demonstrations."""
 
 
 def feasible(config: RunConfig) -> tuple[RunConfig, list[str]]:
@@ -57,7 +57,7 @@ def feasible(config: RunConfig) -> tuple[RunConfig, list[str]]:
 
 
 def _lacks(config: RunConfig, name: str) -> str:
-    """What a method would need and the run does not have; empty where there is nothing."""
+    """Name what a method needs and the run does not have; empty where nothing is missing."""
     method, game = config.method(name), config.environment.name
     if missing := method.missing(config.env):
         return f"it needs {' and '.join(missing)}, which {game} does not offer"
@@ -68,7 +68,7 @@ def _lacks(config: RunConfig, name: str) -> str:
 
 
 def _lacks_data(config: RunConfig, method: Method) -> str:
-    """What is missing of the supervised data sets of a method."""
+    """Name what is missing of the supervised data sets of a method."""
     source, game = source_of(config.data, config.env), config.environment.name
     if source == "none":
         return (
@@ -88,7 +88,7 @@ def _lacks_data(config: RunConfig, method: Method) -> str:
 
 
 def _has_reflections(config: RunConfig, source: Source) -> bool:
-    """Whether there are reflections to train a policy on, whoever writes them."""
+    """Tell whether there are reflections to train a policy on, whoever writes them."""
     # Whoever can be asked writes reflections on any state; only the run's own player must learn from some.
     if config.data.annotator == "endpoint" or (source != "solver" and config.reflector.kind != "own"):
         return True
@@ -144,7 +144,7 @@ def _modes(config: RunConfig) -> Iterator[str]:
 
 
 def _game(config: RunConfig) -> Iterator[str]:
-    """What only some games can do."""
+    """Mistakes about what only some games can do."""
     spec = config.env
     for name in config.methods:
         if missing := find_method(name).missing(spec):
@@ -193,7 +193,7 @@ def _numbers(config: RunConfig) -> Iterator[str]:
 
 
 def _server(config: RunConfig) -> Iterator[str]:
-    """Whether the server of the reflection player can be asked, and for the right model by each job."""
+    """Mistakes about the server of the reflection player, which each job must ask for the right model."""
     server = config.reflector.server
     if not server.base_url:
         return
@@ -210,7 +210,7 @@ def _server(config: RunConfig) -> Iterator[str]:
 
 
 def _endpoint(config: RunConfig) -> Iterator[str]:
-    """Whether there is a chat model for the players that are one."""
+    """Mistakes about the chat model, which must be named where a player is one."""
     asking = [name for name in config.methods if CHAT in (config.method(name).reflector, config.method(name).policy)]
     if asking and not config.endpoint.base_url:
         yield (
@@ -228,7 +228,7 @@ def _endpoint(config: RunConfig) -> Iterator[str]:
 
 
 def _prompted(config: RunConfig) -> Iterator[str]:
-    """Whether there is a model that can be asked as it is."""
+    """Mistakes about the model that is asked as it is."""
     if config.reflector.kind == "prompted" and config.model.path == EMBEDDED:
         yield (
             "reflector.kind: 'prompted' asks the model of [model] as it is, and the embedded one has learned nothing. "
@@ -237,7 +237,7 @@ def _prompted(config: RunConfig) -> Iterator[str]:
 
 
 def _annotator(config: RunConfig) -> Iterator[str]:
-    """Whether there is a language model to annotate, and something to tell it."""
+    """Mistakes about the annotator: it must be named, and there must be something to tell it."""
     if config.data.annotator == "oracle":
         return
     if not config.annotator_endpoint.base_url:

@@ -34,7 +34,7 @@ __all__ = [
 
 
 class PromptConfig(Frozen):
-    """How actions are listed and scored."""
+    """Listing and scoring of actions."""
 
     shuffle_labels: bool = False
     """Number the actions in a random order in every state, so that the policy must read the list."""
@@ -46,7 +46,7 @@ class ReflectorConfig(Frozen):
     """The frozen reflection player."""
 
     kind: Literal["own", "chat", "prompted"] = "own"
-    """Who writes: the model that the run trains for it, or, in its place, the chat model of `[endpoint]` as it is, or
+    """Writer: the model that the run trains for it, or, in its place, the chat model of `[endpoint]` as it is, or
     the model of `[model]` as it is (`prompted`), which must have been trained to follow instructions."""
     max_new_tokens: int = Field(96, ge=1)
     """Longest reflection in tokens."""
@@ -60,7 +60,7 @@ class ReflectorConfig(Frozen):
 
 
 class ChatConfig(Frozen):
-    """What the chat model of `[endpoint]` is asked as a player."""
+    """Requests to the chat model of `[endpoint]` as a player."""
 
     answers: Answers = "text"
     """The policy's: a thought and the line `Action: N`, the same as JSON after a schema, or the number alone, by the
@@ -103,11 +103,11 @@ class RunConfig(Frozen):
     """A run folder whose data and supervised models are used instead of making them again (unset: make them); `eval`
     uses what was trained online there, too."""
     trackers: tuple[TrackerName, ...] = ()
-    """Where curves are shown besides `metrics.jsonl`: `tensorboard`, `wandb` (sends them away), `trackio`."""
+    """Trackers that show curves besides `metrics.jsonl`: `tensorboard`, `wandb` (sends them away), `trackio`."""
     environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)
     """The benchmark."""
     prompt: PromptConfig = Field(default_factory=PromptConfig)
-    """How actions are listed and scored."""
+    """Listing and scoring of actions."""
     model: ModelConfig = Field(default_factory=ModelConfig)
     """The language model that both players start from."""
     data: DataConfig = Field(default_factory=DataConfig)
@@ -117,7 +117,7 @@ class RunConfig(Frozen):
     endpoint: EndpointConfig = Field(default_factory=EndpointConfig)
     """The chat model of `chat`, `chat_reflect`, `reflector.kind = "chat"` and `data.annotator = "endpoint"`."""
     chat: ChatConfig = Field(default_factory=ChatConfig)
-    """What it is asked as a player."""
+    """Requests to it as a player."""
     sft: SFTStageConfig = Field(default_factory=SFTStageConfig)
     """Supervised training."""
     rlft: RLFTConfig = Field(default_factory=RLFTConfig)
@@ -134,6 +134,7 @@ class RunConfig(Frozen):
         Raises:
             UnknownNameError: no environment has the configured name.
         """
+        # Kept, because finding and loading a game's class and tasks takes time and every job asks for it often.
         return spec_of(self.environment)
 
     @cached_property
@@ -149,6 +150,7 @@ class RunConfig(Frozen):
 
     def method(self, name: str) -> Method:
         """A method as it is in this run."""
+        # Methods are the same for all runs; who writes reflections is a setting of this one.
         return find_method(name).with_reflector(self.reflector.kind)
 
     @field_validator("methods")
@@ -158,11 +160,13 @@ class RunConfig(Frozen):
             try:
                 find_method(name)
             except UserError as error:
+                # pydantic collects ValueErrors alone and adds the key, so that all mistakes are told together.
                 raise ValueError(str(error).removesuffix(".")) from error
         return names
 
     @model_validator(mode="after")
     def _no_repetition(self) -> RunConfig:
+        # A repeated seed or method would be two jobs in one folder.
         for key in ("seeds", "methods", "trackers"):
             values = getattr(self, key)
             if len(set(values)) != len(values):

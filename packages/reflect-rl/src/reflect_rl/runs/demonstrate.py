@@ -84,7 +84,7 @@ def lexical_reflector(config: RunConfig) -> LexicalReflector:
 
 
 def is_lexical(config: RunConfig) -> bool:
-    """Whether the states of the game can be compared word by word."""
+    """Tell whether the states of the game can be compared word by word."""
     return config.env.capability(HasStateTeacher) is not None
 
 
@@ -98,13 +98,17 @@ def save_whole(model: LanguageModel, folder: Path, card: str | None = None) -> N
     """
     if process_rank() != 0:
         return
+    # Beside its place, so on the same file system, where a rename leaves no half of a model.
     fresh = folder.with_name(folder.name + ".new")
+    # A kill during an earlier save has left files there that may not belong together.
     shutil.rmtree(fresh, ignore_errors=True)
     model.save(fresh)
     # Libraries that save adapters fill a template of their own with the paths of this machine.
     (fresh / "README.md").unlink(missing_ok=True)
     if card is not None:
         (fresh / "README.md").write_text(card, encoding="utf-8")
+    # A folder that holds files cannot be replaced by a rename. A kill between the two lines leaves the job
+    # without its mark, so the model is made again.
     shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)
 
@@ -125,6 +129,7 @@ def demonstrated(
         reflector: who writes the reflections (None: the game's teacher, or who wrote them when they were recorded).
         on_failure: called with each episode that failed and is left out.
     """
+    # Without a solver nothing can be perturbed on purpose, so there are no negative episodes.
     if source_of(config.data, config.env) != "solver":
         episodes = _imitated(config, unit, on_failure)
         writer = reflector or asked_reflector(config)
@@ -171,6 +176,7 @@ def played_untuned(
     on_failure: Callable[[Request, Exception], None] | None = None,
 ) -> list[Episode]:
     """Episodes of the untuned model; of a random player, where the model is built from these texts."""
+    # The embedded model cannot play yet: its tokenizer is to be learned from these very episodes.
     policy: Policy = RandomPolicy()
     if config.model.path != EMBEDDED:
         model = load_model(config.model, trainable=False)
@@ -179,7 +185,10 @@ def played_untuned(
         )
     tasks = demonstration_tasks(config.data, config.env, unit.budget, unit.seed)
     requests = [
-        Request(task, seed_for(unit.seed, "attempt", task.key, copy)) for task in tasks for copy in range(attempts)
+        # Attempts at one task differ in their seed alone; equal ones would be the same episode.
+        Request(task, seed_for(unit.seed, "attempt", task.key, copy))
+        for task in tasks
+        for copy in range(attempts)
     ]
     return play(
         config.env,
@@ -232,6 +241,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         names = ("policy_plain", *(("reflector", "policy_reflect") if has_notes else ()))
     pools = dict.fromkeys(names, episodes)
     if is_lexical(config):
+        # The same episodes, played again: only the texts of the reflections differ.
         pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=lexical_reflector(config)))
     labels, prompt_facts = _listing(config)
     tables = {}
@@ -239,6 +249,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         pool = kinds["positive"] + ([] if name.endswith("_positive") else kinds["negative"])
         notes = annotations.note if annotations is not None and name in DATASETS else _noted_in(source)
         table = rows(name, pool, labels, excluded, config.prompt.scoring, notes)
+        # A stream for each data set, so that one more of them moves no row of the others.
         tables[name] = shuffled(table, stream(unit.seed, "rows", name))
         progress(len(tables), len(pools) + 1, name)
     if config.model.path == EMBEDDED:
@@ -270,7 +281,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
 
 
 def _noted_in(source: Source) -> Notes | None:
-    """What is learned from a turn: of recorded ones, some lack a reflection or an action."""
+    """Choose what is learned from a turn: of recorded ones, some lack a reflection or an action."""
     return None if source == "solver" else as_played
 
 
@@ -284,6 +295,7 @@ def _listing(config: RunConfig) -> tuple[list[str], dict[str, str]]:
     """Label texts of the policy's tokenizer, as many as a state can have actions; and what to note about prompts."""
     count = config.env.max_actions
     if config.model.path == EMBEDDED:
+        # Its tokenizer is made for these labels, so no model need be loaded to know them.
         return [str(number) for number in range(count)], {"labels": "numbers", "chat_template": "none"}
     model = load_model(config.model, trainable=False)
     labels, used = find_labels(model, count), "none" if model.chat is None else "the model's own"
@@ -293,6 +305,7 @@ def _listing(config: RunConfig) -> tuple[list[str], dict[str, str]]:
 def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], labels: list[str]) -> None:
     """The embedded model, with random weights and a tokenizer that knows the words of the data sets."""
     texts = [row.prompt + row.completion for table in tables.values() for row in table]
+    # Two streams: a larger vocabulary draws more, and must not change the weights.
     seed, rng = seed_for(unit.seed, "embedded model"), stream(unit.seed, "vocabulary")
     save_whole(build_for(texts, config.model.embedded, seed, labels, rng), unit.model("untrained"))
 
@@ -307,7 +320,7 @@ def _noted(episode: Episode, annotations: Annotations | None) -> Episode:
 
 
 def questions_of(config: RunConfig) -> dict[str, list[Question]]:
-    """What an annotator is asked about the demonstrations of each unit, by the unit's name."""
+    """Questions to an annotator about the demonstrations of each unit, by the unit's name."""
     excluded, annotator = excluded_states(config), annotator_of(config)
     played = ((unit.name, demonstrated(config, unit, excluded)) for unit in units(config))
     return {

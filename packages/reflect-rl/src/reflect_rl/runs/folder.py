@@ -35,7 +35,7 @@ FREE_OF_ENDPOINTS = (
     *("timeout_seconds", "parallel_requests", "allow_remote", "retries", "key_variable"),
     *("price_input", "price_output", "max_cost", "max_total_tokens"),
 )
-"""Of a language model behind an API: how it is asked and paid, not what."""
+"""Settings of a language model behind an API that say how it is asked and paid, not what."""
 FREE_KEYS = (
     *("output_dir", "workers", "start_from", "trackers", "limits"),
     *(f"reflector.server.{key}" for key in ("timeout_seconds", "parallel_requests", "allow_remote")),
@@ -44,12 +44,12 @@ FREE_KEYS = (
 """Settings that change no result, so a run may go on with others (episodes that limits leave out are written down)."""
 
 ADDRESSES = ("reflector.server.base_url", "endpoint.base_url", "data.annotation.endpoint.base_url")
-"""Of these, only whether it is set may change results: servers move."""
+"""Settings of which only the presence may change results: servers move."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One demonstration budget and seed: everything below is trained from scratch for it."""
+    """Demonstration budget and seed, for which everything below is trained from scratch."""
 
     run: Path
     budget: int
@@ -57,12 +57,12 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """For example `starts-100/seed-0`."""
+        """Name of the unit's folder, for example `starts-100/seed-0`."""
         return f"starts-{self.budget}/seed-{self.seed}"
 
     @property
     def folder(self) -> Path:
-        """Where the unit's files are."""
+        """Folder of the unit's files."""
         return self.run / self.name
 
     def dataset(self, name: str) -> Path:
@@ -89,7 +89,7 @@ class Unit:
 
 
 def units(config: RunConfig) -> Iterator[Unit]:
-    """All budgets and seeds of a run."""
+    """Units of a run: each budget with each seed."""
     for budget in config.data.demonstration_starts:
         for seed in config.seeds:
             yield Unit(config.output_dir, budget, seed)
@@ -198,7 +198,7 @@ NOTES = {"error.txt", "hang.txt", "metrics.jsonl", "tracking.json", "reflection_
 
 
 def _retract(folder: Path, tables: set[str]) -> bool:
-    """Whether nothing was made yet with these tables of the settings; what failed starts have noted is then deleted."""
+    """Delete the notes of failed starts, if nothing was made yet with these tables of the settings; tell whether so."""
     every = ("data", "sft", "rlft", "evaluation")
     places = {place for table in tables for place in FOLLOWS.get(table, every)}
     units_there = [unit for unit in folder.glob("starts-*/seed-*") if unit.is_dir()]
@@ -228,7 +228,7 @@ def _completed(values: Any) -> Any:
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """For example `rlft.num_envs is 64 there and 32 here`."""
+    """Name each difference, for example `rlft.num_envs is 64 there and 32 here`."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before.keys() | after.keys():
             yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)

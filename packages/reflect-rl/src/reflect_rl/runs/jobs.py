@@ -82,7 +82,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Job:
-    """One piece of work of a unit."""
+    """Piece of work of a unit."""
 
     unit: Unit
     kind: Kind
@@ -93,12 +93,12 @@ class Job:
 
     @property
     def title(self) -> str:
-        """For progress bars and logs."""
+        """Name of the job in progress bars and logs."""
         return self.kind if self.kind == "annotate" else f"{self.unit.name} {self.kind} {self.name}".rstrip()
 
     @property
     def folder(self) -> Path:
-        """Where the job's mark is left."""
+        """Folder in which the job leaves its mark."""
         if self.kind == "annotate":  # for all units at once
             return self.unit.run / FOLDER
         if self.kind == "data":
@@ -107,12 +107,12 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether the job was finished."""
+        """True = the job was finished."""
         return (self.folder / "done").exists()
 
 
 def plan(config: RunConfig) -> Iterator[Job]:
-    """All jobs of a run, in an order in which each comes after what it needs."""
+    """List the jobs of a run, each after what it needs."""
     # One job for all units, so that a state that several of them meet is asked about, and paid for, once.
     asking = [Job(unit, "annotate", "") for unit in units(config)][: config.data.annotator == "endpoint"]
     yield from asking
@@ -147,7 +147,7 @@ def missing_needs(job: Job) -> list[Path]:
 
 
 def unmet(job: Job, folder: Path) -> RunFolderError:
-    """What to say about a job that cannot begin without `folder`."""
+    """Make the error of a job that cannot begin without `folder`."""
     return RunFolderError(f"{job.title} needs {folder}, which is not finished. Run `reflect-rl {_verb(folder)}` first.")
 
 
@@ -223,7 +223,7 @@ def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
 
 
 def _metrics(job: Job, config: RunConfig) -> MetricsLog:
-    """Where the metrics of a training go."""
+    """Make the log of a training's metrics."""
     return MetricsLog(
         job.folder,
         config.trackers,
@@ -301,7 +301,7 @@ def _reflector(config: RunConfig, unit: Unit, method: str) -> Reflector:
 
 
 def numbers_of(config: RunConfig) -> Numbers | None:
-    """By what the numbers in reflections are set right; None = they stay as written, or the game has none."""
+    """Find the numbers of a state's actions, which correct reflections; None = these stay as written."""
     game = config.env.capability(NumbersActions)
     return None if game is None or not config.reflector.set_numbers else game.action_numbers
 

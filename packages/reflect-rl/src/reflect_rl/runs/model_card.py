@@ -69,9 +69,12 @@ def add_results(folder: Path, rows: Sequence[ResultRow]) -> None:
         rows: at least one.
     """
     path = folder / README
+    # Models from Python, and folders of earlier versions, have no card.
     if not path.is_file():
         return
+    # Results of an earlier evaluation are cut off, so that the card never shows two tables.
     text = path.read_text(encoding="utf-8").partition(RESULTS)[0]
+    # Shorter horizons are cut from the same episodes; the longest one alone says what the player can do.
     longest = max(row.horizon for row in rows)
     lines = [
         f"| {row.method} | {row.mode} | {row.decoding} | {100 * row.success_rate:.1f} "
@@ -122,6 +125,7 @@ def _prompt(role: str) -> list[str]:
     """The prompt of an example state, in a block of code."""
     state = Observation("(the state)", ("first action", "second action"))
     if role == "reflector":
+        # Rendered by the code that asks the model, so that the card cannot drift from it.
         text, answer = reflection_prompt(View(state, (0, 1))), "the reflection"
     else:
         written = "(the reflection)" if role in ("policy_reflect", "policy_lexical") else None
@@ -137,5 +141,6 @@ def _origin(config: RunConfig) -> tuple[str, str]:
     known = KNOWN.get(path)
     if known is not None:
         return f"{known.hub_id} ({known.name})", known.license
+    # The part behind the last slash: the path of a folder would tell strangers about this machine.
     is_folder = path.startswith((".", "/", "~")) or "\\" in path or Path(path).exists()
     return Path(path).name if is_folder else path, "see the card of the base model"

@@ -36,6 +36,7 @@ def _of_method(config: RunConfig, name: str) -> Iterator[str]:
     method, views = config.method(name), [view for mode in evaluated_modes(config) for view in _starts(config, mode)]
     decodings = chat_decodings(config) if method.is_chat else config.evaluation.decodings
     evaluated = _episodes(config, decodings) * max(config.evaluation.horizons)
+    # Training plays other states in every unit, so nothing of it is asked only once.
     trained = config.rlft.total_turns * len(list(units(config))) if method.online else 0
     if method.reflector == CHAT:
         requests = [chat_reflector(config).request(view) for view in views]
@@ -57,8 +58,9 @@ def _episodes(config: RunConfig, decodings: Sequence[str]) -> int:
 
 
 def _starts(config: RunConfig, mode: str) -> Iterator[View]:
-    """What is seen first in some tasks."""
+    """Views of the first state of some tasks."""
     game = config.env.make()
+    # A few: their lengths are measured for the price, and a person reads one.
     for task in config.env.tasks(mode, config.evaluation.split)[:STARTS]:
         what = f"{config.env.identity}, task {task.key}, start"
         start = partial(game.reset, task, stream(0, "environment"))

@@ -1,4 +1,4 @@
-"""What a training from Python leaves in its folder: settings, provenance and results, laid out as a run's."""
+"""Record of a training from Python in its folder: settings, provenance and results, laid out as a run's."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def begin_training(folder: Path, spec: EnvSpec, config: Frozen, start: str, refl
         "environment": spec.identity,
         "environment_settings": json.loads(spec.config.model_dump_json()),
         "training": json.loads(config.model_dump_json(exclude=set(FREE))),
+        # The weights and not their path: a model that was trained on in between is another start.
         "start": start,
         "reflector": reflector,
     }
@@ -50,6 +51,7 @@ def begin_training(folder: Path, spec: EnvSpec, config: Frozen, start: str, refl
     if not path.exists():
         write_json(path, settings)
         return
+    # Checkpoints of other settings would be gone on from without a word.
     changed = sorted(differences(read_json(path, REMEDY), settings))
     if changed:
         raise RunFolderError(f"{folder} holds a training with other settings: {'; '.join(changed[:5])}. {REMEDY}")
@@ -97,12 +99,15 @@ def note_evaluation(
     ]
     path = run / "results.json"
     before = read_rows(path, REMEDY) if path.exists() else ()
+    # By key and not by appending: an evaluation that is repeated replaces its rows.
     fresh = {_key(row) for row in rows}
     write_rows(path, [*(row for row in before if _key(row) not in fresh), *rows])
+    # The first evaluation writes it; later ones must not change when the run was created.
     if not (run / CARD).exists():
         made = dict(provenance())
         write_card(run, RunCard(**made, benchmark=spec.name, command="reflect_rl (Python)", seeds=(origin.seed,)))
     place = Unit(run, origin.starts, origin.seed).evaluation(origin.method) / "episodes.jsonl"
+    # Episodes carry no horizon, so those of a mode and decoding are replaced together.
     marks = {(mode, decoding) for mode in played}
     known = read_jsonl(place, REMEDY) if place.exists() else []
     kept = [row for row in known if (row["mode"], row["decoding"]) not in marks]
@@ -115,6 +120,6 @@ def note_evaluation(
 
 
 def _key(row: ResultRow) -> tuple[object, ...]:
-    """What a later evaluation of the same player replaces."""
+    """Key of a row; a later evaluation of the same player replaces rows of equal keys."""
     played = (row.mode, row.split, row.decoding, row.horizon)
     return (*played, row.method, row.algorithm, row.seed, row.demonstration_starts)

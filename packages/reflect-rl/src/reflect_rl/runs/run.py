@@ -28,7 +28,7 @@ __all__ = ["Display", "gather", "log_stage", "run_jobs", "unfinished"]
 
 
 class Display(Protocol):
-    """What shows progress."""
+    """Display of progress."""
 
     def started(self, job: Job) -> None:
         """A job begins."""
@@ -148,7 +148,7 @@ def log_stage(folder: Path, job: Job, seconds: float) -> None:
 
 # A queue cannot be an argument of a job: only a new process may inherit it, through its initializer.
 _inbox: list[Any] = []
-"""In a worker: the queue to the parent."""
+"""Queue to the parent, in a worker."""
 
 
 def _begin(threads: int, messages: Any) -> None:
@@ -158,7 +158,7 @@ def _begin(threads: int, messages: Any) -> None:
 
 
 def _do(job: Job, values: dict[str, Any]) -> float:
-    """In a worker: the configuration travels as JSON, because its class is made at run time."""
+    """Do a job in a worker; the configuration arrives as JSON. Returns its seconds."""
     started = time.perf_counter()
     last = 0.0
 

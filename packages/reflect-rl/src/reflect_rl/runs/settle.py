@@ -1,4 +1,4 @@
-"""What a run decides before it begins: the number format of its model, and whether its training fits into memory."""
+"""Decisions of a run before it begins: the number format of its model, and whether its training fits into memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["settle"]
 
 GB = 1e9
 PROCESS_BYTES = 700_000_000
-"""What Python, torch and transformers take in a process before any model is loaded."""
+"""Bytes that Python, torch and transformers take in a process before any model is loaded."""
 
 
 def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
@@ -33,6 +33,7 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
     notes = []
     if config.model.precision == "auto":
         begun = config.output_dir / "config.json"
+        # Measured again, another format could be the faster one today, and the run would not go on as it began.
         if begun.exists():
             precision = read_json(begun, "Choose another --output-dir.").get("model", {}).get("precision", "auto")
         elif process_count() > 1 and device_of(config.model.device).type == "cpu":
@@ -40,6 +41,7 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         else:
             choice = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
             precision, notes = choice.precision, [choice.sentence]
+        # Parsed again and not copied: the rules between settings must hold for the chosen format, too.
         values = config.model_dump(mode="json")
         config = parse(RunConfig, values | {"model": values["model"] | {"precision": precision}})
     if trains and config.model.path != EMBEDDED and any(config.method(name).model for name in config.methods):
@@ -48,7 +50,7 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
 
 
 def _check_memory(config: RunConfig) -> str:
-    """How much memory the run's trainings take; refuses what does not fit.
+    """Estimate the memory of the run's trainings, and refuse what does not fit.
 
     Raises:
         ModelError: there is less memory.
@@ -62,10 +64,12 @@ def _check_memory(config: RunConfig) -> str:
 
     source = base_model(config.model.path)
     with explained(source):
+        # The configuration alone, a few kilobytes; loading weights to learn that they do not fit would fail itself.
         causal = AutoConfig.from_pretrained(source, trust_remote_code=False)
     device = device_of(config.model.device)
     on_cpu = device.type == "cpu"
     chosen = [config.method(name) for name in config.methods]
+    # Online training holds the reflection player beside the policy, and the reference of the KL term.
     beside = any(method.online and method.reflector in method.datasets for method in chosen)
     reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0 and any(method.online for method in chosen)
     need = estimate(
@@ -76,6 +80,7 @@ def _check_memory(config: RunConfig) -> str:
         activations=ACTIVATIONS_ON_CPU if on_cpu else ACTIVATIONS_ON_GPU,
     )
     each = need.total + (PROCESS_BYTES if on_cpu else 0)
+    # Workers beyond the number of jobs stay idle and take no memory.
     jobs = min(config.workers, len(config.seeds) * len(config.data.demonstration_starts) * len(config.methods))
     free = _free_bytes(device.type)
     parts = (
@@ -98,4 +103,5 @@ def _free_bytes(device: str) -> int:
         return int(torch.cuda.mem_get_info()[0])
     import psutil
 
+    # Available, not free: the system gives back what it uses to cache files.
     return int(psutil.virtual_memory().available)

@@ -1,4 +1,4 @@
-"""How a run begins: from scratch, or with the data and supervised models of another run (`start_from`).
+"""Beginning of a run: from scratch, or with the data and supervised models of another run (`start_from`).
 
 A supervised model that was trained there with other settings is not taken, nor one that follows from it. An evaluation
 takes what was trained online, too: it plays the other run's players on other games (`reflect-rl eval`). Nothing is
@@ -41,7 +41,7 @@ UNTRAINED = {"save_steps"}
 """Settings of a supervised training that its model does not follow from."""
 
 LEFT = shutil.ignore_patterns("checkpoint*", "*.new", "error.txt", "tensorboard", "tracking.json")
-"""What stays in the other run: files that only its own training has a use for."""
+"""Files that stay in the other run, because only its own training has a use for them."""
 
 
 def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[str]:
@@ -113,7 +113,7 @@ def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig
 
 
 def _trained_alike(job: Job, before: RunConfig, after: RunConfig) -> bool:
-    """Whether supervised training of this model follows from the same settings in both runs."""
+    """Tell whether supervised training of this model follows from the same settings in both runs."""
     part = job.name.removesuffix("_positive")
     # Every supervised training goes on from the base, so its settings count for each.
     names = sorted({BASE, part})
@@ -125,7 +125,7 @@ def _trained_alike(job: Job, before: RunConfig, after: RunConfig) -> bool:
 
 
 def _other_game(before: RunConfig, after: RunConfig, known: str | None) -> Iterator[str]:
-    """Whether the game has changed since the other run, whose fingerprint was noted.
+    """Name changes of the game since the other run, whose fingerprint was noted.
 
     Where an evaluation plays other games, those of the other run decide; they may be missing here.
     """
@@ -141,7 +141,7 @@ def _other_game(before: RunConfig, after: RunConfig, known: str | None) -> Itera
 
 
 def _trained_on(before: RunConfig, after: RunConfig) -> Sequence[str]:
-    """What of the games that will be played was trained on; nothing where the other run's games are not here."""
+    """Tasks to be played that were trained on; none where the other run's games are not here."""
     modes, split = evaluated_modes(after), after.evaluation.split
     # The environment keeps its own splits apart; only other settings can mix them.
     if split == "train" or before.environment == after.environment:
@@ -182,7 +182,7 @@ def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterato
 
 
 def _settings(config: RunConfig, keys: Collection[str], free: Collection[str]) -> dict[str, Any]:
-    """As JSON, without the `free` ones of the environment.
+    """Settings as JSON, without the `free` ones of the environment.
 
     A unit depends on its own number of starts only, so a run may take some of them.
     """
@@ -200,7 +200,7 @@ def _settings(config: RunConfig, keys: Collection[str], free: Collection[str]) -
 
 
 def _take(job: Job, config: RunConfig, source: Path) -> bool:
-    """Whether the job was finished in the other run, and is now here too."""
+    """Take a job that was finished in the other run; tell whether it is now here."""
     there = replace(job, unit=replace(job.unit, run=source))
     # The job `data` makes a model, too: the embedded one, whose tokenizer follows from the data sets.
     name = "untrained" if job.kind == "data" else job.name
@@ -254,7 +254,7 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def _note(folder: Path, source: Path, title: str) -> None:
-    """Where a job comes from, and what it was made with, in the run card."""
+    """Note in the run card where a job comes from, and what it was made with."""
     # After each job and not once at the end: an interrupted start has noted all that it took.
     card, origin = read_card(folder), read_card(source)
     before = card.start_from.jobs if card.start_from is not None else ()

@@ -105,9 +105,9 @@ def stop(pool: ProcessPoolExecutor) -> None:
 
 @contextmanager
 def explained(title: str, folder: Path) -> Iterator[None]:
-    """What goes wrong in a job becomes an error that survives the way to the parent and can be shown to a user.
+    """Turn what goes wrong in a job into an error that survives the way to the parent and can be shown to a user.
 
-    What hangs so that the whole process must be ended is told by `core.watchdog.hang_in(folder)`.
+    A hang for which the whole process must be ended is told by `reflect_rl.watchdog.hang_in(folder)`.
 
     Args:
         title: the job.
@@ -161,7 +161,7 @@ def _traceback_file(folder: Path, error: Exception) -> str:
 
 
 def _is_full(folder: Path) -> bool:
-    """Whether less than a block is free; some libraries report a full disk in words of their own."""
+    """Tell whether less than a block is free; some libraries report a full disk in words of their own."""
     place = next((path for path in (folder, *folder.parents) if path.exists()), Path())
     with suppress(OSError):
         return shutil.disk_usage(place).free < 4096
