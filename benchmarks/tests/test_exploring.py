@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reflect_bench.exploring import Recorded, measure_exploring, play_ours, play_reference
-from reflect_locate.envs.autoexplore import Config, Environment
+from reflect_locate.envs.autoexplore import AutoExplore
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from small_task_set import FILES
@@ -25,7 +25,7 @@ def test_a_recorded_episode_can_be_walked(source):
     """Every command names a folder or a file that exists, and its time is kept."""
     tree = Tree(Snapshot("small", FILES))
     for seed in range(20):
-        episode = play_ours(Environment(Config()), tree, "Where does the motor start", seed)
+        episode = play_ours(AutoExplore(), tree, "Where does the motor start", seed)
         assert len(episode.steps) == len(episode.commands) <= 15
         assert all((source / path).is_dir() if verb == "cd" else path in FILES for verb, path in episode.commands)
         assert episode.total == pytest.approx(episode.reset + sum(episode.steps))

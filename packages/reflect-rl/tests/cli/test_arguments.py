@@ -47,8 +47,9 @@ def test_a_switch_stands_alone_or_before_true_or_false(toml, words, value):
 
 def test_a_dry_run_may_be_said_in_any_spelling_of_a_switch(toml):
     path = str(toml(""))
-    said = [parse_arguments("run", [path, *words]).dry_run for words in (["--dry-run"], ["--dry-run", "True"], [])]
-    assert said == [True, True, False]
+    spellings = {"--dry-run": True, "--dry-run True": True, "--dry-run=false": False, "--no-dry-run": False, "": False}
+    said = {words: parse_arguments("run", [path, *words.split()]).dry_run for words in spellings}
+    assert said == spellings
 
 
 def test_none_unsets_what_may_be_unset(toml):

@@ -155,9 +155,10 @@ def test_a_dry_run_shows_what_would_be_sent_and_sends_and_writes_nothing(call, t
         assert words in shown.output
 
 
-def test_a_dry_run_takes_no_value_and_is_not_for_every_verb(call, tmp_path):
+def test_a_dry_run_is_a_switch_and_not_for_every_verb(call, tmp_path):
     config, _ = written(tmp_path, "http://127.0.0.1:1/v1", "chat")
-    assert "--dry-run takes no value, got 'yes'" in call("eval", config, "--dry-run", "yes").mistake
+    assert "dry_run: Input should be a valid boolean" in call("eval", config, "--dry-run=maybe").mistake
+    assert "'maybe' is neither true nor false" in call("eval", config, "--dry-run", "maybe").mistake
     assert "unknown flag --dry-run" in call("sft", config, "--dry-run").mistake
 
 

@@ -136,7 +136,7 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
         arguments: what follows it: optionally a TOML file or run folder (for `report`: or several), then flags.
 
     Raises:
-        ConfigError: a wrong key or value; names the key, the value and the nearest valid key.
+        ConfigError: a wrong key or value, or a word too many; names it, and the nearest valid key.
         SystemExit: the help was asked for (0).
     """
     extra: type[Frozen] | None = PlayOptions if verb == "play" else DryRun if verb in DRY else None
@@ -155,6 +155,12 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
     model = narrow(RunConfig, values)
     fields = dict(fields_of(model))
     words = split_words(f"reflect-rl {verb}", arguments, fields | own)
+    if len(words.named) > len(paths):
+        # Only a switch leaves the word behind it; every other flag takes all words up to the next one.
+        raise ConfigError(
+            f"{words.named[-1]!r} is neither true nor false, the values of a switch. A configuration file or run "
+            "folder comes before the flags."
+        )
     # Apart from the settings of the run: they change nothing that config.json should keep.
     options = overridden({}, own, {name: value for name, value in words.flags.items() if name in own})
     values = overridden(values, fields, {name: value for name, value in words.flags.items() if name in fields})
@@ -165,7 +171,8 @@ def parse_arguments(verb: str, arguments: Sequence[str]) -> Invocation:
     play = parse(PlayOptions, options if verb == "play" else {})
     folders = tuple(path for path in paths if verb == "report")
     target = Path(one_word("output_dir", words.flags["output_dir"])) if "output_dir" in words.flags else None
-    return Invocation(verb, config, play, folders, target, dry_run=bool(options.get("dry_run")) and verb in DRY)
+    dry = parse(DryRun, options if verb in DRY else {})
+    return Invocation(verb, config, play, folders, target, dry.dry_run)
 
 
 def _early(arguments: Sequence[str]) -> Words:

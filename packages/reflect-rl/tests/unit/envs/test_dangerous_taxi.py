@@ -12,8 +12,8 @@ from reflect_rl.envs.dangerous_taxi import (
     ACTIONS,
     MODES,
     START_STATES,
-    Config,
     DangerousTaxi,
+    DangerousTaxiConfig,
     decode,
     encode,
     map_text,
@@ -236,7 +236,7 @@ def test_every_reflection_has_one_form_and_states_facts():
 
 
 def test_the_advice_is_repeated_on_request_only():
-    task = tasks(Config(), "full", "train")[0]
+    task = tasks(DangerousTaxiConfig(), "full", "train")[0]
     for repeat in (False, True):
         environment = GymnasiumEnv(EnvSpec.of(DangerousTaxi, repeat_advice=repeat))
         environment.reset(options={"task": task})
@@ -250,7 +250,7 @@ def test_reflections_are_short():
 
 
 def test_the_splits_are_60_test_40_validation_and_200_training_starts_the_same_for_every_mode():
-    config = Config()
+    config = DangerousTaxiConfig()
     for split, count in (("test", 60), ("validation", 40), ("train", 200)):
         starts = [{task.data["state"] for task in tasks(config, mode, split)} for mode in MODES]
         assert [len(s) for s in starts] == [count] * 3
@@ -260,7 +260,7 @@ def test_the_splits_are_60_test_40_validation_and_200_training_starts_the_same_f
 
 
 def test_another_split_seed_makes_another_split():
-    assert tasks(Config(split_seed=1), "full", "test") != tasks(Config(), "full", "test")
+    assert tasks(DangerousTaxiConfig(split_seed=1), "full", "test") != tasks(DangerousTaxiConfig(), "full", "test")
 
 
 def test_mode_dropoff_has_twelve_different_beginnings():
