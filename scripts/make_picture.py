@@ -23,8 +23,8 @@ WIDTH, HEIGHT, MARGIN = 640, 436, 22
 CELL, GRID = 35, 5
 MAP_X, MAP_Y = MARGIN, 66
 TEXT_X = 226
-ROWS_Y, ROW = 232, 31
-BAR_X, BAR_WIDTH = 346, 172
+ROWS_Y, ROW = 250, 30
+BAR_X, BAR_WIDTH = 336, 180
 SECONDS = 3.0
 """Time that a turn is shown; the last one stays twice as long."""
 REFLECTION_AT, CHOICE_AT = 0.12, 0.42
@@ -131,7 +131,7 @@ def draw_reflection(group: ET.Element, reflection: str) -> None:
 
 def draw_choice(group: ET.Element, turn: rrl.Turn) -> None:
     """The numbered actions with their probabilities; the chosen one stands out."""
-    element(group, "text", "policy picks a number", kind="quiet", x=TEXT_X, y=ROWS_Y - 20)
+    element(group, "text", "policy picks a number", kind="quiet", x=TEXT_X, y=ROWS_Y - 30)
     for number, index in enumerate(turn.order):
         y = ROWS_Y + number * ROW
         chosen = index == turn.decision.index
@@ -173,8 +173,10 @@ def draw(episode: rrl.Episode) -> ET.ElementTree[ET.Element]:
     element(picture, "style", STYLE + keyframes(len(episode.turns)))
     element(picture, "rect", kind="card", x=1, y=1, width=WIDTH - 2, height=HEIGHT - 2, rx=10)
     element(picture, "text", "DangerousTaxi: fetch P, bring it to D", kind="title", x=MARGIN, y=36)
-    for number, line in enumerate(("T  the taxi", "O  at the passenger", "X  passenger on board", "P  passenger")):
-        element(picture, "text", line, kind="quiet", x=MARGIN, y=MAP_Y + GRID * CELL + 28 + number * 21)
+    for number, line in enumerate(
+        ("T  the taxi", "O  at the passenger", "X  passenger on board", "P  passenger", "D  destination")
+    ):
+        element(picture, "text", line, kind="quiet", x=MARGIN, y=MAP_Y + GRID * CELL + 24 + number * 20)
     for number in range(len(episode.turns)):
         draw_turn(picture, episode, number)
     return ET.ElementTree(picture)

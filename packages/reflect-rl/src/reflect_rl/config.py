@@ -97,6 +97,7 @@ def narrow(model: type[Model], values: Mapping[str, Any], prefix: str = "") -> t
         if not isinstance(part, Mapping):
             raise ConfigError(f"{prefix}{key}: expected a table [{prefix}{key}], got {part!r}.")
         chosen: type[Frozen] = kind
+        # The name decides which keys the table may have, so it is read before anything is validated.
         if kind in FOLDERS:
             name = part.get("name", kind.model_fields["name"].default)
             if not isinstance(name, str):
@@ -106,6 +107,7 @@ def narrow(model: type[Model], values: Mapping[str, Any], prefix: str = "") -> t
             chosen = narrow(kind, part, f"{prefix}{key}.")
         if chosen is not kind:
             fields[key] = (chosen, Field(default_factory=chosen, description=field.description))
+    # A subclass, so that `isinstance` with the original model still holds.
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields) if fields else model
 
 
@@ -150,6 +152,7 @@ def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
     try:
         return narrowed.model_validate(values)
     except ValidationError as error:
+        # pydantic's own message shows all input, keys among them, and links to a web page.
         raise ConfigError(explain(narrowed, error)) from None
 
 
@@ -163,7 +166,7 @@ SECRET = re.compile(r"(^|(api|auth|access|secret|private)[_-]?)(key|token|secret
 
 
 def may_hold_secret(name: str) -> bool:
-    """Whether the value of a setting that does not exist may be a key; messages end up in logs, so they leave it out.
+    """Tell whether an unknown setting may hold a secret; messages end up in logs, so they leave its value out.
 
     >>> may_hold_secret("api_key"), may_hold_secret("key_variable")
     (True, False)
@@ -192,7 +195,7 @@ def _line(model: type[Frozen], item: dict[str, Any]) -> str:
 
 
 def _echo(item: dict[str, Any], error: ValidationError) -> bool:
-    """Whether a sequence is only too short because its wrong entries were left out."""
+    """Tell whether a sequence is too short only because pydantic left out its wrong entries."""
     place = item["loc"]
     return item["type"] == "too_short" and any(
         len(other["loc"]) > len(place) and other["loc"][: len(place)] == place for other in error.errors()
@@ -215,6 +218,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigError: the file is missing, unreadable, or no TOML.
     """
     try:
+        # Some editors on Windows begin a file with a byte order mark, which TOML does not allow.
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(f"no configuration file {str(path)!r}. Examples are under configs/.") from None

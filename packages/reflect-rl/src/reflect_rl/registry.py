@@ -40,6 +40,7 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
 def _installed(kind: Kind) -> dict[str, EntryPoint]:
     """Entry points by name, dashes written as underscores; the first distribution that offers a name has it."""
     found: dict[str, EntryPoint] = {}
+    # Metadata alone is read: listing names must not import anybody's code.
     for point in entry_points(group=f"reflect_rl.{kind}"):
         found.setdefault(point.name.replace("-", "_"), point)
     return found
@@ -72,6 +73,7 @@ def find(kind: Kind, name: str) -> Any:
             ) from error
         except AttributeError:
             raise UnknownNameError(f"the module {module} has no {attribute!r}, which {name!r} asks for.") from None
+    # Dashes are what people type on a command line; Python names have underscores.
     point = _installed(kind).get(name.replace("-", "_"))
     if point is None:
         raise UnknownNameError(_unknown(kind, name))
@@ -83,6 +85,7 @@ def _unknown(kind: Kind, name: str) -> str:
     package = COMPANIONS.get(kind, {}).get(name.replace("-", "_"))
     if package is not None:
         return f"the {singular} {name!r} comes with the package {package}. Install it: pip install {package}."
+    # The likeliest mistake: a path with a dot where the colon belongs.
     if "." in name:
         return f"{name!r} is no {singular}. A part outside this installation is named package.module:Name."
     return f"no {singular} named {name!r}. {suggestion(name, names(kind))}"

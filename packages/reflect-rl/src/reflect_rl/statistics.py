@@ -50,9 +50,9 @@ def wilson_interval(successes: int, episodes: int, z: float = Z_95) -> tuple[flo
         raise ValueError(f"{successes} successes in {episodes} episodes: a count is wrong.")
     if episodes == 0:
         return 0.0, 1.0
-    rate, spread = successes / episodes, z * z / episodes
-    centre = (rate + spread / 2) / (1 + spread)
-    half = z * math.sqrt(rate * (1 - rate) / episodes + spread / (4 * episodes)) / (1 + spread)
+    rate, correction = successes / episodes, z * z / episodes
+    centre = (rate + correction / 2) / (1 + correction)
+    half = z * math.sqrt(rate * (1 - rate) / episodes + correction / (4 * episodes)) / (1 + correction)
     # At rates 0 and 1 the exact end is 0 or 1; rounding must not move it.
     lo = 0.0 if successes == 0 else max(0.0, centre - half)
     hi = 1.0 if successes == episodes else min(1.0, centre + half)
@@ -70,6 +70,7 @@ def mcnemar_p_value(only_a: int, only_b: int) -> float:
     0.0625
     """
     discordant = only_a + only_b
+    # Doubling counts the middle twice where both sides won as often; a p-value is 1 at most.
     tail = sum(math.comb(discordant, k) for k in range(min(only_a, only_b) + 1))
     return min(1.0, 2 * tail / 2**discordant)
 

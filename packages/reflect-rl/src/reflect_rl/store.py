@@ -29,6 +29,7 @@ def append_jsonl(path: Path, rows: Iterable[Any]) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         file.flush()
+        # A training that is killed right after must find these rows again when it goes on.
         os.fsync(file.fileno())
 
 
@@ -39,6 +40,7 @@ def _replace(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+    # Renaming is atomic, so a reader sees the old file or the new one and never a part.
     fresh.replace(path)
 
 
@@ -75,6 +77,7 @@ def read_jsonl(path: Path, remedy: str) -> list[Any]:
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError as error:
+            # Only the last line can be cut short by a kill; any other broken line means a damaged file.
             if number == len(lines):
                 break
             raise RunFolderError(f"{path}, line {number} is no JSON ({error}). {remedy}") from None

@@ -43,7 +43,7 @@ class Task:
     split: str = "train"
     """`train`, `validation` or `test`."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """What the environment needs to start, JSON values only."""
+    """Start of the game, in the environment's own terms; JSON values only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class Step:
     reward: float
     """In [-1, 1], maximised."""
     terminated: bool = False
-    """Whether the game ended by its own rules (running out of turns is truncation, which the rollout adds)."""
+    """True if the game ended by its own rules; running out of turns is truncation, which the rollout adds."""
     success: bool = False
-    """Whether the game was won."""
+    """True if the game was won."""
 
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """What the solver of a game knows about the current state. Reaches only players that declare `sees_oracle`."""
+    """Knowledge of a game's solver about the current state. Reaches only players that declare `sees_oracle`."""
 
     best: int
     """Index of an optimal action."""
@@ -112,7 +112,7 @@ class Decision:
     target: int | None = None
     """The action an annotator recommends here (the label of supervised training); None for players that only act."""
     answer: str | None = None
-    """What the player said, in its own words; None for players that only choose."""
+    """Text of the player's answer; None for players that only choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Episode:
         return sum(turn.reward for turn in self.turns)
 
     def success_within(self, max_episode_steps: int) -> bool:
-        """Whether the game was won in at most `max_episode_steps` turns.
+        """Tell whether the game was won in at most `max_episode_steps` turns.
 
         Exact for any horizon up to the one that was played, as no observation shows how many turns are left.
         """
@@ -170,6 +170,7 @@ def episode_from_json(row: Mapping[str, Any]) -> Episode:
     Raises:
         KeyError: a field is missing.
     """
+    # Fields that came later have a default, so that older files can still be read.
     turns = tuple(
         Turn(
             observation=Observation(

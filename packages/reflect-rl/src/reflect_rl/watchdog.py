@@ -56,7 +56,7 @@ LONGEST = 30 * 86_400
 
 
 class Limits(Frozen):
-    """How long the parts of a game may take, and how many episodes may fail."""
+    """Time limits of the parts of a game, and the number of episodes that may fail."""
 
     environment_seconds: float = Field(60, ge=0, le=LONGEST)
     """Longest making, reset or step of an environment, 0 = no limit."""
@@ -94,28 +94,29 @@ class watch:  # noqa: N801 (read as a verb: with watch(...))
     def __enter__(self) -> None:
         if not self.seconds:
             return
-        if not _dog.duties:
+        # A watch outside `on_duty` sets up the signal and the timer for itself.
+        if not _watcher.duties:
             self._duty = on_duty(self.seconds)
             self._duty.__enter__()
-        _dog.note(self.what)
+        _watcher.note(self.what)
         self.deadline = time.monotonic() + self.seconds
-        _dog.active[threading.get_ident()] = self
-        if self.seconds < _dog.interval:
-            _dog.hasten(self.seconds)
+        _watcher.active[threading.get_ident()] = self
+        if self.seconds < _watcher.interval:
+            _watcher.hasten(self.seconds)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _dog.active.pop(threading.get_ident(), None)
+        _watcher.active.pop(threading.get_ident(), None)
         if self._duty is not None:
             self._duty.__exit__(kind, error, trace)
 
     def message(self) -> str:
-        """What happened, and the remedy."""
+        """Text of the error: the code that hung, its limit, the remedy."""
         return f"{self.what} did not come back within {self.seconds:g} s. {self.remedy}"
 
 
-class _Dog:
+class _Watcher:
     """The thread that looks after all watches of this process, and the timer that looks after the thread."""
 
     def __init__(self) -> None:
@@ -172,6 +173,7 @@ class _Dog:
 
     def handle_signals(self) -> bool:
         """Take the signal, where it is not taken already; whether this call took it."""
+        # Python runs signal handlers in the main thread only, and lets no other thread set one.
         main = threading.current_thread() is threading.main_thread()
         if self._handles or not main or SIGNAL is None or not hasattr(signal, "pthread_kill"):
             return False
@@ -198,6 +200,7 @@ class _Dog:
             else:
                 self.place.parent.mkdir(parents=True, exist_ok=True)
                 self._report = os.open(self.place, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644), self.place
+            # Stacks go behind the name, which `note` rewrites in place. A file no longer than the name holds no hang.
             os.lseek(self._report[0], NAME_BYTES, os.SEEK_SET)
         except OSError:  # messages then go to the standard error only
             self._report = None
@@ -213,6 +216,7 @@ class _Dog:
     def _set_timer(self) -> None:
         """This needs no Python to run, so it goes off when the thread cannot set it again in time."""
         number = self._report[0] if self._report is not None else 2
+        # Twice the limit: the timer may be as old as one limit when a watch begins.
         with suppress(OSError, RuntimeError, ValueError):
             if self.has_timer:
                 faulthandler.dump_traceback_later(2 * self.interval + GRACE, exit=True, file=number)
@@ -235,8 +239,10 @@ class _Dog:
         self._wake.wait(seconds)
         self._wake.clear()
         now = time.monotonic()
+        # Waking half a second late is ordinary load on the machine; more means that the process stood still.
         if seconds is None or now < due + 0.5:
             return
+        # A copy, because other threads begin and end watches without taking the lock.
         for entry in self.active.copy().values():
             if not entry.renewed:
                 entry.renewed, entry.deadline = True, now + entry.seconds
@@ -255,6 +261,7 @@ class _Dog:
             if now - entry.interrupted >= GRACE and self.active.get(thread) is entry:
                 self._end_process(entry)
             pause = min(pause, entry.interrupted + GRACE - now)
+        # Never zero: a deadline that has just passed must not make this thread spin.
         return max(pause, 0.001)
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
@@ -277,12 +284,13 @@ class _Dog:
             with suppress(OSError, ValueError, AttributeError):
                 print(f"error: {entry.message()} It could not be interrupted.{place}", file=sys.stderr, flush=True)
                 faulthandler.dump_traceback(sys.stderr, all_threads=True)
+        # sys.exit would end this thread alone.
         os._exit(1)
 
 
-_dog = _Dog()
+_watcher = _Watcher()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_dog.start_afresh)
+    os.register_at_fork(after_in_child=_watcher.start_afresh)
 
 
 @contextmanager
@@ -292,14 +300,14 @@ def on_duty(*seconds: float) -> Iterator[None]:
     if not limits:
         yield
         return
-    handles = _dog.handle_signals()
-    _dog.begin(min(limits))
+    handles = _watcher.handle_signals()
+    _watcher.begin(min(limits))
     try:
         yield
     finally:
-        _dog.end()
+        _watcher.end()
         if handles:
-            _dog.give_signals_back()
+            _watcher.give_signals_back()
 
 
 @contextmanager
@@ -308,23 +316,24 @@ def report_in(folder: Path) -> Iterator[None]:
 
     Each process of a distributed job (`RANK`) has a file of its own.
     """
-    before = _dog.place
-    _dog.place = folder / f"hang-{os.environ.get('RANK', '0')}.txt"
+    before = _watcher.place
+    _watcher.place = folder / f"hang-{os.environ.get('RANK', '0')}.txt"
     with suppress(OSError):
-        _dog.place.unlink()
+        _watcher.place.unlink()
     try:
         yield
     finally:
-        _dog.place = before
+        _watcher.place = before
 
 
 def hang_in(folder: Path) -> str | None:
-    """What ended a process that reported in this folder; None when that was nothing of the kind."""
+    """Message about the hang that ended a process which reported in this folder; None if no hang did."""
     for path in sorted(folder.glob("hang-*.txt")):
         try:
             text = path.read_bytes()
         except OSError:
             continue
+        # Longer than the name: stacks were added, so the process was ended by its watchdog.
         if len(text) > NAME_BYTES:
             what = text.partition(b"\n")[0].decode(errors="replace")
             return (

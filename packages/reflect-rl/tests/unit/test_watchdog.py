@@ -66,7 +66,7 @@ def test_no_limit_is_no_watch():
     before = signal.getsignal(signal.SIGURG)
     with on_duty(0, 0), watch("the thing", 0):
         assert signal.getsignal(signal.SIGURG) is before
-        assert not watchdog._dog.active
+        assert not watchdog._watcher.active
 
 
 def test_the_signal_is_given_back(tmp_path):
@@ -100,7 +100,7 @@ def test_ctrl_c_works_while_watching():
     with pytest.raises(KeyboardInterrupt), on_duty(60), watch("the thing", 60):
         time.sleep(10)
     assert time.monotonic() - started < 5
-    assert not watchdog._dog.active
+    assert not watchdog._watcher.active
     # And after a hang, too.
     hangs_in(lambda: time.sleep(60))
     with pytest.raises(KeyboardInterrupt):
@@ -110,7 +110,7 @@ def test_ctrl_c_works_while_watching():
 def test_errors_of_the_watched_code_pass():
     with pytest.raises(ZeroDivisionError), watch("the thing", 1):
         1 / 0  # noqa: B018
-    assert not watchdog._dog.active
+    assert not watchdog._watcher.active
 
 
 def test_no_report_stays_when_nothing_hung(tmp_path):

@@ -78,6 +78,7 @@ def _split(mode: str, length: int, lengths: int, split_seed: int) -> dict[str, t
         if start != goal and (abs(goal - start) <= NEAR_STEPS) == (mode == "near")
     ]
     order = [int(i) for i in stream(split_seed, NAME, mode, "split").permutation(len(triples))]
+    # Tiny settings still get a test and a validation task.
     fifth = max(1, len(order) // 5)
     parts = {"test": order[:fifth], "validation": order[fifth : 2 * fifth], "train": order[2 * fifth :]}
     return {split: tuple(_task(mode, split, *triples[i]) for i in part) for split, part in parts.items()}
@@ -99,7 +100,7 @@ def tasks(config: CorridorConfig, mode: str, split: str) -> tuple[Task, ...]:
 
 
 def reflection_text(position: int, goal: int, last_action: str | None, last_was_good: bool) -> str:
-    """What the last action did, where the goal is, and what to do: facts, the advice last.
+    """Reflection on the last action, the goal and the next action: facts, the advice last.
 
     >>> reflection_text(2, 4, "wait", False)
     'The last action wait was a mistake. The goal is to the right. Next: right.'
@@ -193,4 +194,5 @@ def _observation(cells: int, goal: int, position: int, last: str) -> Observation
     text = (
         f"The corridor has cells 0 to {cells - 1}. You are at {position}. The goal is at {goal}. Last action: {last}."
     )
+    # `wait` is the last action, so the indices of the others never change.
     return Observation(text, ACTIONS if position % 2 == 0 else ACTIONS[:2], f"{cells}-{goal}-{position}")

@@ -124,7 +124,7 @@ class DangerousTaxiConfig(EnvironmentConfig):
     split_seed: int = Field(0, ge=0)
     """Seed of the permutation that splits the start states."""
     first_bump_fatal: bool = True
-    """Whether a first step that changes nothing ends the game (false: the reference code's behaviour)."""
+    """End the game at a first step that changes nothing, too (false: the reference code's behaviour)."""
     repeat_advice: bool = False
     """The templated reflection gives its advice once more at the end, from where a policy learns to copy it sooner."""
 
@@ -153,6 +153,7 @@ def decode(state: int) -> tuple[int, int, int, int]:
     >>> decode(328)
     (3, 1, 2, 0)
     """
+    # The inverse of `encode`: mixed radix 5, 5, 5, 4, destination fastest.
     rest, destination = divmod(state, 4)
     rest, passenger = divmod(rest, 5)
     row, column = divmod(rest, 5)
@@ -168,6 +169,7 @@ OPEN_STATES = frozenset(state for state in range(500) if decode(state)[2] != dec
 
 def _moved(row: int, column: int, move: int) -> tuple[int, int]:
     rows, columns = MOVES[move]
+    # Rows have no walls between them, so only the edge of the map blocks north and south.
     if not 0 <= row + rows <= 4:
         return row, column
     # A cell is every second character; between two cells stands ":" where one can pass.
@@ -196,6 +198,7 @@ def _transition(state: int, action: int) -> Transition:
     if here is None or passenger != ON_BOARD:
         return Transition(state, ILLEGAL, False)
     delivered = here == destination
+    # Gymnasium lets the passenger out at any stand, but pays at the destination only.
     return Transition(encode(row, column, here, destination), EVENT if delivered else STEP, delivered)
 
 
@@ -216,6 +219,7 @@ def _reaches_goal(mode: str, state: int, action: int) -> bool:
 def turns_to_goal(mode: str) -> tuple[int, ...]:
     """Length of a shortest solution from each of the 500 states, by breadth-first search from the goal backwards."""
     turns = {s: 1 for s in range(500) if any(_reaches_goal(mode, s, a) for a in range(len(ACTIONS)))}
+    # Each round adds the states one turn farther; every state reaches the goal, so this ends.
     while len(turns) < 500:
         turns |= {
             s: 1 + min(turns[n] for n in near) for s in range(500) if s not in turns and (near := _known(s, turns))
@@ -249,6 +253,7 @@ def map_text(state: int) -> str:
     +---------+
     """
     row, column, passenger, destination = decode(state)
+    # Later entries cover earlier ones: the taxi hides the stand that it is on.
     drawn = {STANDS[destination]: "D"}
     if passenger == ON_BOARD:
         drawn[row, column] = "X"
@@ -319,6 +324,7 @@ def _oracle(mode: str, state: int, forgiving: bool) -> Oracle:
 @cache
 def _split(mode: str, split_seed: int, validation_starts: int, test_starts: int) -> dict[str, tuple[Task, ...]]:
     order = stream(split_seed, NAME, "split").permutation(len(START_STATES))
+    # One permutation for all modes, so that a start that is held out in one is held out in all.
     starts = [START_STATES[int(i)] for i in order]
     held_out = test_starts + validation_starts
     parts = {"test": starts[:test_starts], "validation": starts[test_starts:held_out], "train": starts[held_out:]}

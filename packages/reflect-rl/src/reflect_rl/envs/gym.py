@@ -34,7 +34,7 @@ class ObservationSpace(gymnasium.Space[Observation]):
         self.max_actions = max_actions
 
     def contains(self, x: Any) -> bool:
-        """Whether `x` is an observation with text and distinct admissible actions."""
+        """Tell whether `x` is an observation with text and distinct admissible actions."""
         return (
             isinstance(x, Observation)
             and bool(x.text)
@@ -73,7 +73,7 @@ class ActionIndices(gymnasium.spaces.Discrete):
         return super().sample(mask, probability)
 
     def contains(self, x: Any) -> bool:
-        """Whether `x` is the index of an action that is admissible now."""
+        """Tell whether `x` is the index of an action that is admissible now."""
         return super().contains(x) and int(x) < self.admissible
 
 

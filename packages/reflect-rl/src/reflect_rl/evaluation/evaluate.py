@@ -81,6 +81,7 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
     """
     tasks = spec.tasks(mode, config.split)
     copies = config.repetitions if decoding == "sampled" else 1
+    # The run's seed takes no part: all trainings are measured on the same episodes.
     requests = [Request(task, seed_for(0, "evaluation", task.key, copy)) for task in tasks for copy in range(copies)]
     started = time.perf_counter()
     episodes = play(
@@ -118,6 +119,7 @@ def measured(
     successes = sum(episode.success_within(horizon) for episode in episodes)
     returns = [sum(turn.reward for turn in episode.turns[:horizon]) for episode in episodes]
     mean_turns = sum(min(len(episode.turns), horizon) for episode in episodes) / len(episodes)
+    # Answers from a cache take no time, so a chat player has no speed.
     speed = round(turns_per_second, 1) if costs is None else None
     cut_episodes = [cut(episode, horizon) for episode in episodes]
     measures = {} if spec is None else summary(spec, cut_episodes)

@@ -1,4 +1,4 @@
-"""What an environment measures of its episodes besides success, and success by strata of its tasks.
+"""Measures of episodes besides success, and success by strata of the tasks.
 
 An environment opts in by one or both of these capabilities:
 
@@ -35,6 +35,7 @@ def summary(spec: EnvSpec, episodes: Sequence[Episode]) -> dict[str, float]:
     game = spec.capability(HasMeasures)
     if game is None:
         return {}
+    # Every episode of an environment has the same measures, so the first one names them.
     rows = [game.measures(episode) for episode in episodes]
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
 

@@ -70,7 +70,7 @@ class Method:
     policy: str | None = None
     """Data set that the policy learns from, or `CHAT`; None = the untuned model."""
     online: bool = False
-    """Whether online RL follows."""
+    """True if online RL follows."""
     script: str = ""
     """Installed policy that plays without a language model; empty = a language model plays."""
     writer: str = ""
@@ -80,10 +80,10 @@ class Method:
     needs: tuple[type[Any], ...] = ()
     """Capabilities of the environment (`reflect_rl.envs.base`) without which the method cannot be evaluated."""
     decoding: Decoding = "greedy"
-    """How a script is evaluated; a language model is evaluated as the run says."""
+    """Decoding of a script; a language model is evaluated as the run says."""
     colour: str = UNLISTED_COLOUR
     dashed: bool = False
-    """Whether lines are dashed and bars hatched."""
+    """True for dashed lines and hatched bars."""
     place: int = 1000
     """Place among the rows of a table, lowest first."""
 
@@ -94,17 +94,17 @@ class Method:
 
     @property
     def model(self) -> bool:
-        """Whether a language model of the run plays."""
+        """True if a language model of the run plays."""
         return not (self.script or self.measure or self.is_chat)
 
     @property
     def is_lexical(self) -> bool:
-        """Whether the reflections are made by comparing words."""
+        """True if the reflections are made by comparing words."""
         return self.reflector == LEXICAL
 
     @property
     def is_chat(self) -> bool:
-        """Whether a chat model chooses the actions."""
+        """True if a chat model chooses the actions."""
         return self.policy == CHAT
 
     def with_reflector(self, kind: Literal["own", "chat", "prompted"]) -> Method:
@@ -241,6 +241,7 @@ def find_method(name: str) -> Method:
         if is_plain and name not in registry.names("methods"):
             raise UnknownNameError(f"no method named {name!r}. {suggestion(name, method_names())}") from None
         raise
+    # Rows and folders carry the name of the entry point, whatever the object calls itself.
     if isinstance(found, Method):
         return replace(found, name=name)
     if callable(found):

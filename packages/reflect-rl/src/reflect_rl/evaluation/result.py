@@ -65,7 +65,7 @@ class RemotePlayers(Frozen):
 
 
 class Condition(Frozen):
-    """What tells a result from the others."""
+    """Key that tells a result from the others."""
 
     benchmark: str
     """Name of the environment."""
@@ -113,7 +113,7 @@ class Stratum(Frozen):
 
 
 class Costs(Frozen):
-    """What chat players took: means over episodes, of all answers to the largest horizon.
+    """Costs of chat players: means over episodes, of all answers to the largest horizon.
 
     An answer that several episodes share was paid once, and counts for each of them.
     """
@@ -131,7 +131,7 @@ class Costs(Frozen):
 
 
 class Measurement(Frozen):
-    """What an evaluation measured."""
+    """Figures of one evaluation."""
 
     episodes: int
     successes: int

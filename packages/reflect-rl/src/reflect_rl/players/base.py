@@ -1,4 +1,4 @@
-"""What a player must offer. One method each, batched, so that a language model and a random player look alike."""
+"""Protocols of the two players. One method each, batched, so that a language model and a random player look alike."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: list[float] = field(default_factory=list)
-    """Of each answer."""
+    """Seconds that each answer took."""
 
     def add(self, answer: ChatAnswer) -> None:
         """Count an answer."""
@@ -32,10 +32,10 @@ class Usage:
 
 
 class ChatClient:
-    """An endpoint, with the usage of one player.
+    """Endpoint with the usage of one player.
 
     Args:
-        endpoint: whom to ask.
+        endpoint: language model to ask.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -18,7 +18,7 @@ VERSION = 1
 """Raised with every change of the prompts or of what is told; part of the fingerprint of results."""
 
 ENDING = "Next:"
-"""How the last sentence of a reflection begins."""
+"""Beginning of the last sentence of a reflection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Told:
     """One state, and what the annotator is told about it."""
 
     state: str
-    """What the player sees."""
+    """Text that the player sees."""
     actions: tuple[str, ...]
     """The admissible actions."""
     best: int | None
@@ -34,9 +34,9 @@ class Told:
     last: str | None = None
     """The action before; None on a first turn."""
     verdict: Literal["good", "suboptimal"] | None = None
-    """What the action before was worth, where it is known."""
+    """Verdict on the action before, where it is known."""
     better: str | None = None
-    """What would have been better than a suboptimal one."""
+    """Better action than a suboptimal one."""
     numbered: bool = False
     """The state shows the number of each action as ` =N`, and so does the last sentence of a reflection."""
 

@@ -97,8 +97,8 @@ the state matter now, and at the end what to do next and why. Say only what foll
 player reads your text beside the state: write no heading, no list and no greeting."""
 
 THOUGHTS = re.compile(r"\s*(?:<think>)?(?:(?!<think>).)*</think>|\s*<think>.*", re.DOTALL)
-"""What some reasoning models put before their answer. Where the template has begun the thoughts, the answer shows only
-their end; without an end there is no answer."""
+"""Thoughts that some reasoning models put before their answer. Where the template has begun the thoughts, the answer
+shows only their end; without an end there is no answer."""
 FENCE = re.compile(r"```[a-z]*\n(.*?)\n?```", re.DOTALL)
 ACTION = re.compile(r"[*_`]*action[*_`]*\s*:[*_`\s]*(.*?)[*_`.\s]*", re.IGNORECASE)
 """A line that names an action; models like to emphasise it."""
@@ -106,7 +106,7 @@ NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
 
 
 def policy_messages(rules: str, view: View, *, as_json: bool = False) -> Messages:
-    r"""What a chat model reads that chooses an action after a thought.
+    r"""Prompt of a chat model that chooses an action after a thought.
 
     Args:
         rules: the game in words.
@@ -130,7 +130,7 @@ def policy_messages(rules: str, view: View, *, as_json: bool = False) -> Message
 
 
 def number_messages(rules: str, view: View) -> Messages:
-    """What a chat model reads that answers with the number alone, so that its first token is the choice."""
+    """Prompt of a chat model that answers with the number alone, so that its first token is the choice."""
     return _player(rules, NUMBER_FORMAT, view)
 
 
@@ -145,7 +145,7 @@ def _player(rules: str, answer_format: str, view: View) -> Messages:
 
 
 def reflector_messages(rules: str, view: View) -> Messages:
-    """What a chat model reads that advises: never the list of the actions."""
+    """Prompt of a chat model that advises; it never holds the list of actions."""
     return ("system", ADVISER.replace("{rules}", rules)), ("user", f"# State\n{view.observation.text}")
 
 

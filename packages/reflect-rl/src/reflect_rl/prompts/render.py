@@ -24,7 +24,7 @@ MARK = re.compile(r" =(\d{1,4})\b")
 
 
 def reflection_prompt(view: View) -> str:
-    r"""What the reflection player reads.
+    r"""Prompt of the reflection player.
 
     >>> from reflect_rl.types import Observation
     >>> reflection_prompt(View(Observation("You are at 3.", ("left", "right")), (0, 1)))
@@ -38,7 +38,7 @@ def _state(view: View) -> str:
 
 
 def policy_prompt(view: View, labels: Sequence[str]) -> str:
-    r"""What the policy player reads under `choice_token` scoring; its answer is one label.
+    r"""Prompt of the policy player under `choice_token` scoring; its answer is one label.
 
     >>> from reflect_rl.types import Observation
     >>> policy_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0), "Go left."), ("0", "1"))
@@ -72,6 +72,7 @@ def _listed(view: View, labels: Sequence[str], text: str) -> str:
     """
     marked = {int(number) for number in MARK.findall(text)}
     listed = []
+    # Not strict: there are as many labels as the longest list of actions needs.
     for label, index in zip(labels, view.order, strict=False):
         mark = f" ={index}" if index in marked and not label.isdigit() else ""
         listed.append(f" {label} {view.observation.actions[index]}{mark}")
@@ -79,5 +80,5 @@ def _listed(view: View, labels: Sequence[str], text: str) -> str:
 
 
 def action_text_prompt(view: View) -> str:
-    """What the policy player reads under `sum` and `token_mean` scoring, where each action's own text is scored."""
+    """Prompt of the policy player under `sum` and `token_mean` scoring, where each action's own text is scored."""
     return _state(view) + ACTION

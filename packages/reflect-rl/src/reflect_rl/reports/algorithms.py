@@ -25,7 +25,7 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one algorithm was given, over all runs that used it. Empty where no file tells."""
+    """Settings and budget of one algorithm, over all runs that used it. Empty where no file tells."""
 
     turns: tuple[int, ...]
     """Budget in environment turns; more than one value if the runs differ."""

@@ -26,12 +26,12 @@ __all__ = ["Comparison", "Verdict", "compare", "pick", "read_verdicts", "sample"
 
 
 Wins = dict[tuple[str, str], dict[tuple[int, str, int], bool]]
-"""Whether each start was won, for each method and algorithm."""
+"""Outcome of each start (True = won), for each method and algorithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one episode ended, and where it is written."""
+    """End of one episode, and where it is written."""
 
     label_source: str
     demonstration_starts: int
@@ -62,7 +62,7 @@ class Verdict:
 
     @property
     def start(self) -> tuple[int, str, int]:
-        """What episodes of two methods share when they are a pair."""
+        """Key that the episodes of two methods share when they are a pair."""
         return self.run_seed, self.task, self.episode_seed
 
 
@@ -76,7 +76,7 @@ class Comparison:
     horizon: int
     decoding: str
     algorithm: str
-    """Of the reference."""
+    """Algorithm of the reference."""
     method: str
     """The other side, which may be the reference with another algorithm."""
     label: str
@@ -94,7 +94,7 @@ class Comparison:
 
     @property
     def between_algorithms(self) -> bool:
-        """Whether both sides are the reference method."""
+        """True if both sides are the reference method."""
         return self.method == self.reference
 
 

@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """How one RL algorithm is shown where a method was trained with several."""
+    """Look of one RL algorithm where a method was trained with several."""
 
     name: str
     """As in `rlft.algorithm.name`."""

@@ -43,7 +43,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Who made a run, and how to repeat it."""
+    """Provenance of a run, and the command that repeats it."""
 
     folder: str
     command: str

@@ -115,7 +115,7 @@ def read_run(folder: Path) -> Run:
 
 
 def unfinished(run: Run) -> list[str]:
-    """What the configuration of a run asks for and its results lack, one sentence for each method."""
+    """Sentences on the results that the configuration asks for and that are missing, one for each method."""
     names, starts, seeds = (setting(run.config, *keys) for keys in (("methods",), STARTS, ("seeds",)))
     if not all(isinstance(values, list) and values for values in (names, starts, seeds)):
         return []
@@ -132,7 +132,7 @@ def unfinished(run: Run) -> list[str]:
 
 
 def _progress(run: Run, name: str) -> str:
-    """How far the online training of a method is; empty where it has none, or has not begun."""
+    """Progress of the online training of a method; empty where it has none, or has not begun."""
     total = setting(run.config, "rlft", "total_turns")
     turns = [row.get("turns") for curve in read_curves(run, "rlft") if curve.name == name for row in curve.rows[-1:]]
     known = [int(value) for value in turns if isinstance(value, (int, float))]
@@ -140,7 +140,7 @@ def _progress(run: Run, name: str) -> str:
 
 
 def _configured_algorithm(method: str, config: Mapping[str, object]) -> str:
-    """What trained a method, judged by the run's configuration."""
+    """Algorithm that trained a method, by the run's configuration."""
     if not describe(method).online:
         return NO_ALGORITHM
     return str(setting(config, "rlft", "algorithm", "name") or UNKNOWN_ALGORITHM)

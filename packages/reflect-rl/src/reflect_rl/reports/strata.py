@@ -45,7 +45,7 @@ NOTES = {
     "spl": "SPL: success x shortest / played turns.",
     "answers": "Chat models: to the largest horizon, as if every answer were asked anew; price of 1,000 episodes.",
 }
-"""What is said below a table that has the measure."""
+"""Note below a table that has the measure."""
 
 
 @dataclass(frozen=True, slots=True)

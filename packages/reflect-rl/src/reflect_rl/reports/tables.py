@@ -93,7 +93,7 @@ class GridRow:
 
     @property
     def look(self) -> Method:
-        """How the line is drawn."""
+        """Look of the line."""
         return look_of(self.method, self.algorithm)
 
 
@@ -160,7 +160,7 @@ def _games(tested: TestedGames) -> str:
 
 
 class PooledCondition(NamedTuple):
-    """What the seeds that are pooled have in common."""
+    """Condition that the pooled seeds have in common."""
 
     benchmark: str
     label_source: str

@@ -80,7 +80,7 @@ class ChatPolicy:
         return [self._decision(*row) for row in zip(views, draws, answers, strict=True)]
 
     def request(self, view: View, draw: float | None = None) -> ChatRequest:
-        """What is asked about a view.
+        """Request about a view.
 
         Args:
             view: what the player sees.
@@ -99,7 +99,7 @@ class ChatPolicy:
             # The row is in listing order, and decisions are recorded by the environment's own action index.
             by_index = tuple(row[place] for place in np.argsort(view.order))
             return Decision(view.order[number], self.name, by_index, answer=answer.text)
-        # Of an answer that was cut the last number may be the beginning of a longer one.
+        # The last number of an answer that was cut may be the beginning of a longer one.
         said = parse_choice(answer.text, count) if answer.ending != "length" else None
         return Decision(NO_ACTION if said is None else view.order[said], self.name, answer=answer.text)
 

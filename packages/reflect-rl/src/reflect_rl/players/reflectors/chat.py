@@ -51,5 +51,5 @@ class ChatReflector:
         return [advice_text(answer.text) for answer in answers]
 
     def request(self, view: View) -> ChatRequest:
-        """What is asked about a view."""
+        """Request about a view."""
         return ChatRequest(reflector_messages(self.rules, view), self.max_new_tokens)

@@ -96,7 +96,7 @@ class ServedReflector(CachedReflector):
         super().__init__(cache_size, numbers)
         self.server, self.max_new_tokens, self._chat = server, max_new_tokens, chat
         self._name = f"the reflection server {server.host} (model {server.model!r})"
-        # What stays on this machine needs no list on the disk: it is counted in memory.
+        # Text that stays on this machine needs no list on the disk: it is counted in memory.
         path = folder / STORE if folder is not None and not server.is_local else None
         listed = EndpointConfig(base_url=server.base_url, model=server.model, allow_remote=True)
         self._log = RequestLog(listed, Store(path), "reflections")
