@@ -85,6 +85,21 @@ class SFTStageConfig(Frozen):
     policy_lexical: SFTConfig = Field(default_factory=SFTConfig)
     """The policy with lexical reflections (games whose states can be compared word by word)."""
 
+    def of(self, dataset: str) -> SFTConfig:
+        """Settings of the training on a data set.
+
+        Args:
+            dataset: its name, for example `reflector` or `policy_plain_positive`.
+        """
+        parts = {
+            "base": self.base,
+            "reflector": self.reflector,
+            "policy_plain": self.policy_plain,
+            "policy_reflect": self.policy_reflect,
+            "policy_lexical": self.policy_lexical,
+        }
+        return parts[dataset.removesuffix("_positive")]
+
 
 class RunConfig(Frozen):
     """A run: data -> SFT -> RLFT -> evaluation -> report, for several methods and seeds."""

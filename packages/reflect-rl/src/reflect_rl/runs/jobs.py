@@ -203,7 +203,7 @@ def _sft(job: Job, config: RunConfig, progress: Progress) -> None:
     # Every other training begins with the base; the base itself with random weights, which `data` has saved.
     if job.name == BASE:
         folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
-    model, settings = _load(config, folder, made_by, trainable=True), getattr(config.sft, part)
+    model, settings = _load(config, folder, made_by, trainable=True), config.sft.of(job.name)
     train_sft(
         model,
         examples,

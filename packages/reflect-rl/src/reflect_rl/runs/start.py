@@ -119,7 +119,7 @@ def _trained_alike(job: Job, before: RunConfig, after: RunConfig) -> bool:
     names = sorted({BASE, part})
 
     def settings(config: RunConfig) -> list[object]:
-        return [getattr(config.sft, name).model_dump(exclude=UNTRAINED) for name in names]
+        return [config.sft.of(name).model_dump(exclude=UNTRAINED) for name in names]
 
     return settings(before) == settings(after)
 
