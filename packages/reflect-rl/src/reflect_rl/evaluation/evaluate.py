@@ -80,6 +80,7 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
         FaultyPlayerError: a player hung, or answered what cannot be played.
     """
     tasks = spec.tasks(mode, config.split)
+    # A deterministic player would only repeat itself: copies would narrow the interval without new knowledge.
     copies = config.repetitions if decoding == "sampled" else 1
     # The run's seed takes no part: all trainings are measured on the same episodes.
     requests = [Request(task, seed_for(0, "evaluation", task.key, copy)) for task in tasks for copy in range(copies)]
@@ -92,6 +93,7 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
         num_envs=config.num_envs,
         max_episode_steps=max(config.horizons or spec.horizons),
         shuffle_labels=shuffle_labels,
+        # Training may leave out a few failed episodes; here one failure ends the evaluation.
         limits=limits.model_copy(update={"failed_episodes": 0}),
         on_episode=on_episode,
     )
@@ -117,6 +119,7 @@ def measured(
             players has no speed.
     """
     successes = sum(episode.success_within(horizon) for episode in episodes)
+    # Rewards after the horizon are cut off, too, so that return and success speak of the same turns.
     returns = [sum(turn.reward for turn in episode.turns[:horizon]) for episode in episodes]
     mean_turns = sum(min(len(episode.turns), horizon) for episode in episodes) / len(episodes)
     # Answers from a cache take no time, so a chat player has no speed.
@@ -130,6 +133,7 @@ def measured(
         episodes=len(episodes),
         successes=successes,
         success_rate=successes / len(episodes),
+        # Wilson rather than rate ± 1.96 standard errors: that has no width at 0% and 100%, which occur here.
         ci95=wilson_interval(successes, len(episodes)),
         mean_return=sum(returns) / len(episodes),
         mean_turns=mean_turns,

@@ -22,6 +22,7 @@ def cut(episode: Episode, horizon: int) -> Episode:
     """The beginning of an episode, as it would have been at a shorter horizon."""
     if len(episode.turns) <= horizon:
         return episode
+    # The end that was played lies beyond the horizon: at this one the episode was neither won nor over.
     return replace(episode, turns=episode.turns[:horizon], success=False, terminated=False, truncated=True)
 
 
@@ -62,5 +63,6 @@ def by_strata(spec: EnvSpec, outcomes: Iterable[tuple[Task, bool]]) -> tuple[Str
         return ()
     won: dict[tuple[tuple[str, str], ...], list[bool]] = {}
     for task, success in outcomes:
+        # A mapping cannot be a key; its items can, and keep the order in which the environment names them.
         won.setdefault(tuple(game.strata(task).items()), []).append(success)
     return tuple(Stratum.of(dict(kind), wins) for kind, wins in sorted(won.items()))

@@ -62,7 +62,7 @@ class Method:
     """A row of the results table."""
 
     name: str
-    """As in configurations and run folders."""
+    """Name in configurations and run folders."""
     title: str
     """Label in tables and figures."""
     reflector: str | None = None
@@ -122,6 +122,8 @@ _WORDS = (HasStateTeacher,)
 """Lexical reflections read any state, also those that no solver has seen."""
 
 METHODS: tuple[Method, ...] = (
+    # Random play differs each time, so it is repeated like sampled play; other scripts keep the default `greedy`.
+    # Places go in tens: a method of another distribution can stand between two of these.
     Method("random", "Random", script="random", decoding="sampled", colour="#999999", place=0),
     Method("oracle", "Oracle", script="oracle", needs=(HasSolver,), colour="#777777", place=10),
     Method(
@@ -231,6 +233,7 @@ def find_method(name: str) -> Method:
     >>> find_method("sft_rlft").datasets
     ('policy_plain',)
     """
+    # Our own names come first: an installed distribution must not change the meaning of a name in old results.
     if name in _BY_NAME:
         return _BY_NAME[name]
     try:
@@ -279,6 +282,8 @@ def start_of(method: Method) -> str:
     """
     if not method.online:
         return ""
+    # The same supervised data for both players: that is the model which online training changes, so the difference
+    # between the two rows is what online training adds.
     players = (method.reflector, method.policy)
     starts = (other for other in METHODS if other.model and not other.online)
     return next((other.name for other in starts if (other.reflector, other.policy) == players), "")

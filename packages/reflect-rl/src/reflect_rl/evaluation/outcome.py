@@ -70,12 +70,16 @@ class Evaluation:
                 "evaluate both on the same environment and split."
             )
         ours, theirs = self._outcomes(), other._outcomes()
+        # Shared starts only: over different tasks, a difference of rates would also show which tasks were easier.
         common = [key for key in ours if key in theirs]
         if not common:
             raise UserError("no task was played in both evaluations, so they cannot be compared.")
+        # Both sides meet the same starts, so their wins are correlated. A test of two independent rates would ignore
+        # this; the exact McNemar test counts the starts that only one side won.
         return paired_difference([ours[key] for key in common], [theirs[key] for key in common])
 
     def _outcomes(self) -> dict[tuple[str, int], bool]:
+        # The task alone is no key: sampled play repeats it, each time with another seed.
         return {(e.task.key, e.seed): e.success_within(self.horizon) for e in self.episodes}
 
     def __str__(self) -> str:

@@ -71,7 +71,7 @@ class Condition(Frozen):
     """Name of the environment."""
     tested: TestedGames = TestedGames()
     label_source: str
-    """Whose actions the policy learned from."""
+    """Source of the actions that the policy learned from."""
     demonstration_starts: int
     seed: int
     method: str
@@ -102,6 +102,7 @@ class Stratum(Frozen):
     @classmethod
     def of(cls, properties: dict[str, str], won: Sequence[bool]) -> Self:
         """The stratum of tasks with these outcomes; at least one."""
+        # Strata are small, often with every task won or lost: there Wilson's interval still has a width.
         count, successes = len(won), sum(won)
         return cls(
             properties=properties,
@@ -124,7 +125,7 @@ class Costs(Frozen):
     prompt_tokens: float
     completion_tokens: float
     cost: float
-    """In the currency of the configured prices."""
+    """Price in the currency of the configured prices."""
     seconds_per_answer: float
     """Mean over answers."""
     seconds_per_answer_p95: float
@@ -162,11 +163,13 @@ class ResultRow(Measurement, Condition):
     @classmethod
     def of(cls, condition: Condition, measured: Measurement) -> Self:
         """The row of a measurement."""
+        # `dict` keeps nested models as they are; `model_dump` would take them apart, only to validate them again.
         return cls(**dict(condition), **dict(measured))
 
 
 def write_rows(path: Path, rows: Iterable[ResultRow]) -> None:
     """Write rows to a JSON file, whole or not at all."""
+    # Absent rather than null: a row without chat players or measured games stays short to read.
     write_json(path, [row.model_dump(mode="json", exclude_none=True) for row in rows])
 
 
@@ -187,6 +190,8 @@ def read_rows(path: Path, remedy: str) -> tuple[ResultRow, ...]:
 
 
 def _row(path: Path, number: int, row: Any, remedy: str) -> ResultRow:
+    # Rows without a version are told apart here: validation would complain of single fields, and hide that the
+    # whole file is of an earlier version.
     if isinstance(row, dict) and "success_rate" in row and row.get("schema_version") != SCHEMA_VERSION:
         raise RunFolderError(
             f"{path} was written by another version of this program (schema {row.get('schema_version', 1)} of results, "
@@ -195,6 +200,7 @@ def _row(path: Path, number: int, row: Any, remedy: str) -> ResultRow:
     try:
         return ResultRow.model_validate(row)
     except ValidationError as error:
+        # One error is enough for the reader: where one field is wrong, the remedy is the same as for ten.
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise RunFolderError(f"{path}: row {number}: {place}: {first['msg']}. {remedy}") from None
