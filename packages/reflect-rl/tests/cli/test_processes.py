@@ -87,7 +87,7 @@ def test_a_run_outlives_a_kill_and_ctrl_c(tmp_path):
 
 def fails_with(fault, call, toml, tmp_path, monkeypatch, *words):
     monkeypatch.setenv("FAULT", fault)
-    path = toml('methods = ["random"]\n[data]\ndemonstration_starts = [5]\n[environment]\nname = "faulty.game"')
+    path = toml('methods = ["random"]\n[data]\ndemonstration_starts = [5]\n[environment]\nname = "faulty.game:Faulty"')
     return call("eval", path, "--output-dir", tmp_path / "run", *words)
 
 
@@ -104,7 +104,7 @@ def test_a_fault_in_a_worker_is_one_message_and_a_file_with_the_traceback(call, 
     answer = fails_with("bug", call, toml, tmp_path, monkeypatch)
     file = tmp_path / "run" / "starts-5/seed-0/evaluation/random/error.txt"
     assert answer.code == 1
-    assert answer.errors.startswith("error: starts-5/seed-0 eval random: corridor-v1, task near/")
+    assert answer.errors.startswith("error: starts-5/seed-0 eval random: faulty-v1, task near/")
     assert answer.errors.endswith(f", start: ZeroDivisionError: a wall where none should be. Details are in {file}.\n")
     assert "Traceback" not in answer.errors
     assert "Traceback" in file.read_text()
@@ -115,13 +115,13 @@ def test_an_environment_that_hangs_beyond_help_is_named_by_the_parent(call, toml
     answer = fails_with("hangs", call, toml, tmp_path, monkeypatch, *limit)
     file = tmp_path / "run" / "starts-5/seed-0/evaluation/random/hang-0.txt"
     assert answer.code == 1
-    assert answer.errors.startswith("error: starts-5/seed-0 eval random: corridor-v1, task near/")
+    assert answer.errors.startswith("error: starts-5/seed-0 eval random: faulty-v1, task near/")
     assert answer.errors.endswith(
         ", start did not come back in time and could not be interrupted, so its process was ended. The stacks of "
         f"all its threads are in {file}. If it needs longer, raise its limit under [limits]. What was finished is "
         "kept; the same command goes on from the last checkpoint.\n"
     )
-    assert "in start\n" in file.read_bytes().decode()
+    assert "in reset\n" in file.read_bytes().decode()
 
 
 def raised(error, folder):
