@@ -129,11 +129,13 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names.s
 try:
     __version__ = version("reflect-rl")
 except PackageNotFoundError:
+    # A checkout that is on the path but was never installed has no metadata.
     __version__ = "0+unknown"
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
+        # The words of Python itself: `hasattr` and `from ... import` rely on AttributeError.
         raise AttributeError(f"module 'reflect_rl' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"reflect_rl.{_MODULES[name]}"), name)
     globals()[name] = value  # the next use is a plain look-up
@@ -141,6 +143,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    # Names that are not loaded yet must show up in editors and notebooks, too.
     return sorted({*globals(), *__all__})
 
 

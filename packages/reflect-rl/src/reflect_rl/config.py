@@ -40,6 +40,7 @@ class Frozen(BaseModel):
     )
 
 
+# Shared with the models that `TextEnv` makes for classes without a `Config` of their own.
 MOST_STEPS = 10_000
 STEPS_HELP = "Turns after which an episode is truncated."
 
@@ -89,6 +90,7 @@ def narrow(model: type[Model], values: Mapping[str, Any], prefix: str = "") -> t
         UnknownNameError: a name is not in the catalog.
     """
     fields: dict[str, Any] = {}
+    # pydantic chooses between classes that are known beforehand; those of other packages are found at run time.
     for key, field in model.model_fields.items():
         kind = field.annotation
         if not (isinstance(kind, type) and issubclass(kind, Frozen)):
@@ -150,6 +152,7 @@ def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
     """
     narrowed = narrow(model, values)
     try:
+        # Narrowed first: `extra="forbid"` then knows which keys the chosen part has.
         return narrowed.model_validate(values)
     except ValidationError as error:
         # pydantic's own message shows all input, keys among them, and links to a web page.
@@ -157,7 +160,7 @@ def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
 
 
 def explain(model: type[Frozen], error: ValidationError) -> str:
-    """One line per mistake, each naming the key, the value and the remedy."""
+    """Messages of all mistakes, a line each, that name the key, the value and the remedy."""
     return "\n".join(dict.fromkeys(_line(model, dict(item)) for item in error.errors() if not _echo(dict(item), error)))
 
 

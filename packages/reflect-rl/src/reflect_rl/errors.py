@@ -73,6 +73,7 @@ class TrainingError(ReflectRLError):
     """Training cannot go on."""
 
 
+# No UserError: play can go on without the episode (`limits.failed_episodes`).
 class FaultyEnvironmentError(ReflectRLError):
     """An environment failed; the message names it, its task, seed and turn; what it raised is `__cause__`."""
 

@@ -65,6 +65,7 @@ def find(kind: Kind, name: str) -> Any:
     if DOTTED.fullmatch(name):
         module, _, attribute = name.partition(":")
         try:
+            # Two handlers, because a missing module and a missing name in it need different remedies.
             return getattr(importlib.import_module(module), attribute)
         except ModuleNotFoundError as error:
             raise UnknownNameError(
@@ -77,11 +78,13 @@ def find(kind: Kind, name: str) -> Any:
     point = _installed(kind).get(name.replace("-", "_"))
     if point is None:
         raise UnknownNameError(_unknown(kind, name))
+    # Errors of the import pass as they are: `config_of` names the setting that led here.
     return point.load()
 
 
 def _unknown(kind: Kind, name: str) -> str:
     singular = SINGULAR.get(kind, kind.removesuffix("s"))
+    # Nothing of an absent package is installed, not even its name, so what it would offer is listed here.
     package = COMPANIONS.get(kind, {}).get(name.replace("-", "_"))
     if package is not None:
         return f"the {singular} {name!r} comes with the package {package}. Install it: pip install {package}."

@@ -93,10 +93,10 @@ class _Slot:
         hearer = self.hearer
         if reflection is None or hearer is None:
             return
-        observation = self._guarded("hearing the reflection", lambda: hearer.hear(reflection))
+        observation = self._guarded("taking up the reflection", lambda: hearer.hear(reflection))
         # Shown again only if it is another one: showing draws the order of the labels.
         if observation is not self.observation:
-            self._guarded("hearing the reflection", lambda: self._show(observation))
+            self._guarded("taking up the reflection", lambda: self._show(observation))
 
     def view(self, player: Reflector | Policy, reflection: str | None = None) -> View:
         if not player.sees_oracle:
@@ -310,7 +310,7 @@ def _check(policy: Policy, view: View, decision: Decision) -> None:
             f"the policy {policy.name!r} chose action {decision.index} in the state {view.observation.state!r}, which "
             f"lists actions 0 to {count - 1}."
         )
-    # One nan makes the sum nan; -inf is legal.
+    # A single nan makes the sum nan; -inf is legal.
     if log_probs is not None and (len(log_probs) != count or math.isnan(sum(log_probs))):
         raise FaultyPlayerError(
             f"the policy {policy.name!r} gave the log-probabilities {list(log_probs)} to the {count} actions of the "

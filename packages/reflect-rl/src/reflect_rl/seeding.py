@@ -20,7 +20,9 @@ def seed_for(root: int, *names: str | int) -> int:
     >>> seed_for(0, "rollout", 3) == seed_for(0, "rollout", 4)
     False
     """
+    # Not `hash`, which differs between processes. The separator keeps ("a", "bc") apart from ("ab", "c").
     digest = hashlib.sha256("\x1f".join([str(root), *map(str, names)]).encode()).digest()
+    # 63 bits, so that a seed fits a signed 64-bit integer.
     return int.from_bytes(digest[:8], "big") >> 1
 
 

@@ -72,6 +72,7 @@ def mcnemar_p_value(only_a: int, only_b: int) -> float:
     discordant = only_a + only_b
     # Doubling counts the middle twice where both sides won as often; a p-value is 1 at most.
     tail = sum(math.comb(discordant, k) for k in range(min(only_a, only_b) + 1))
+    # With an even split the middle term is counted on both sides, which gives more than 1.
     return min(1.0, 2 * tail / 2**discordant)
 
 
@@ -115,9 +116,11 @@ def _square_and_add(first: float, second: float, phi: float) -> float:
 
 def _corrected_phi(both: int, only_a: int, only_b: int, neither: int) -> float:
     margins = (both + only_a) * (only_b + neither) * (both + only_b) * (only_a + neither)
+    # A side that won all or lost all: φ is not defined, and Newcombe takes 0.
     if margins == 0:
         return 0.0
     excess = float(both * neither - only_a * only_b)
     if excess > 0:
+        # Newcombe corrects a positive association only; a correction must not turn its sign.
         excess = max(excess - (both + only_a + only_b + neither) / 2, 0.0)
     return excess / math.sqrt(margins)

@@ -35,6 +35,7 @@ def append_jsonl(path: Path, rows: Iterable[Any]) -> None:
 
 def _replace(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    # In the same folder, as a rename is atomic within one file system only.
     fresh = path.with_name(path.name + ".new")
     with fresh.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -65,6 +66,7 @@ def read_jsonl(path: Path, remedy: str) -> list[Any]:
         RunFolderError: the file is missing, or a line other than the last is no JSON; the message ends with `remedy`.
     """
     try:
+        # `splitlines` would also cut at U+2028 and other breaks, which JSON strings may contain.
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         raise RunFolderError(f"{path} is missing. {remedy}") from None

@@ -34,7 +34,7 @@ NO_ACTION = -1
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One problem to solve, from the distribution μ of tasks."""
+    """A problem to solve, from the distribution μ of tasks."""
 
     key: str
     """Unique name, for example `full/137`."""
@@ -117,7 +117,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One round: the state, what the reflection player wrote, what the policy chose, and the reward."""
+    """A round: the state, what the reflection player wrote, what the policy chose, and the reward."""
 
     observation: Observation
     order: tuple[int, ...]
@@ -176,6 +176,7 @@ def episode_from_json(row: Mapping[str, Any]) -> Episode:
             observation=Observation(
                 turn["observation"]["text"], tuple(turn["observation"]["actions"]), turn["observation"]["state"]
             ),
+            # JSON has lists only, and views must be hashable: policies cache by view.
             order=tuple(turn["order"]),
             reflection=turn["reflection"],
             decision=Decision(
@@ -183,6 +184,7 @@ def episode_from_json(row: Mapping[str, Any]) -> Episode:
                 player=turn["decision"]["player"],
                 log_probs=None if (row_ := turn["decision"]["log_probs"]) is None else tuple(row_),
                 target=turn["decision"]["target"],
+                # `get`: files of schema 1 have no answers.
                 answer=turn["decision"].get("answer"),
             ),
             reward=turn["reward"],

@@ -45,6 +45,7 @@ __all__ = ["DEFAULT_LIMITS", "GRACE", "Limits", "hang_in", "on_duty", "report_in
 GRACE = 10.0
 """Seconds that interrupted code has to come back."""
 
+# Windows has no SIGURG. There only the two ways that end the process are left.
 SIGNAL = getattr(signal, "SIGURG", None)
 """Without a handler this signal is ignored, so one that comes late harms nothing; few programs use it."""
 
@@ -82,6 +83,7 @@ class watch:  # noqa: N801 (read as a verb: with watch(...))
         remedy: end of its message.
     """
 
+    # A watch is made for every step of every game: without a `__dict__` it is cheaper to make.
     __slots__ = ("_duty", "deadline", "error", "interrupted", "remedy", "renewed", "seconds", "what")
 
     def __init__(
@@ -100,8 +102,10 @@ class watch:  # noqa: N801 (read as a verb: with watch(...))
             self._duty.__enter__()
         _watcher.note(self.what)
         self.deadline = time.monotonic() + self.seconds
+        # Last, with the deadline set: the thread reads `active` without taking the lock.
         _watcher.active[threading.get_ident()] = self
         if self.seconds < _watcher.interval:
+            # The thread sleeps for the shortest limit it knows, so it would wake too late for a shorter one.
             _watcher.hasten(self.seconds)
 
     def __exit__(
@@ -129,15 +133,17 @@ class _Watcher:
 
         It has no timer either: faulthandler would wait forever for the thread that its timer had in the parent.
         """
+        # Only a fork made while on duty inherits a set timer; `__init__` has set `duties` to 0.
         self.has_timer = self.has_timer and not self.duties
         self.active: dict[int, watch] = {}
-        """By thread."""
+        """The watch of each thread, by the thread's identifier."""
         self.duties = 0
         self.interval = float(LONGEST)
         """Shortest limit on duty: the thread looks at least this often, so it misses no deadline."""
         self.place: Path | None = None
         """Where reports go; None: a temporary file."""
         self._report: tuple[int, Path] | None = None
+        # A new lock: a fork may have copied the old one while another thread held it.
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -151,7 +157,9 @@ class _Watcher:
                 self.interval = seconds
                 self._open()
             self.interval = min(self.interval, seconds)
+            # It sleeps on between duties; only the first duty of a process, or of a fork, starts one.
             if self._thread is None or not self._thread.is_alive():
+                # A daemon, so that it does not keep a finished program from ending.
                 self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)
                 self._thread.start()
             self._set_timer()
@@ -172,7 +180,7 @@ class _Watcher:
         self._wake.set()
 
     def handle_signals(self) -> bool:
-        """Take the signal, where it is not taken already; whether this call took it."""
+        """Take the signal, unless it is taken already; returns True when this call took it."""
         # Python runs signal handlers in the main thread only, and lets no other thread set one.
         main = threading.current_thread() is threading.main_thread()
         if self._handles or not main or SIGNAL is None or not hasattr(signal, "pthread_kill"):
@@ -187,9 +195,10 @@ class _Watcher:
         signal.signal(SIGNAL, signal.SIG_DFL if self._handler is None else self._handler)  # type: ignore[arg-type]
 
     def note(self, what: str) -> None:
-        """Write down what is watched from now on, in case that nobody can say it later."""
+        """Write down what is watched from now on, since a process that is ended cannot say it."""
         if self._report is not None:
             with suppress(OSError, AttributeError):  # a full disk; a system without pwrite
+                # At offset 0 without moving the file position, which stays behind the name for the stacks.
                 os.pwrite(self._report[0], f"{what}\n".encode(errors="replace")[:NAME_BYTES], 0)
 
     def _open(self) -> None:
@@ -214,7 +223,7 @@ class _Watcher:
                 path.unlink()
 
     def _set_timer(self) -> None:
-        """This needs no Python to run, so it goes off when the thread cannot set it again in time."""
+        """Set the timer outside of Python, which goes off when the thread cannot set it again in time."""
         number = self._report[0] if self._report is not None else 2
         # Twice the limit: the timer may be as old as one limit when a watch begins.
         with suppress(OSError, RuntimeError, ValueError):
@@ -228,13 +237,14 @@ class _Watcher:
     def _look(self) -> None:
         while True:
             with self._lock:
+                # Under the lock, so that `end` cannot cancel the timer just before it is set again here.
                 on_duty = self.duties > 0
                 if on_duty:
                     self._set_timer()
             self._sleep(self._pause() if on_duty else None)
 
     def _sleep(self, seconds: float | None) -> None:
-        """When this thread could not run (the process was stopped, C code held the lock), watches begin anew, once."""
+        """Sleep; renew each watch, once, if this thread could not run (process stopped, lock held by C code)."""
         due = time.monotonic() + (seconds or 0)
         self._wake.wait(seconds)
         self._wake.clear()
@@ -244,12 +254,14 @@ class _Watcher:
             return
         # A copy, because other threads begin and end watches without taking the lock.
         for entry in self.active.copy().values():
+            # Once only: C code that holds the lock again and again would otherwise never be overdue.
             if not entry.renewed:
                 entry.renewed, entry.deadline = True, now + entry.seconds
 
     def _pause(self) -> float:
-        """Act on what is overdue; seconds until the next look."""
+        """Act on what is overdue; returns the seconds until the next look."""
         now, pause = time.monotonic(), self.interval
+        # A copy, because watches come and go while this thread looks.
         for thread, entry in self.active.copy().items():
             if now < entry.deadline:
                 pause = min(pause, entry.deadline - now)
@@ -257,6 +269,7 @@ class _Watcher:
             if not entry.interrupted:
                 entry.interrupted = now
                 if self._handles and thread == threading.main_thread().ident:
+                    # Sent to the thread and not to the process, so that a blocking system call of that thread returns.
                     signal.pthread_kill(thread, SIGNAL)  # type: ignore[arg-type]
             if now - entry.interrupted >= GRACE and self.active.get(thread) is entry:
                 self._end_process(entry)
@@ -265,8 +278,9 @@ class _Watcher:
         return max(pause, 0.001)
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
-        """In the main thread, in the midst of its code; the watch may have ended meanwhile."""
+        """Raise the error of the overdue watch, inside the code that it watches."""
         entry = self.active.get(threading.get_ident())
+        # The watch may have ended, or another begun, between sending the signal and this call.
         if entry is not None and entry.interrupted:
             raise entry.error(entry.message())
 
@@ -275,6 +289,7 @@ class _Watcher:
         place = ""
         if self._report is not None:
             number, path = self._report
+            # Of several watches the last to begin has noted its name, which need not be the one that hangs.
             self.note(entry.what)
             with suppress(OSError):
                 faulthandler.dump_traceback(number, all_threads=True)
@@ -290,12 +305,13 @@ class _Watcher:
 
 _watcher = _Watcher()
 if hasattr(os, "register_at_fork"):
+    # Only POSIX systems fork.
     os.register_at_fork(after_in_child=_watcher.start_afresh)
 
 
 @contextmanager
 def on_duty(*seconds: float) -> Iterator[None]:
-    """Many watches follow, with these limits (0 = none): the signal, the file and the timer are set up once for all."""
+    """Set up the signal, the file and the timer once for many watches with these limits (0 = none)."""
     limits = [limit for limit in seconds if limit]
     if not limits:
         yield
@@ -307,6 +323,7 @@ def on_duty(*seconds: float) -> Iterator[None]:
     finally:
         _watcher.end()
         if handles:
+            # After `end`: as long as a watch is on, a signal may still come, and its handler must be ours.
             _watcher.give_signals_back()
 
 
@@ -319,6 +336,7 @@ def report_in(folder: Path) -> Iterator[None]:
     before = _watcher.place
     _watcher.place = folder / f"hang-{os.environ.get('RANK', '0')}.txt"
     with suppress(OSError):
+        # The report of an earlier start would be taken for one of this process.
         _watcher.place.unlink()
     try:
         yield

@@ -80,6 +80,7 @@ class TextEnv(ABC):
     """True for a game that shows or counts its turns, so that no other horizon can be evaluated."""
     evaluation_only: ClassVar[tuple[str, ...]] = ()
     """Settings that may differ between training and an evaluation of its players, such as which games are the test."""
+    # Not a ClassVar: a game may set both in `__init__`, where they depend on its settings.
     max_actions: int = 20
     """Largest number of admissible actions in any state."""
     idle_reward: float = 0.0
@@ -88,6 +89,7 @@ class TextEnv(ABC):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         own = vars(cls)
+        # `vars(cls)` and not `getattr`: a subclass would otherwise share its parent's name in results.
         if "name" not in own:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         if "Config" not in own:
@@ -276,6 +278,7 @@ CAPABILITIES: tuple[type[Any], ...] = (
 """All capabilities that this package makes use of."""
 
 
+# Compared by identity, which keeps it hashable; `cached_property` writes past `frozen`.
 @dataclass(frozen=True, eq=False)
 class EnvSpec:
     """An environment with its settings, resolved once: what play, training and evaluation are handed."""
@@ -331,12 +334,14 @@ class EnvSpec:
     def modes(self) -> tuple[str, ...]:
         """Variants to train and evaluate, easiest first: those of the settings, else all."""
         chosen = self.config.modes
+        # In the game's order, easiest first, whatever order the settings name them in.
         return tuple(mode for mode in self.all_modes if mode in chosen) if chosen else self.all_modes
 
     @property
     def horizons(self) -> tuple[int, ...]:
         """Horizons that an evaluation reports unless told otherwise."""
         longest = self.max_episode_steps
+        # The horizons of a class fit its own longest episode; for another one they may be too long.
         is_default = longest == type(self.config).model_fields["max_episode_steps"].default
         return self.env_class.horizons if self.env_class.horizons and is_default else (longest,)
 
@@ -344,6 +349,7 @@ class EnvSpec:
         """A fresh copy of the game."""
         return self.env_class(self.config)
 
+    # Checked here, so that games need not refuse unknown names themselves.
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
         """The tasks of a mode and split.
 
@@ -356,6 +362,7 @@ class EnvSpec:
 
     def capability(self, kind: type[Capability]) -> Capability | None:
         """The game as something that can do this, or None where it cannot."""
+        # As an object: the type checker would rule out that a `TextEnv` is one of the protocols.
         game: object = self.prototype
         return game if isinstance(game, kind) else None
 
@@ -373,6 +380,7 @@ class EnvSpec:
     @cached_property
     def capabilities(self) -> tuple[str, ...]:
         """Names of all capabilities that the game offers."""
+        # Asked of a game and not of its class: attributes such as `rules` may be set in `__init__`.
         return tuple(kind.__name__ for kind in CAPABILITIES if isinstance(self.prototype, kind))
 
 
@@ -383,6 +391,7 @@ def spec_of(config: EnvironmentConfig) -> EnvSpec:
         UnknownNameError: no environment has the configured name.
         UserError: the name leads to something that is no `TextEnv`.
     """
+    # An entry point can lead to anything, so the class is checked here, once.
     found: object = registry.find("environments", config.name)
     if not (isinstance(found, type) and issubclass(found, TextEnv)):
         raise UserError(f"environment.name: {config.name!r} is {found!r}, no class over reflect_rl.TextEnv.")
@@ -391,6 +400,7 @@ def spec_of(config: EnvironmentConfig) -> EnvSpec:
 
 def idle_step(game: TextEnv, current: Observation) -> Step:
     """The answer of a game to a turn without an action: nothing changes unless the game says otherwise."""
+    # A game without `idle` is not stepped: any action, even a harmless one, would be a choice.
     return game.idle() if isinstance(game, Idles) else Step(current, game.idle_reward)
 
 
@@ -402,6 +412,7 @@ def require_known(kind: str, name: str, known: Iterable[str]) -> None:
     Raises:
         UnknownNameError: names the kind, the name and the nearest known one.
     """
+    # A list, because an iterator could not be searched and then shown.
     names = list(known)
     if name not in names:
         raise UnknownNameError(f"no {kind} named {name!r}. {suggestion(name, names)}")

@@ -75,8 +75,10 @@ def _split(mode: str, length: int, lengths: int, split_seed: int) -> dict[str, t
         for cells in range(length, length + lengths)
         for goal in (0, cells - 1)
         for start in range(cells)
+        # The distance alone decides the mode, as the curriculum orders modes by difficulty.
         if start != goal and (abs(goal - start) <= NEAR_STEPS) == (mode == "near")
     ]
+    # The mode is in the stream's name, since each mode has tasks of its own.
     order = [int(i) for i in stream(split_seed, NAME, mode, "split").permutation(len(triples))]
     # Tiny settings still get a test and a validation task.
     fifth = max(1, len(order) // 5)
@@ -153,6 +155,7 @@ class Corridor(TextEnv):
             UserError: the task does not describe a corridor.
         """
         try:
+            # Tasks may come from a file, so their values are checked and not trusted.
             cells, goal, start = (int(task.data[key]) for key in ("cells", "goal", "start"))
         except (KeyError, TypeError, ValueError):
             raise UserError(f"task {task.key!r} is no corridor: {dict(task.data)}. Take tasks from tasks().") from None
@@ -165,7 +168,9 @@ class Corridor(TextEnv):
     def step(self, action: int) -> Step:
         """Walk or wait."""
         position = self._position + CHANGES[action]
+        # Judged before the position changes, as `_best` looks from the current cell.
         self._last_action, self._last_was_good = ACTIONS[action], action == self._best()
+        # The position stays in the corridor, so the last observation can still be described.
         if not 0 <= position < self._cells:
             return Step(self._look(), FALL_REWARD, terminated=True)
         self._position = position
@@ -175,6 +180,7 @@ class Corridor(TextEnv):
     def oracle(self) -> Oracle:
         """The way to the goal; `safe` are the detours that stay in the corridor."""
         actions, best = self._look().actions, self._best()
+        # Over the admissible actions only: `wait` is not listed in odd cells.
         safe = tuple(i for i in range(len(actions)) if i != best and 0 <= self._position + CHANGES[i] < self._cells)
         return Oracle(best, (best,), safe, abs(self._goal - self._position))
 
@@ -189,6 +195,7 @@ class Corridor(TextEnv):
         return _observation(self._cells, self._goal, self._position, self._last_action or "none")
 
 
+# Bounded, because long corridors (`length` up to 1000) have very many states.
 @lru_cache(maxsize=100_000)
 def _observation(cells: int, goal: int, position: int, last: str) -> Observation:
     text = (

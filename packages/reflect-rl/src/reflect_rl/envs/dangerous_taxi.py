@@ -129,6 +129,7 @@ class DangerousTaxiConfig(EnvironmentConfig):
     """The templated reflection gives its advice once more at the end, from where a policy learns to copy it sooner."""
 
     @model_validator(mode="after")
+    # A field's bounds see one field only, so the rule about two is a model validator.
     def _leave_training_starts(self) -> DangerousTaxiConfig:
         if self.validation_starts + self.test_starts >= len(START_STATES):
             raise ValueError(
@@ -144,6 +145,7 @@ def encode(row: int, column: int, passenger: int, destination: int) -> int:
     >>> encode(3, 1, 2, 0)
     328
     """
+    # Gymnasium's own numbers, so that the table can be compared with its table entry by entry.
     return ((row * 5 + column) * 5 + passenger) * 4 + destination
 
 
@@ -179,7 +181,7 @@ def _moved(row: int, column: int, move: int) -> tuple[int, int]:
 
 
 class Transition(NamedTuple):
-    """One entry of the table: Gymnasium's next state, raw reward, and whether the passenger is delivered."""
+    """An entry of the table: Gymnasium's next state, raw reward, and whether the passenger is delivered."""
 
     state: int
     reward: int
@@ -195,6 +197,7 @@ def _transition(state: int, action: int) -> Transition:
         if here is None or here != passenger:
             return Transition(state, ILLEGAL, False)
         return Transition(encode(row, column, ON_BOARD, destination), STEP, False)
+    # As in Gymnasium, the passenger may be let out at any stand; only the destination wins.
     if here is None or passenger != ON_BOARD:
         return Transition(state, ILLEGAL, False)
     delivered = here == destination
@@ -218,6 +221,7 @@ def _reaches_goal(mode: str, state: int, action: int) -> bool:
 @lru_cache(maxsize=len(MODES))
 def turns_to_goal(mode: str) -> tuple[int, ...]:
     """Length of a shortest solution from each of the 500 states, by breadth-first search from the goal backwards."""
+    # Backwards from the goal one search serves all 500 states.
     turns = {s: 1 for s in range(500) if any(_reaches_goal(mode, s, a) for a in range(len(ACTIONS)))}
     # Each round adds the states one turn farther; every state reaches the goal, so this ends.
     while len(turns) < 500:
@@ -234,6 +238,7 @@ def _known(state: int, turns: dict[int, int]) -> list[int]:
 @cache
 def _optimal(mode: str, state: int) -> tuple[int, ...]:
     turns = turns_to_goal(mode)
+    # In mode `pickup` the state after the goal goes on in the table, so the goal itself counts as 0 turns left.
     after = [0 if _reaches_goal(mode, state, a) else turns[t.state] for a, t in enumerate(transition_table()[state])]
     return tuple(action for action, left in enumerate(after) if left == turns[state] - 1)
 
@@ -323,10 +328,12 @@ def _oracle(mode: str, state: int, forgiving: bool) -> Oracle:
 
 @cache
 def _split(mode: str, split_seed: int, validation_starts: int, test_starts: int) -> dict[str, tuple[Task, ...]]:
+    # The mode is no part of the stream's name: a start held out in one mode is held out in all.
     order = stream(split_seed, NAME, "split").permutation(len(START_STATES))
     # One permutation for all modes, so that a start that is held out in one is held out in all.
     starts = [START_STATES[int(i)] for i in order]
     held_out = test_starts + validation_starts
+    # The test first: more validation starts leave the test as it is.
     parts = {"test": starts[:test_starts], "validation": starts[test_starts:held_out], "train": starts[held_out:]}
     return {
         split: tuple(Task(f"{mode}/{state}", mode, split, {"state": state}) for state in part)
@@ -335,7 +342,7 @@ def _split(mode: str, split_seed: int, validation_starts: int, test_starts: int)
 
 
 def tasks(config: DangerousTaxiConfig, mode: str, split: str) -> tuple[Task, ...]:
-    """One task per start state of the split; the split of the starts is the same for every mode.
+    """List a task for each start state of the split; the split of the starts is the same for every mode.
 
     Held-out starts are new problems in mode `full` only. Mode `pickup` ignores the destination, so most of its held-out
     starts differ from a training start in the destination alone. Mode `dropoff` begins at the passenger's stand, which
@@ -385,7 +392,7 @@ class DangerousTaxi(TextEnv):
         self._milestone_open = True
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
-        """One task per start state of the split."""
+        """List a task for each start state of the split."""
         return tasks(self.config, mode, split)
 
     def task_at(self, mode: str, state: str) -> Task:
@@ -405,9 +412,11 @@ class DangerousTaxi(TextEnv):
             raise UserError(f"task {task.key!r}: {state!r} is no start state. Take tasks from tasks() or task_at().")
         _, _, passenger, destination = decode(state)
         if task.mode == "dropoff" and passenger != ON_BOARD:
+            # A start state names a waiting passenger; this mode begins where the pickup would have ended.
             state = encode(*STANDS[passenger], ON_BOARD, destination)
         self._mode, self._state = task.mode, state
         self._last_action, self._last_was_good = None, False
+        # A game that begins with the passenger on board has no first pickup to pay.
         self._milestone_open = decode(state)[2] != ON_BOARD
         return _observation(self._state, None)
 
@@ -423,6 +432,7 @@ class DangerousTaxi(TextEnv):
             # Paid once: a taxi that drops and picks up again would otherwise collect it for ever.
             reward, self._milestone_open = EVENT, False
         won = delivered or (picked_up and self._mode == "pickup")
+        # Judged in the state before the move, which is replaced in the next line.
         self._last_was_good = action in _optimal(self._mode, self._state)
         self._state, self._last_action = state, action
         return Step(_observation(state, action), reward / SCALE, terminated=fatal or won, success=won)
@@ -434,11 +444,13 @@ class DangerousTaxi(TextEnv):
     def teach(self) -> str:
         """Facts about the state, the best action, and a verdict on the last one."""
         last = None if self._last_action is None else ACTIONS[self._last_action]
+        # The first of the optimal actions, as the solver plays: demonstration and advice must agree.
         advice = ACTIONS[_optimal(self._mode, self._state)[0]]
         return reflection_text(self._state, advice, last, self._last_was_good, self.config.repeat_advice)
 
     def render(self, observation: Observation) -> str:
         """The map with taxi, passenger and destination in colour; the sentence below it stays as it is."""
+        # The letters of the map occur in the sentence below it as well, where they are no taxi.
         rows, below = observation.text.rsplit("\n", 1)
         return f"{''.join(map(_coloured, rows))}\n{below}"
 

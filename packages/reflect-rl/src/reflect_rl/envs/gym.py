@@ -48,10 +48,12 @@ class ObservationSpace(gymnasium.Space[Observation]):
         return Observation("sample", tuple(f"action {i}" for i in range(count)))
 
     @property
+    # Gymnasium's flattening functions ask this, and the base class raises NotImplementedError.
     def is_np_flattenable(self) -> bool:
         """False: text cannot be flattened into an array."""
         return False
 
+    # Gymnasium compares the spaces of the environments that it puts into one vector.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObservationSpace) and other.max_actions == self.max_actions
 
@@ -67,7 +69,8 @@ class ActionIndices(gymnasium.spaces.Discrete):
         self.admissible = max_actions
 
     def sample(self, mask: Any = None, probability: Any = None) -> np.int64:
-        """One admissible index, uniformly (or under Gymnasium's `mask` or `probability`)."""
+        """Draw an admissible index, uniformly (or under Gymnasium's `mask` or `probability`)."""
+        # Gymnasium calls `sample()` without arguments, and the space alone would draw actions that are not listed.
         if mask is None and probability is None:
             return np.int64(self.np_random.integers(self.admissible))
         return super().sample(mask, probability)
@@ -106,11 +109,13 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
         Raises:
             UserError: `options["task"]` is no `Task`, or not one of this game.
         """
+        # Gymnasium's contract: this seeds `np_random`; without a seed the generator goes on.
         super().reset(seed=seed)
         task = (options or {}).get("task")
         if task is None:
             candidates = [task for mode in self.env_spec.modes for task in self.env_spec.tasks(mode, "train")]
             task = candidates[int(self.np_random.integers(len(candidates)))]
+        # Gymnasium passes `options` on unchecked.
         if not isinstance(task, Task):
             raise UserError(f"options['task'] must be a Task, got {task!r}. Take one from the environment's tasks().")
         self.success = False
@@ -125,6 +130,7 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
             ValueError: the current state lists no action of this index.
         """
         count, index = len(self.current().actions), int(action)
+        # Checked here, as a negative index would silently choose from the end of the list.
         if not 0 <= index < count:
             raise ValueError(f"no action {index}: the current state lists actions 0 to {count - 1}.")
         return self._answer(self.game.step(index))
@@ -156,11 +162,13 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
     def _answer(self, step: Step) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         self.success = step.success
         self._show(step.observation, running=not step.terminated)
+        # Never truncated here: `gymnasium.make` and `limited` wrap the game in TimeLimit, which counts the turns.
         return step.observation, step.reward, step.terminated, False, {"success": step.success}
 
     def _show(self, observation: Observation, *, running: bool) -> None:
         self._observation = observation
         self._running = running
+        # Gymnasium's spaces are fixed, and the number of actions is not, so the space is told at every turn.
         self.action_space.admissible = len(observation.actions)
 
 

@@ -20,7 +20,7 @@ class Reflector(Protocol):
     sees_oracle: bool
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
-        """One reflection per view, in order; None where the player writes nothing."""
+        """Write a reflection for each view, in order; None where the player writes nothing."""
         ...
 
 
@@ -31,12 +31,14 @@ class Policy(Protocol):
     name: str
     sees_oracle: bool
 
+    # A generator for each view, so that a decision does not depend on the other views of its batch.
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
-        """One decision per view; `rngs[i]` is the only randomness that decision i may use."""
+        """Choose an action for each view; `rngs[i]` is the only randomness that decision i may use."""
         ...
 
 
 @runtime_checkable
+# Separate from the two above, because most players have no server and need not say so.
 class RunsElsewhere(Protocol):
     """A player behind a server: results name it, since its weights are in no run folder."""
 

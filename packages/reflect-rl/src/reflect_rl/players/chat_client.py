@@ -14,7 +14,7 @@ __all__ = ["ChatClient", "Usage"]
 class Usage:
     """Tokens and seconds of answers.
 
-    One from the cache counts as what it took when it was asked, so a run that is repeated reports the same numbers.
+    An answer from the cache counts as what it took when it was asked: a repeated run reports the same numbers.
     """
 
     cached: int = 0

@@ -22,6 +22,7 @@ def recommended(reflection: str) -> str | None:
     >>> recommended("I look for mug. Next: go to shelf 1 =8.")
     'go to shelf 1'
     """
+    # The last one: a reflection may use the word earlier.
     _, found, advised = reflection.rpartition(NEXT)
     return NUMBER.sub("", advised.strip().removesuffix(".")) if found else None
 
@@ -41,5 +42,6 @@ def with_right_number(reflection: str, numbers: Mapping[str, int]) -> str:
     action = recommended(reflection)
     if action is None:
         return reflection
+    # No number is better than a wrong one, which the policy would follow.
     number = f" ={numbers[action]}" if action in numbers else ""
     return f"{reflection.rpartition(NEXT)[0]}{NEXT}{action}{number}."

@@ -139,6 +139,7 @@ def _player(rules: str, answer_format: str, view: View) -> Messages:
     advice = f"\n\n# Advice\n{view.reflection}" if view.reflection else ""
     listed = "\n".join(f"{number}: {view.observation.actions[index]}" for number, index in enumerate(view.order))
     return (
+        # `replace` and not `format`: rules and formats contain braces of their own.
         ("system", PLAYER.replace("{rules}", rules).replace("{format}", answer_format)),
         ("user", f"{state}{advice}\n\n# Actions\n{listed}"),
     )
@@ -199,7 +200,9 @@ def _of_lines(lines: Sequence[str]) -> int | None:
 
 def _of_object(text: str) -> int | None:
     try:
+        # json keeps the last of two equal keys, which would be a guess at what the model meant.
         value = json.loads(text, object_pairs_hook=_once)
+    # Deeply nested brackets, which a model that repeats itself writes, exceed the recursion limit.
     except (ValueError, RecursionError):
         return None
     # `type(...) is int`, because JSON's true and false are ints in Python.
@@ -235,6 +238,7 @@ def label_log_probs(alternatives: Sequence[tuple[str, float]], count: int) -> tu
     >>> [round(math.exp(value), 2) for value in label_log_probs([("1", math.log(0.6)), ("0", math.log(0.2))], 2)]
     [0.25, 0.75]
     """
+    # Some tokenizers join the space before a number to its token.
     known = [(token.strip(), value) for token, value in alternatives if math.isfinite(value)]
     numbers = [(int(token), math.exp(value)) for token, value in known if NUMBER.fullmatch(token)]
     # Only one digit seen among many actions: the tokenizer may split `12` into `1` and `2`.
@@ -243,6 +247,7 @@ def label_log_probs(alternatives: Sequence[tuple[str, float]], count: int) -> tu
     masses = [0.0] * count
     for number, mass in numbers:
         if number < count:
+            # Added up: `1` and ` 1` are two tokens for the same number.
             masses[number] += mass
     if not any(masses):
         return None

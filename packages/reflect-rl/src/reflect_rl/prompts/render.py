@@ -74,6 +74,7 @@ def _listed(view: View, labels: Sequence[str], text: str) -> str:
     listed = []
     # Not strict: there are as many labels as the longest list of actions needs.
     for label, index in zip(labels, view.order, strict=False):
+        # Where labels are numbers they say the same already, and a mark would only lengthen the prompt.
         mark = f" ={index}" if index in marked and not label.isdigit() else ""
         listed.append(f" {label} {view.observation.actions[index]}{mark}")
     return ACTIONS + "".join(listed) + ACTION

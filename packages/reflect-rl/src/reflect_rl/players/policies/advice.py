@@ -34,6 +34,7 @@ def build() -> AdvicePolicy:
 
 
 def _advice(view: View) -> list[str]:
+    # An error and no fallback: without advice this would be a floor that means nothing.
     if view.reflection is None:
         raise ValueError("the policy 'advice' follows a reflection, and the reflection player wrote none")
     action = recommended(view.reflection)

@@ -69,7 +69,7 @@ class ChatPolicy:
         return {"endpoint": self.client.endpoint.config.host, "answers": self.answers}
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
-        """One decision per view; the answer in the model's own words stands in it.
+        """Ask for a decision on each view, which keeps the answer in the model's own words.
 
         Raises:
             EndpointError: the endpoint does not answer, or the budget is used up.

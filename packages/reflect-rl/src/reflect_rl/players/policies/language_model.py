@@ -27,6 +27,7 @@ def tokenize(
     if rule != "choice_token":
         text = action_text_prompt(view)
         return tuple(model.encode_prompt(text)), tuple(tuple(model.encode_after(text, action)) for action in actions)
+    # Labels name places of the list; scores are in the order of the environment's actions.
     number = {index: k for k, index in enumerate(view.order)}
     prompt = tuple(model.encode_prompt(policy_prompt(view, labels.texts)))
     return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
@@ -77,7 +78,7 @@ class LanguageModelPolicy:
         self._cache.clear()
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
-        """One decision per view, with the behaviour log-probabilities of all admissible actions."""
+        """Choose an action for each view, with the behaviour log-probabilities of all admissible actions."""
         rows = self._log_probs(views)
         return [Decision(self._choose(row, rng), self.name, row) for row, rng in zip(rows, rngs, strict=True)]
 
@@ -85,20 +86,25 @@ class LanguageModelPolicy:
         if self.decoding == "greedy":
             return int(np.argmax(log_probs))
         cumulative = np.cumsum(np.exp(log_probs))
+        # Rounding may leave the sum below 1; scaled by it and cut to the last index, every draw finds an action.
         return min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), len(log_probs) - 1)
 
     def _log_probs(self, views: Sequence[View]) -> list[tuple[float, ...]]:
         missing = [view for view in dict.fromkeys(views) if view not in self._cache]
         fresh: dict[View, tuple[float, ...]] = {}
         if missing:
+            # Rollouts happen in the midst of training: dropout must be off here and on again after.
             was_training = self.model.model.training
             self.model.model.eval()
             with torch.no_grad():
                 table = self._scores(missing).log_probs.tolist()
             self.model.model.train(was_training)
             fresh = {
-                view: tuple(row[: len(view.observation.actions)]) for view, row in zip(missing, table, strict=True)
+                # The table is padded to the view with the most actions.
+                view: tuple(row[: len(view.observation.actions)])
+                for view, row in zip(missing, table, strict=True)
             }
+        # Read before the cache may be emptied two lines below.
         rows = [fresh.get(view) or self._cache[view] for view in views]
         if len(self._cache) + len(fresh) > self._cache_size:
             self._cache.clear()

@@ -54,8 +54,10 @@ class Annotator:
             best = oracle.explorer
         candidates = tuple(range(len(view.observation.actions)))
         if self.label_source != "paper":
+            # The expert's action may be a safe detour to the solver; it is no mistake of the expert.
             candidates = tuple(index for index in oracle.safe if index != best)
         index = best
+        # `candidates` first: a state without a safe detour draws nothing.
         if candidates and rng.random() < self.perturbation:
             index = candidates[int(rng.integers(len(candidates)))]
         return Decision(index, self.name, target=index if self.label_source == "paper" else best)

@@ -37,7 +37,7 @@ class CachedReflector(ABC):
         self._cache: OrderedDict[str, str] = OrderedDict()
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
-        """One reflection per view; prompts seen before are answered from memory."""
+        """Write a reflection for each view; prompts seen before are answered from memory."""
         prompts = [reflection_prompt(view) for view in views]
         missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._cache]
         self.requests += len(prompts)
@@ -64,6 +64,7 @@ class CachedReflector(ABC):
     def _remember(self, prompts: Sequence[str], fresh: dict[str, str]) -> None:
         self._cache.update(fresh)
         for prompt in prompts:
+            # Also for prompts that were found, which makes the oldest entry the least recently used one.
             self._cache.move_to_end(prompt)
         while len(self._cache) > self.cache_size:
             self._cache.popitem(last=False)

@@ -38,10 +38,11 @@ class ChatReflector:
     def hit_rate(self) -> float:
         """Share of the requests so far that were answered without being sent."""
         usage = self.client.usage
+        # `seconds` has an entry for each answer, so its length counts the requests.
         return usage.cached / len(usage.seconds) if usage.seconds else 0.0
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
-        """One reflection per view, in one line.
+        """Write a reflection for each view, in one line.
 
         Raises:
             EndpointError: the endpoint does not answer, or the budget is used up.

@@ -28,6 +28,7 @@ class FrozenReflector(CachedReflector):
         numbers: Numbers | None = None,
     ) -> None:
         super().__init__(cache_size, numbers)
+        # Dropout would make the same prompt give different texts, and the cache would hide it.
         model.model.eval().requires_grad_(False)
         self.model, self.max_new_tokens = model, max_new_tokens
 

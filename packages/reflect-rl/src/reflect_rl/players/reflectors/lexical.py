@@ -29,7 +29,7 @@ class LexicalReflector:
         self._advise = teacher.advise
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
-        """One reflection per view.
+        """Write a reflection for each view.
 
         Raises:
             ValueError: a state is none of the game.

@@ -17,4 +17,5 @@ class NoReflector:
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
         """None for every view."""
+        # None and not an empty text: an empty reflection would still put the Analyze mark into the prompt.
         return [None] * len(views)

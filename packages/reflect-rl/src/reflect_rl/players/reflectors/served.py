@@ -133,6 +133,7 @@ class ServedReflector(CachedReflector):
         try:
             return [str(model.id) for model in self._client.models.list().data or ()]
         except APIStatusError as error:
+            # A refused key is the user's mistake; any other status may be a server without this route.
             if error.status_code in (401, 403):
                 raise
             return []
@@ -160,6 +161,7 @@ class ServedReflector(CachedReflector):
     def _write(self, prompts: Sequence[str]) -> list[str]:
         """Raise the first failure at once, and drop requests in line."""
         texts: dict[int, str] = {}
+        # `closing` ends the iterator at once on an error, so that waiting requests are not sent.
         with closing(as_completed(self._ask, prompts, self.server.parallel_requests)) as results:
             for number, answer in results:
                 if isinstance(answer, BaseException):
@@ -175,6 +177,7 @@ class ServedReflector(CachedReflector):
                 model=self.server.model,
                 prompt=prompt,
                 max_tokens=self.max_new_tokens,
+                # Greedy, as `FrozenReflector` decodes; servers sample unless told otherwise.
                 temperature=0,
                 frequency_penalty=0,  # some servers would take a penalty from the model's folder
             )
@@ -184,6 +187,7 @@ class ServedReflector(CachedReflector):
         text, ending = getattr(choice, "text", None), getattr(choice, "finish_reason", None)
         if not isinstance(text, str):
             raise FaultyPlayerError(f"{self._name} gave an answer without a text. Does it offer /v1/completions?")
+        # `length` is legal: `max_new_tokens` cuts the text of the local player in the same way.
         if ending not in ("stop", "length", None):
             said = one_line(str(ending), self._client.api_key)
             raise FaultyPlayerError(f"{self._name} broke off: {said}. See the server's own log.")
