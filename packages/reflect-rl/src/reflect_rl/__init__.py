@@ -103,6 +103,7 @@ __all__ = [
     "write_episodes",
 ]
 
+# Written out a second time, since nothing may be imported to learn where a name lives.
 _NAMES = {
     "agent": "Agent",
     "api": (

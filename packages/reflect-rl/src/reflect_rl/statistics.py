@@ -72,7 +72,6 @@ def mcnemar_p_value(only_a: int, only_b: int) -> float:
     discordant = only_a + only_b
     # Doubling counts the middle twice where both sides won as often; a p-value is 1 at most.
     tail = sum(math.comb(discordant, k) for k in range(min(only_a, only_b) + 1))
-    # With an even split the middle term is counted on both sides, which gives more than 1.
     return min(1.0, 2 * tail / 2**discordant)
 
 

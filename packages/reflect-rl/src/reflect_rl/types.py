@@ -130,6 +130,7 @@ class Turn:
     @property
     def action(self) -> str | None:
         """Text of the chosen action; None where the decision names none."""
+        # Without the test, -1 would name the last action of the list.
         return None if self.decision.index == NO_ACTION else self.observation.actions[self.decision.index]
 
 
@@ -184,7 +185,6 @@ def episode_from_json(row: Mapping[str, Any]) -> Episode:
                 player=turn["decision"]["player"],
                 log_probs=None if (row_ := turn["decision"]["log_probs"]) is None else tuple(row_),
                 target=turn["decision"]["target"],
-                # `get`: files of schema 1 have no answers.
                 answer=turn["decision"].get("answer"),
             ),
             reward=turn["reward"],

@@ -197,7 +197,6 @@ def _transition(state: int, action: int) -> Transition:
         if here is None or here != passenger:
             return Transition(state, ILLEGAL, False)
         return Transition(encode(row, column, ON_BOARD, destination), STEP, False)
-    # As in Gymnasium, the passenger may be let out at any stand; only the destination wins.
     if here is None or passenger != ON_BOARD:
         return Transition(state, ILLEGAL, False)
     delivered = here == destination
@@ -328,7 +327,6 @@ def _oracle(mode: str, state: int, forgiving: bool) -> Oracle:
 
 @cache
 def _split(mode: str, split_seed: int, validation_starts: int, test_starts: int) -> dict[str, tuple[Task, ...]]:
-    # The mode is no part of the stream's name: a start held out in one mode is held out in all.
     order = stream(split_seed, NAME, "split").permutation(len(START_STATES))
     # One permutation for all modes, so that a start that is held out in one is held out in all.
     starts = [START_STATES[int(i)] for i in order]

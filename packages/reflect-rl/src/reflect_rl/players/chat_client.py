@@ -25,6 +25,7 @@ class Usage:
 
     def add(self, answer: ChatAnswer) -> None:
         """Count an answer."""
+        # Noted apart from the tokens, so that a repeated run still shows how much was not sent.
         self.cached += answer.cached
         self.prompt_tokens += answer.prompt_tokens
         self.completion_tokens += answer.completion_tokens

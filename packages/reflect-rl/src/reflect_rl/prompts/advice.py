@@ -22,7 +22,7 @@ def recommended(reflection: str) -> str | None:
     >>> recommended("I look for mug. Next: go to shelf 1 =8.")
     'go to shelf 1'
     """
-    # The last one: a reflection may use the word earlier.
+    # The last one: a reflection may have another `Next: ` before it.
     _, found, advised = reflection.rpartition(NEXT)
     return NUMBER.sub("", advised.strip().removesuffix(".")) if found else None
 

@@ -122,6 +122,7 @@ def annotation_messages(told: Told, rules: str, words: int) -> tuple[tuple[str, 
 def _note(told: Told) -> str:
     form = FIRST
     if told.last is not None:
+        # A perturbed action is known to be a mistake even where nothing says what was better.
         suboptimal = SUBOPTIMAL if told.better is not None else ONLY_SUBOPTIMAL
         form = {"good": GOOD, "suboptimal": suboptimal, None: UNKNOWN}[told.verdict]
     next_one = CHOOSE if told.best is None else BEST.format(advice=told.named(told.best))

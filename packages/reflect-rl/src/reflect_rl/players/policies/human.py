@@ -48,6 +48,7 @@ class HumanPolicy:
                 raise PlayerLeft("the player left")
             # Python refuses to convert numbers of thousands of digits.
             if answer.isdecimal() and len(answer) < 10 and int(answer) < len(view.order):
+                # The number is a place of the shown list, and a decision is an index of the environment.
                 return view.order[int(answer)]
             if answer in view.observation.actions:
                 return view.observation.actions.index(answer)

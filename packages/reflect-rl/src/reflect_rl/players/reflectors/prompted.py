@@ -46,6 +46,7 @@ class PromptedReflector(CachedReflector):
 
     def _question(self, prompt: str) -> list[int]:
         """Token ids of the rules, the request and the state; a state's text cannot end the message."""
+        # The cache works with the prompt of trained players, so the state is taken out of it again.
         view = View(Observation(prompt.removesuffix(ANALYZE), ()), ())
         return self.model.encode(
             "\n\n".join(text for _, text in reflector_messages(self.rules, view)) + "\n\n# Advice\n"
