@@ -57,6 +57,7 @@ def algorithm_table(run_folders: Sequence[Path]) -> str:
     for s in summaries:
         if s.horizon == horizon and s.method in (START, REFERENCE):
             parts.setdefault((s.benchmark, s.label_source, s.demonstration_starts, s.split, s.model), []).append(s)
+    # The supervised start alone is no comparison: a table needs a line that online training produced.
     blocks = [
         _block(part, mode, runs, comparisons) for part in parts.values() if any(s.method == REFERENCE for s in part)
     ]
@@ -78,6 +79,7 @@ def _block(part: Sequence[SummaryRow], hardest: str, runs: Sequence[Run], compar
         cells = {(s.mode, s.decoding): s for s in part if (s.method, s.algorithm) == (method, algorithm)}
         row = [_rate(cells.get(column)) for column in columns]
         if method == START:
+            # The start had no online training, so it has no cost and no difference to itself.
             rows.append([f"none ({look_of(START).title})", *row, "-", "-", "-", "-"])
             continue
         cost = training_cost(runs, algorithm, first.label_source, first.demonstration_starts)
@@ -93,6 +95,7 @@ def training_cost(runs: Sequence[Run], algorithm: str, label_source: str, demons
 
     An algorithm without `epochs` passes once over the turns of an update.
     """
+    # Dicts as ordered sets: the runs are expected to agree, and where they do not, the reader sees every value.
     turns: dict[int, None] = {}
     passes: dict[int, None] = {}
     seconds = []
@@ -108,6 +111,7 @@ def training_cost(runs: Sequence[Run], algorithm: str, label_source: str, demons
             turns[int(setting(run.config, "rlft", "total_turns") or 0)] = None
             passes[int(setting(run.config, "rlft", "algorithm", "epochs") or 1)] = None
         for stage in run.card.stages if run.card is not None else ():
+            # The slash ends the number: `starts-1` would also match `starts-10`.
             if stage.job == f"rlft {REFERENCE}" and stage.unit.startswith(f"starts-{demonstration_starts}/"):
                 seconds.append(stage.seconds)
     return Cost(tuple(turns), tuple(passes), tuple(seconds))
@@ -122,6 +126,8 @@ def _costs(cost: Cost) -> list[str]:
 def _rate(summary: SummaryRow | None) -> str:
     if summary is None:
         return "-"
+    # The interval is that of the pooled counts: a mean of a few seeds has no useful interval of its own.
+    # Its ends go without decimals, as they lie several points apart.
     return f"{100 * summary.mean:.1f} [{100 * summary.lo:.0f}, {100 * summary.hi:.0f}]"
 
 

@@ -101,7 +101,7 @@ class Comparison:
 def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
     """The ends of all evaluated episodes, and the number of unreadable lines of each file that has any.
 
-    Of episodes that are written twice, the first counts.
+    Where an episode is written twice, the first counts.
     """
     verdicts: dict[tuple[Any, ...], Verdict] = {}
     skipped: dict[Path, int] = {}
@@ -115,6 +115,7 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
                     skipped[path] = skipped.get(path, 0) + 1
                 else:
                     key = (*verdict.group, verdict.method, verdict.mode, verdict.decoding, *verdict.start)
+                    # A pair of equal starts must count once: doubled pairs would make the p-value too small.
                     verdicts.setdefault(key, verdict)
     return list(verdicts.values()), skipped
 
@@ -125,6 +126,7 @@ def _verdict(
     if row is None:
         return None
     try:
+        # The file may be of an interrupted run or edited by hand; one bad line must not cost the whole report.
         end = (str(row["mode"]), str(row["decoding"]), str(row["task"]["key"]), int(row["seed"]))
         return Verdict(*condition, *end, bool(row["success"]), len(row["turns"]), path, offset)
     except (KeyError, TypeError, ValueError):
@@ -147,11 +149,14 @@ def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str
     for v in verdicts:
         if v.mode == mode:
             lines = wins.setdefault((*v.group, v.decoding), {})
+            # Episodes are played once, to the longest horizon: a win after more turns is a loss at this one.
             lines.setdefault(v.line, {})[v.start] = v.success and v.turns <= horizon
+    # Over all tables at once, so that a method has the same label in each of them.
     several = with_several_algorithms(line for lines in wins.values() for line in lines)
     comparisons = []
     for (label_source, starts, decoding), lines in sorted(wins.items(), key=_table_order):
         for ours, theirs in _pairs(lines, reference):
+            # Different starts are not equally hard; only on shared ones is a difference of rates one of the methods.
             shared = [start for start in lines[ours] if start in lines[theirs]]
             if not shared:
                 continue
@@ -163,6 +168,8 @@ def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str
                 label=_label(theirs, several, reference),
                 reference_rate=sum(won) / len(shared),
                 method_rate=sum(won_by_other) / len(shared),
+                # Both sides meet the same starts, so their wins are correlated: tests of independent rates do not fit.
+                # McNemar's counts the starts that only one side won; the interval is Newcombe's for paired rates.
                 result=paired_difference(won, won_by_other),
                 reference=reference,
             )
@@ -176,8 +183,10 @@ def _pairs(lines: Collection[tuple[str, str]], reference: str) -> Iterator[tuple
     for ours in algorithms:
         for method in in_order(method for method, _ in lines if method != reference):
             known = algorithms_in_order(algorithm for name, algorithm in lines if name == method)
+            # The same algorithm on both sides where there is one: otherwise the difference mixes method and algorithm.
             for theirs in [ours] if ours in known else known:
                 yield (reference, ours), (method, theirs)
+    # The later one in listing order is the reference: so the paper's algorithm, listed last, meets all others.
     for theirs, ours in combinations(algorithms, 2):
         yield (reference, ours), (reference, theirs)
 
@@ -207,7 +216,9 @@ def pick(verdicts: Sequence[Verdict], limit: int) -> list[Verdict]:
         seed = min(v.run_seed for v in pool)
         ordered = sorted((v for v in pool if v.run_seed == seed), key=lambda v: v.start)
         won, lost = [v for v in ordered if v.success], [v for v in ordered if not v.success]
+        # Half of them won, the odd one too; where one kind is scarce, the other fills its places.
         count_won = max(min(len(won), (limit + 1) // 2), min(len(won), limit - len(lost)))
+        # By start again, so that the list of one method lines up with that of another.
         picked += sorted(won[:count_won] + lost[: limit - count_won], key=lambda v: v.start)
     return picked
 
@@ -238,6 +249,8 @@ def _embed(verdicts: Sequence[Verdict]) -> str:
         "texts": [list(text) if isinstance(text, tuple) else text for text in texts],
         "episodes": episodes,
     }
+    # `JSON.parse` of a browser refuses NaN, which Python would write: better to fail here than on the page.
+    # The HTML parser ends a script element at `</script`, even inside a JSON string.
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
@@ -247,11 +260,13 @@ def _names(lines: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[st
     names = {}
     for method, algorithm in lines_in_order(lines):
         told = algorithm if method in several else ""
+        # The first is the key in the page: the method alone would be the same for each of its algorithms.
         names[method, algorithm] = (f"{method} {told}".rstrip(), look_of(method, told).title)
     return names
 
 
 def _compact(verdict: Verdict, key: str, texts: dict[Any, int]) -> dict[str, Any] | None:
+    # Bytes, as the offset counts them; a text file can only seek to places that it has told itself.
     with verdict.path.open("rb") as lines:
         lines.seek(verdict.offset)
         row = json.loads(lines.readline())
@@ -277,7 +292,9 @@ def _compact_turn(turn: Mapping[str, Any], texts: dict[Any, int]) -> list[Any]:
     Where the player speaks, its answer follows, which points there too; choice -1 is an answer that names no action.
     """
     observation, decision = turn["observation"], turn["decision"]
+    # A tuple, because it is a key of `texts`: turns with the same list share one copy.
     actions = tuple(str(action) for action in observation["actions"])
+    # No order is noted where the actions were shown as the environment lists them.
     order = [int(index) for index in turn["order"]] or list(range(len(actions)))
     log_probs = decision["log_probs"]
     reward, answer = float(turn["reward"]), decision.get("answer")
@@ -288,6 +305,7 @@ def _compact_turn(turn: Mapping[str, Any], texts: dict[Any, int]) -> list[Any]:
         order,
         None if log_probs is None else [_probability(value) for value in log_probs],
         int(decision["index"]),
+        # JSON has no NaN and no infinity; the page shows null as "not a number".
         round(reward, 6) if math.isfinite(reward) else None,
         *([] if answer is None else [_index(texts, str(answer))]),
     ]
@@ -300,4 +318,6 @@ def _index(texts: dict[Any, int], text: Any) -> int:
 def _probability(log_prob: float | None) -> float:
     if log_prob is None or math.isnan(log_prob):
         return 0.0
+    # Rounding may lift a log-probability just above 0, and the bar in the page would be wider than its frame.
+    # Four decimals are one digit more than the page shows.
     return round(math.exp(min(0.0, log_prob)), 4)

@@ -67,7 +67,9 @@ STYLE: Any = {
     "hatch.linewidth": 0.8,
     "legend.frameon": False,
     "legend.labelcolor": INK,
+    # Text stays text: it can be searched and read aloud, and it takes the font of the page.
     "svg.fonttype": "none",
+    # Otherwise ids of clip paths are random, and the same report would differ at each writing.
     "svg.hashsalt": "reflect-rl",
     "text.color": INK,
     "text.parse_math": False,  # names from files may hold a dollar sign
@@ -155,6 +157,7 @@ def figure_algorithm_curves(curves: Sequence[Curve]) -> str | None:
 
 
 def _success_axes(axes: Axes, title: str, top: float) -> None:
+    # A little below 0, so that a line or marker at 0% is not hidden by the axis.
     axes.set(title=title, ylim=(-0.03, top), xlabel="environment turns", ylabel="success rate")
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
     axes.grid(color=INK, alpha=0.12, linewidth=0.6)
@@ -166,6 +169,7 @@ def _learning_panel(axes: Axes, method: str, curves: Sequence[Curve], markers: M
     _seed_band(axes, [c.series("turns", "rollout/success_rate") for c in curves], look.colour, width=0.8)
     for key, marker in markers.items():
         _seed_band(axes, [curve.series("turns", key) for curve in curves], look.colour, marker=marker)
+    # Room above 100% for the names of the curriculum stages.
     _success_axes(axes, look.title, top=1.15)
 
 
@@ -178,6 +182,7 @@ def _validation_markers(curves: Sequence[Curve]) -> dict[str, str]:
 def _shade_stages(axes: Axes, curve: Curve) -> None:
     rows = [row for row in curve.rows if row.get("stage") is not None and isinstance(row.get("turns"), (int, float))]
     stages = [(str(name), list(group)) for name, group in groupby(rows, key=lambda row: row["stage"])]
+    # A single stage would shade the whole panel and tell nothing.
     if len(stages) < 2:
         return
     start = 0.0
@@ -208,10 +213,14 @@ def _seed_band(
 def _on_common_grid(seeds: Sequence[Points]) -> tuple[np.ndarray, np.ndarray]:
     """x, shape (points,), and the value of each seed there, shape (seeds, points), linearly interpolated."""
     arrays = [np.asarray(points, dtype=float).T for points in seeds]
+    # Seeds log at different turns. Only the range that all reached is drawn: beyond it `np.interp` repeats the
+    # last value, which looks like a plateau.
     first, last = max(x[0] for x, _ in arrays), min(x[-1] for x, _ in arrays)
     count = min(MAX_POINTS, max(len(x) for x, _ in arrays))
     longest = max((x for x, _ in arrays), key=len)
+    # Seeds without common turns, as after an early stop, give one point rather than a grid that runs backwards.
     evenly = np.linspace(first, max(first, last), count)
+    # A single seed keeps its measured points: markers on interpolated ones would show what nobody measured.
     grid = longest if len(arrays) == 1 and len(longest) <= MAX_POINTS else evenly
     return grid, np.stack([np.interp(grid, x, y) for x, y in arrays])
 
@@ -231,6 +240,7 @@ def figure_sft_losses(curves: Sequence[Curve]) -> str | None:
         for axes, name in zip(panels, names, strict=True):
             _seed_band(axes, [c.series("step", "loss") for c in curves if c.name == name], "#0072B2", width=1)
             axes.set(title=name, xlabel="step", yscale="log")
+            # A loss often spans less than a decade, where ticks at powers of ten alone would leave the axis empty.
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))
             axes.yaxis.set_minor_formatter(NullFormatter())
@@ -253,10 +263,13 @@ def figure_results(grid: Grid) -> str:
         for axes, mode in zip(panels, modes, strict=True):
             for line, row in enumerate(grid.rows):
                 _result_bars(axes, grid, row, line, mode, decodings)
+            # Beyond 100, so that the cap of an interval that ends there is whole.
             axes.set(title=mode, xlim=(0, 104), xlabel="success, %")
             axes.set_yticks(range(len(grid.rows)), [row.label for row in grid.rows])
             axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="x")
+            # By default matplotlib draws the grid over bars.
             axes.set_axisbelow(True)
+        # The y axis grows upwards, a table downwards. The panels share the axis: inverting one inverts all.
         panels[0].invert_yaxis()
         figure.legend(handles=_bar_legend(decodings, bool(grid.paper_modes)), loc="outside lower center", ncols=3)
         return _svg(figure)
@@ -280,6 +293,7 @@ def _result_bars(axes: Axes, grid: Grid, row: GridRow, line: int, mode: str, dec
         rank = decodings.index(column.decoding)
         y = line - 0.4 + thickness * (rank + 0.5)
         rate = 100 * summary.success_rate
+        # matplotlib refuses negative lengths, which rounding can make where an end equals the rate.
         errors = [[max(0.0, rate - 100 * summary.lo)], [max(0.0, 100 * summary.hi - rate)]]
         axes.barh(
             y,
@@ -307,6 +321,7 @@ def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> s
     chosen = [s for s in summaries if s.method in BUDGET_METHODS and s.mode == mode]
     chosen = [s for s in chosen if s.horizon == max(other.horizon for other in chosen)]
     budgets = sorted({s.demonstration_starts for s in chosen})
+    # The axis is logarithmic: it has no place for zero demonstrations.
     if len(budgets) < 2 or budgets[0] < 1:
         return None
     decodings = list(dict.fromkeys(s.decoding for s in chosen))
@@ -322,6 +337,7 @@ def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> s
             axes.set(title=f"{mode}, horizon {chosen[0].horizon}, {decoding}", xscale="log", ylim=(-3, 103))
             axes.set(xlabel="demonstration starts", ylabel="success, %")
             axes.set_xticks(budgets, [str(budget) for budget in budgets])
+            # A logarithmic axis would label ticks between the budgets, which no run had.
             axes.minorticks_off()
             axes.grid(color=INK, alpha=0.12, linewidth=0.6)
         panels[-1].legend(fontsize=7.5, loc="best")
@@ -354,6 +370,7 @@ def _budget_line(axes: Axes, points: Sequence[SummaryRow], look: Method, shift: 
 def _panels(count: int, height: float, per_row: int, sharey: bool = False) -> tuple[Figure, list[Axes]]:
     columns = min(count, per_row)
     lines = -(-count // columns)
+    # Not by pyplot, which keeps every figure in memory and may look for a display.
     figure = Figure(figsize=(9.6 if count > 1 else 6.4, height * lines), layout="constrained")
     grid = figure.subplots(lines, columns, squeeze=False, sharey=sharey)
     panels = list(grid.flat)
@@ -364,9 +381,13 @@ def _panels(count: int, height: float, per_row: int, sharey: bool = False) -> tu
 
 def _svg(figure: Figure) -> str:
     buffer = io.StringIO()
+    # A date would make two writings of one report differ.
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()
+    # An XML declaration and a doctype must not stand inside an HTML page.
     svg = svg[svg.index("<svg") :]
+    # matplotlib writes this block even when its entries are removed, with addresses that a page has no use for.
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'<g id="[A-Za-z0-9_.]+">', "<g>", svg)  # ids would repeat when figures share a page
+    # matplotlib knows no `currentColor`, so figures are drawn in a colour that nothing else has.
     return svg.replace(INK, "currentColor").replace("'DejaVu Sans'", "system-ui, 'DejaVu Sans', sans-serif")

@@ -31,7 +31,7 @@ class Algorithm:
     """Look of one RL algorithm where a method was trained with several."""
 
     name: str
-    """As in `rlft.algorithm.name`."""
+    """Name in `rlft.algorithm.name`."""
     label: str
     colour: str
 
@@ -48,13 +48,13 @@ ALGORITHMS = (
     Algorithm("raft", "RAFT", "#E69F00"),
     Algorithm("ppo", "PPO", "#D55E00"),
 )
-"""In the order in which tables list them; the paper's last, as among the methods."""
+"""Algorithms in the order in which tables list them; the paper's last, as among the methods."""
 
 UNKNOWN_ALGORITHM = "unknown"
 """Algorithm of online training that neither the results nor the configuration name."""
 
 DECODINGS = ("sampled", "greedy")
-"""In the order in which tables list them."""
+"""Decodings in the order in which tables list them."""
 
 _ALGORITHMS = {algorithm.name: algorithm for algorithm in ALGORITHMS}
 _ALGORITHM_RANK = {algorithm.name: rank for rank, algorithm in enumerate(ALGORITHMS)}
@@ -74,6 +74,7 @@ def look_of(name: str, algorithm: str = "") -> Method:
     if not algorithm:
         return method
     look = describe_algorithm(algorithm)
+    # The colour of the method would be the same for each of its algorithms, and the lines could not be told apart.
     return replace(method, title=f"{method.title} ({look.label})", colour=look.colour)
 
 
@@ -83,6 +84,7 @@ def describe_algorithm(name: str) -> Algorithm:
     >>> describe_algorithm("gigpo").label, describe_algorithm("mine.algorithm").label
     ('GiGPO', 'mine.algorithm')
     """
+    # The name may come from somebody else's results, so an algorithm that is not installed here needs a look, too.
     return _ALGORITHMS.get(name) or Algorithm(name, name, INK)
 
 
@@ -95,6 +97,7 @@ def with_several_algorithms(lines: Iterable[tuple[str, str]]) -> frozenset[str]:
     >>> sorted(with_several_algorithms([("sft", "none"), ("rlft", "ppo"), ("rlft", "grpo")]))
     ['rlft']
     """
+    # A set, as each seed and mode brings the same pair again.
     distinct = [method for method, _ in set(lines)]
     return frozenset(method for method in distinct if distinct.count(method) > 1)
 

@@ -35,7 +35,7 @@ CARD_KEYS = ("benchmark", "created", "finished", "git_commit", "seeds", "fingerp
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure with its heading."""
+    """Figure with its heading."""
 
     title: str
     svg: str
@@ -81,6 +81,8 @@ def write_report(run_folders: Sequence[Path], output: Path) -> Path:
 
 def _environment() -> Environment:
     loader = FileSystemLoader(Path(__file__).parent)
+    # Names and texts come from files, which may hold HTML. A misspelt name in the template fails instead of
+    # leaving a hole in the page.
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -91,6 +93,7 @@ def _environment() -> Environment:
 def _context(runs: Sequence[Run]) -> dict[str, Any]:
     summaries = summarise_runs(runs)
     horizons = all_horizons(summaries)
+    # Largest horizon first: a browser selects the first option of a list.
     tables = [(horizon, grids(summaries, [horizon])) for horizon in reversed(horizons)]
     verdicts, notes = _verdicts(runs)
     mode = hardest_mode(summaries)
@@ -108,6 +111,7 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         "title": ", ".join(dict.fromkeys(_benchmarks(runs))),
         "headers": [_header(run) for run in runs],
         "tables": tables,
+        # The largest horizon only: bars for each would repeat the tables.
         "bars": [Figure(grid.title, figure_results(grid)) for _, parts in tables[:1] for grid in parts],
         "details": [*cost_tables(runs), *strata_tables(runs)],
         "hatched": any(row.look.dashed for _, parts in tables for grid in parts for row in grid.rows),
@@ -117,6 +121,7 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         "mode": mode,
         "horizon": horizons[-1] if horizons else None,
         "comparisons": _by_condition(
+            # A slice, as there is no horizon before the first evaluation of a run is done.
             [c for name in REFERENCES for last in horizons[-1:] for c in compare(verdicts, mode, last, name)]
         ),
         "learning": _figures(rlft, figure_learning_curves),
@@ -128,6 +133,7 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         "episodes": episodes,
         "episodes_per_condition": episodes_per_condition,
         "has_episodes": bool(verdicts),
+        # Inline, because the page must work as a single file, without a network.
         "css": (parent / "page.css").read_text(encoding="utf-8"),
         "javascript": (parent / "page.js").read_text(encoding="utf-8"),
     }
@@ -138,6 +144,7 @@ def _benchmarks(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         yield from (row.benchmark for row in run.results)
         if not run.results and run.card is not None:
+            # A run without results still needs a title for its page.
             yield run.card.benchmark
 
 
@@ -227,10 +234,12 @@ def _percent(rate: float) -> str:
 
 def _points(difference: float) -> str:
     """A difference of rates in percentage points, always with its sign."""
+    # A hyphen is narrower than the plus sign: columns would not line up, and a line could break after it.
     return f"{100 * difference:+.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _p_value(value: float) -> str:
+    # Three decimals would show 0.000, and no p-value is zero.
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
@@ -240,5 +249,6 @@ def _duration(seconds: float | None) -> str:
         return "–"
     if seconds < 60:
         return f"{seconds:.1f} s"
+    # Rounded before the division: afterwards, 119.7 seconds would read "1 min 60 s".
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -22,7 +22,7 @@ STARTS = ("data", "demonstration_starts")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One repetition inside a run: a number of demonstration starts and a seed."""
+    """Repetition inside a run: a number of demonstration starts and a seed."""
 
     folder: Path
     demonstration_starts: int
@@ -31,7 +31,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run folder: who made it, with what, and what came out."""
+    """Run folder: its card, its configuration and its results."""
 
     folder: Path
     card: RunCard | None
@@ -42,12 +42,13 @@ class Run:
 
     def algorithm(self, method: str) -> str:
         """The RL algorithm that trained a method of this run; `none` for one without online training."""
+        # A row says what was evaluated, the configuration only what was asked for: it counts where there is no row yet.
         named = (row.algorithm for row in self.results if row.method == method)
         return next(named, None) or _configured_algorithm(method, self.config)
 
     @property
     def label_source(self) -> str:
-        """Which labels the demonstrations carry: `clean` or `paper`."""
+        """Source of the labels of the demonstrations: `clean` or `paper`."""
         configured = setting(self.config, "data", "label_source")
         return str(configured or next((row.label_source for row in self.results), UNKNOWN_ALGORITHM))
 
@@ -56,6 +57,7 @@ class Run:
         """The repetitions, fewest demonstration starts and lowest seed first."""
         found = []
         for folder in self.folder.glob("starts-*/seed-*"):
+            # The pattern above also finds other names; and as text, `seed-10` would come before `seed-2`.
             match = re.fullmatch(r"starts-(\d+)/seed-(\d+)", folder.relative_to(self.folder).as_posix())
             if match and folder.is_dir():
                 found.append(Unit(folder, int(match[1]), int(match[2])))
@@ -82,6 +84,7 @@ class Curve:
 
 
 def _is_number(value: object) -> bool:
+    # In Python a bool is an int: `true` in a file would be drawn as 1.
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -93,11 +96,12 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     """
     if not folders:
         raise RunFolderError("no run folder given. Name at least one folder that `reflect-rl eval` has written.")
+    # Resolved first: one folder under two names would count its episodes twice and narrow the intervals.
     return [read_run(folder) for folder in dict.fromkeys(Path(folder).resolve() for folder in folders)]
 
 
 def read_run(folder: Path) -> Run:
-    """One run folder; one that is not finished has the results it has so far, maybe none.
+    """Read a run folder; one that is not finished has the results it has so far, maybe none.
 
     Raises:
         RunFolderError: the folder is missing, is no run folder, or a file in it is corrupt.
@@ -109,6 +113,7 @@ def read_run(folder: Path) -> Run:
     path, remedy = folder / "results.json", f"Run `reflect-rl eval {folder}` first."
     if path.is_file():
         return Run(folder, card, config, read_rows(path, remedy))
+    # A run writes both files before its first job: a folder without them is none that is still running.
     if not config or card is None:
         raise RunFolderError(f"no results in {str(folder)!r}: {path.name} is missing. {remedy}")
     return Run(folder, card, config, ())
@@ -136,6 +141,7 @@ def _progress(run: Run, name: str) -> str:
     total = setting(run.config, "rlft", "total_turns")
     turns = [row.get("turns") for curve in read_curves(run, "rlft") if curve.name == name for row in curve.rows[-1:]]
     known = [int(value) for value in turns if isinstance(value, (int, float))]
+    # The seed that is furthest behind says when the method can be evaluated.
     return f"; online training is at {min(known):,} of {total:,} turns" if known and isinstance(total, int) else ""
 
 
@@ -180,6 +186,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
     with path.open("rb") as lines:
         offset = 0
         for line in lines:
+            # Empty lines are no episodes and no damage, but their bytes count for the offsets of later lines.
             if line.strip():
                 yield offset, _object_or_none(line)
             offset += len(line)
@@ -200,6 +207,7 @@ def read_curves(run: Run, stage: str) -> list[Curve]:
         for path in sorted(unit.folder.glob(f"{stage}/*/metrics.jsonl")):
             values = [value for _, value in read_lines(path)]
             rows = tuple(value for value in values if value is not None)
+            # A training that has just begun has an empty file.
             if rows:
                 name, skipped = path.parent.name, len(values) - len(rows)
                 algorithm = run.algorithm(name) if stage == "rlft" else NO_ALGORITHM

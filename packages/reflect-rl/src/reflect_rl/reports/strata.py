@@ -21,7 +21,6 @@ from reflect_rl.statistics import wilson_interval
 __all__ = ["Cell", "PlainTable", "cost_tables", "strata_tables", "terminal_part"]
 
 
-"""Keys of a stratum that are no properties of its tasks."""
 MEASURES = {
     "spl": ("SPL, %", 100.0),
     "success_at_5": ("success@5, %", 100.0),
@@ -72,6 +71,7 @@ def cost_tables(runs: Iterable[Run]) -> list[PlainTable]:
     """Turns and measures of each method at the largest horizon, means over episodes: one table per mode."""
     tables = []
     for title, lines in _conditions(row for run in runs for row in run.results if row.all_measures):
+        # A dict, as a set would shuffle columns that are not listed from one run of the program to the next.
         found = dict.fromkeys(name for rows in lines.values() for row in rows for name in row.all_measures)
         names = [*(name for name in MEASURES if name in found), *(name for name in found if name not in MEASURES)]
         header = ("turns", *(MEASURES.get(name, (name.replace("_", " "), 1.0))[0] for name in names))
@@ -111,6 +111,7 @@ def _columns(strata: Sequence[Stratum]) -> list[tuple[str, str]]:
     for stratum in strata:
         for key, value in stratum.properties.items():
             values.setdefault(key, set()).add(value)
+    # A property with one value everywhere would only repeat the overall rate.
     return [(key, value) for key, known in values.items() if len(known) > 1 for value in sorted(known)]
 
 
@@ -119,6 +120,7 @@ def _conditions(results: Iterable[ResultRow]) -> Iterable[tuple[str, dict[str, l
     rows = list(results)
     longest: dict[tuple[str, ...], int] = {}
     for row in rows:
+        # Per table: two benchmarks need not share their longest horizon.
         longest[_table(row)] = max(longest.get(_table(row), 0), row.horizon)
     for table, horizon in longest.items():
         chosen = [row for row in rows if _table(row) == table and row.horizon == horizon]
@@ -143,6 +145,7 @@ def _lines(rows: Sequence[ResultRow]) -> dict[str, list[ResultRow]]:
         label = look_of(method, algorithm if method in several else "").title
         for decoding in sorted({row.decoding for row in own}, key=decoding_rank):
             for model in sorted({row.model for row in own}):
+                # Keyed by seed: a row that two folders hold must not weigh twice.
                 seeds = {row.seed: row for row in own if (row.decoding, row.model) == (decoding, model)}
                 # A player without a model plays in one way only.
                 told = "" if model == "none" else f", {decoding}" + (f", {model}" if len(models) > 1 else "")
@@ -153,6 +156,7 @@ def _lines(rows: Sequence[ResultRow]) -> dict[str, list[ResultRow]]:
 
 def _weighted(values: Iterable[tuple[float | None, int]]) -> float | None:
     """Mean over the episodes of all seeds, of pairs of a seed's value and its episodes; None where no row has it."""
+    # Seeds may differ in their episodes; weighted, the mean is that over all episodes.
     known = [(value, count) for value, count in values if value is not None and count]
     return sum(value * count for value, count in known) / sum(count for _, count in known) if known else None
 
@@ -181,6 +185,7 @@ def _rate(rows: Sequence[ResultRow], key: str, value: str) -> Cell:
     successes, episodes = sum(s.successes for s in strata), sum(s.episodes for s in strata)
     if not episodes:
         return Cell("-")
+    # Strata are small and often won or lost as a whole: there Wilson's interval still has a width.
     lo, hi = wilson_interval(successes, episodes)
     return Cell(f"{100 * successes / episodes:.1f}", f"[{100 * lo:.0f}, {100 * hi:.0f}] of {episodes}")
 
@@ -197,12 +202,14 @@ def terminal_part(part: PlainTable) -> Table:
     table = Table(title=Text(f"{part.title}\n{part.note}"), title_justify="left", box=SIMPLE_HEAD)
     texts = [[f"{cell.figure}\n{cell.below}".rstrip() for cell in cells] for _, cells in part.rows]
     header, lines = list(part.header), [(label, *cells) for (label, _), cells in zip(part.rows, texts, strict=True)]
+    # Turning helps only if there are fewer lines than columns.
     is_turned = len(header) > max(WIDE, len(lines))
     if is_turned:
         lines = [(name, *cells) for name, *cells in zip(header, *texts, strict=True)]
         header = [label for label, _ in part.rows]
     table.add_column("measure" if is_turned else "method", no_wrap=is_turned)
     for name in header:
+        # `Text`, because `rich` would take brackets in a name for markup.
         table.add_column(Text(name.replace(", " if is_turned else ": ", "\n")), justify="right")
     for line in lines:
         table.add_row(*map(Text, line))

@@ -51,7 +51,7 @@ class SummaryRow:
     model: str
     mode: str
     horizon: int
-    """In turns."""
+    """Longest episode that counts as won, in turns."""
     decoding: str
     successes: int
     episodes: int
@@ -71,7 +71,7 @@ class SummaryRow:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One condition of a table."""
+    """Column of a table: a condition."""
 
     mode: str
     horizon: int
@@ -80,16 +80,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One line of a table."""
+    """Line of a table."""
 
     label: str
     method: str
     algorithm: str
-    """Empty where the method occurs with one algorithm only."""
+    """RL algorithm; empty where the method occurs with one only."""
     cells: tuple[SummaryRow | None, ...]
-    """One per column; None where nothing was measured."""
+    """Results, one per column; None where nothing was measured."""
     paper: tuple[float | None, ...]
-    """One per paper mode, in percent."""
+    """Figures of the paper in percent, one per paper mode."""
 
     @property
     def look(self) -> Method:
@@ -99,7 +99,7 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """One table: methods x (mode, horizon, decoding), for one benchmark, label source, data budget and split."""
+    """Table of methods x (mode, horizon, decoding), for one benchmark, label source, data budget and split."""
 
     benchmark: str
     label_source: str
@@ -129,10 +129,12 @@ def summarise(rows: Iterable[ResultRow]) -> list[SummaryRow]:
     pools: dict[PooledCondition, dict[int, ResultRow]] = {}
     modes: dict[str, int] = {}
     for row in rows:
+        # Modes are evaluated from easy to hard, an order that the alphabet would lose.
         modes.setdefault(row.mode, len(modes))
         seeds = pools.setdefault(_pooled_condition(row), {})
         _refuse_other_games(next(iter(seeds.values()), row), row)
         known = seeds.setdefault(row.seed, row)
+        # Counts only: the speed differs each time that the same evaluation is repeated.
         if (known.successes, known.episodes) != (row.successes, row.episodes):
             raise RunFolderError(
                 f"two different results for {row.method}, algorithm {row.algorithm}, {row.mode}, horizon "
@@ -148,6 +150,7 @@ def summarise(rows: Iterable[ResultRow]) -> list[SummaryRow]:
 def _refuse_other_games(first: ResultRow, row: ResultRow) -> None:
     """A rate over two sets of games, or two versions of one, would be none of either."""
     before, now = first.tested, row.tested
+    # Results without a version are older than these notes, and nothing can be said about their games.
     if before.version is not None and now.version is not None and before != now:
         raise RunFolderError(
             f"results on different games: {row.benchmark}, {row.split} split, was played as {_games(before)} and as "
@@ -210,6 +213,7 @@ def _column_order(summary: SummaryRow) -> tuple[int, tuple[int, str]]:
 def _pool(rows: Sequence[ResultRow]) -> SummaryRow:
     successes, episodes = sum(row.successes for row in rows), sum(row.episodes for row in rows)
     rates = [row.successes / row.episodes for row in rows if row.episodes] or [0.0]
+    # Wilson's interval stays inside [0, 1] and keeps a width at 0% and 100%, where the normal one has none.
     lo, hi = wilson_interval(successes, episodes)
     return SummaryRow(
         **_pooled_condition(rows[0])._asdict(),
@@ -246,7 +250,7 @@ def hardest_mode(summaries: Sequence[SummaryRow]) -> str:
 
 
 def grids(summaries: Sequence[SummaryRow], horizons: Sequence[int] | None = None) -> list[Grid]:
-    """One table per benchmark, label source, budget of demonstrations and split.
+    """Tables of the results: one per benchmark, label source, budget of demonstrations and split.
 
     Args:
         summaries: as `summarise` returns them.
@@ -263,6 +267,7 @@ def grids(summaries: Sequence[SummaryRow], horizons: Sequence[int] | None = None
     for summary in summaries:
         if summary.horizon in chosen:
             tables.setdefault(_table(summary), []).append(summary)
+    # Over all tables, so that a method has the same label in each of them.
     several = with_several_algorithms((s.method, s.algorithm) for s in summaries)
     return [_grid(key, rows, several) for key, rows in tables.items()]
 
@@ -280,6 +285,7 @@ def _grid(key: tuple[str, str, int, str], summaries: Sequence[SummaryRow], sever
     for line in lines:
         method, algorithm, model = line[0], line[1] if line[0] in several else "", line[2]
         label = look_of(method, algorithm).title
+        # The model is named only where two lines would otherwise have the same label.
         if sum(other[:2] == line[:2] for other in lines) > 1:
             label += f" ({model})"
         paper = tuple(_paper(key[0], method, algorithm, mode) for mode in paper_modes)
@@ -288,7 +294,7 @@ def _grid(key: tuple[str, str, int, str], summaries: Sequence[SummaryRow], sever
 
 
 def _paper(benchmark: str, method: str, algorithm: str, mode: str) -> float | None:
-    """The paper's figure; of several algorithms it stands beside the paper's."""
+    """The paper's figure; with several algorithms it stands beside the paper's own."""
     return None if algorithm not in ("", PAPER_ALGORITHM) else paper_success_percent(benchmark, method, mode)
 
 
@@ -315,6 +321,7 @@ def terminal_table(run_folders: Sequence[Path], horizons: Sequence[int] | None =
 
 
 def _terminal_grid(grid: Grid) -> Table:
+    # `Text`, because `rich` would take the brackets of an interval or a name for markup.
     title = Text(f"{grid.title}, horizon {grid.columns[0].horizon}\nSuccess %, below it the 95% interval")
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     table.add_column("method")
@@ -323,6 +330,7 @@ def _terminal_grid(grid: Grid) -> Table:
     for mode in grid.paper_modes:
         table.add_column(Text(f"{mode}\npaper"), justify="right", no_wrap=True)
     for row in grid.rows:
+        # On a line of its own the interval lets the table fit into 80 columns.
         rates = [_cell(cell).replace(" [", "\n[") for cell in row.cells]
         table.add_row(Text(row.label), *map(Text, rates), *map(_percent, row.paper))
     return table
@@ -359,14 +367,17 @@ def markdown_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list
 
 
 def _pipes(cells: Iterable[str]) -> str:
+    # A bar in a name would begin another cell.
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _cell(summary: SummaryRow | None) -> str:
     if summary is None:
         return "-"
+    # No decimals for the ends: they lie several points apart at the usual numbers of episodes.
     return f"{100 * summary.success_rate:.1f} [{100 * summary.lo:.0f}, {100 * summary.hi:.0f}]"
 
 
 def _percent(value: float | None) -> str:
+    # The paper prints whole percents; a decimal would claim a precision that it does not.
     return "-" if value is None else f"{value:g}"
