@@ -361,7 +361,7 @@ def train_rl(
             config,
             folder,
             seed_for(seed, "rlft", method),
-            reference=start.model if getattr(config.algorithm, "kl_coef", 0) > 0 else None,
+            reference=start.model if config.algorithm.needs_reference else None,
             rule=start.scoring,
             excluded=held_out_states(spec, spec.modes),
         ).train(progress or _silent)

@@ -61,6 +61,11 @@ class AlgorithmConfig(Frozen):
     name: str = "ppo"
     """Algorithm: an installed one, or `package.module:Class`."""
 
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the loss compares the policy with its frozen start, which then stays in memory."""
+        return False
+
 
 class CurriculumConfig(Frozen):
     """The order in which tasks are trained."""

@@ -64,6 +64,11 @@ class PolicyGradientConfig(AlgorithmConfig):
         """True = there is an entropy bonus or a KL penalty."""
         return self.entropy_coef > 0 or self.kl_coef > 0
 
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the KL penalty is on."""
+        return self.kl_coef > 0
+
 
 class BaselineConfig(PolicyGradientConfig):
     """Settings of the algorithms that leave the baseline open."""

@@ -94,8 +94,10 @@ class TextEnv(ABC):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         if "Config" not in own:
             # A class without settings of its own still has its own defaults, so that configurations can name it.
-            longest = Field(cls.max_episode_steps, ge=1, le=MOST_STEPS, description=STEPS_HELP)
-            fields: dict[str, Any] = {"name": (str, cls.name), "max_episode_steps": (int, longest)}
+            fields: dict[str, Any] = {"name": (str, cls.name)}
+            if "max_episode_steps" in own:
+                steps = Field(cls.max_episode_steps, ge=1, le=MOST_STEPS, description=STEPS_HELP)
+                fields["max_episode_steps"] = (int, steps)
             cls.Config = create_model(f"{cls.__name__}Config", __base__=cls.Config, **fields)
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:

@@ -343,7 +343,7 @@ def _rlft(job: Job, config: RunConfig, progress: Progress) -> None:
     if process_rank() == 0 and (origin := origin_of(reflector)):
         write_json(job.folder / "reflection_server.json", origin.model_dump(exclude_none=True))
     # The KL term compares with the weights at the start, and training changes `model` in place: a second copy.
-    needs_reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0
+    needs_reference = config.rlft.algorithm.needs_reference
     trainer = OnlineTrainer(
         model,
         _labels(config, model),

@@ -71,7 +71,7 @@ def _check_memory(config: RunConfig) -> str:
     chosen = [config.method(name) for name in config.methods]
     # Online training holds the reflection player beside the policy, and the reference of the KL term.
     beside = any(method.online and method.reflector in method.datasets for method in chosen)
-    reference = getattr(config.rlft.algorithm, "kl_coef", 0) > 0 and any(method.online for method in chosen)
+    reference = config.rlft.algorithm.needs_reference and any(method.online for method in chosen)
     need = estimate(
         causal,
         config.model,

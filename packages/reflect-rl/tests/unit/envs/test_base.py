@@ -65,6 +65,17 @@ def test_an_evaluation_of_it_ends_where_its_episodes_end():
     assert EnvSpec.of(CountToThree, max_episode_steps=3).horizons == (3,)
 
 
+def test_a_class_over_a_game_keeps_its_longest_episode_unless_it_says_otherwise():
+    class Longer(Corridor):
+        max_episode_steps = 33
+
+    class Same(Corridor):
+        pass
+
+    assert [EnvSpec.of(kind).max_episode_steps for kind in (Corridor, Same, Longer)] == [20, 20, 33]
+    assert [kind.name for kind in (Same, Longer)] == ["same", "longer"]
+
+
 def test_what_a_purpose_needs_and_a_game_lacks_is_named():
     with pytest.raises(UserError, match=r"demonstrating needs HasTeacher, .* 'count_to_three' does not offer"):
         EnvSpec.of(CountToThree).needed(HasTeacher, "demonstrating")
