@@ -1,1 +1,1 @@
-"""How fast training is: this package against loops in the style of the public reference code, on equal episodes."""
+"""Speed of training: this package against loops in the style of the public reference code, on equal episodes."""

@@ -28,7 +28,7 @@ from reflect_rl.store import write_json
 __all__ = ["SCHEMA_VERSION", "bench"]
 
 SCHEMA_VERSION = 1
-"""Of the JSON file."""
+"""Version of the JSON file."""
 
 Measure = Callable[[BenchOptions, Shape], dict[str, Any]]
 
@@ -158,7 +158,7 @@ def _in_process(options: BenchOptions, shape: Shape, threads: int, report: Calla
 
 
 _inbox: list[Any] = []
-"""In a worker: the queue to the parent."""
+"""Queue to the parent, in a worker."""
 
 
 def _begin(threads: int, messages: Any) -> None:
@@ -169,7 +169,7 @@ def _begin(threads: int, messages: Any) -> None:
 
 
 def _do(options: BenchOptions, shape: Shape) -> dict[str, Any]:
-    """In a worker."""
+    """Measure in a worker."""
     from reflect_bench.measure import measure
     from reflect_bench.profile import profile
 

@@ -20,7 +20,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
 
 
 def bench_options(arguments: Sequence[str]) -> BenchOptions:
-    """What to measure. `--quick` and `--household` need no value.
+    """Options of a measurement. `--quick` and `--household` need no value.
 
     Raises:
         ConfigError: a wrong flag or value, or a configuration file, which a benchmark does not have.

@@ -33,13 +33,13 @@ __all__ = ["Recorded", "measure_exploring", "play_ours", "play_reference", "tabl
 
 QUESTION_WORDS = 6
 SHOWN_WORDS = 500
-"""Of a file, in the reference."""
+"""Words of a file that the reference shows."""
 SHELL = ("/bin/sh", "-c", 'cat -- "$1"', "sh")
 
 
 @dataclass(slots=True)
 class Recorded:
-    """One episode: what was done, and how long it took, in seconds."""
+    """Episode: the commands that were given, and the seconds they took."""
 
     question: str
     commands: list[tuple[str, str]] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Recorded:
 
     @property
     def total(self) -> float:
-        """Of the whole episode."""
+        """Seconds of the whole episode."""
         return self.reset + sum(self.steps) + self.teardown
 
 

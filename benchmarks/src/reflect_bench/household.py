@@ -34,9 +34,9 @@ from reflect_rl.types import Task
 __all__ = ["Walk", "measure_household", "table_of_games"]
 
 COMMANDS = 50
-"""Of a game at most; it also ends when it is won."""
+"""Commands of a game at most; it also ends when it is won."""
 REPEATS = 20
-"""How often the native side plays what TextWorld played: the clock is too coarse for once."""
+"""Times that the native side plays what TextWorld played: the clock is too coarse for once."""
 KILO = 1024
 
 Held = TypeVar("Held")
@@ -44,7 +44,7 @@ Held = TypeVar("Held")
 
 @dataclass(frozen=True)
 class Walk:
-    """One game, and the commands that are given in it."""
+    """Game, and the commands that are given in it."""
 
     task: Task
     record: GameRecord
@@ -57,7 +57,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is played."""
+    """Amount of play."""
 
     games: int
     as_it_comes: tuple[int, int]
@@ -167,7 +167,7 @@ def _steps(walks: Sequence[Walk]) -> int:
 
 
 def _memory_of_engine(walks: Sequence[Walk], wording: Wording) -> dict[str, float]:
-    """Of a game that was read, and of a further episode at its end."""
+    """Memory of a game that was read, and of a further episode at its end."""
 
     def read() -> list[Game]:
         return [Game(walk.record.problem, walk.record.goal, wording) for walk in walks]
@@ -186,7 +186,7 @@ def _memory_of_engine(walks: Sequence[Walk], wording: Wording) -> dict[str, floa
 
 
 def _memory_of_environment(walks: Sequence[Walk], config: AlfworldConfig) -> dict[str, float]:
-    """Of an environment with its game and an episode at its end, all that the process keeps for it included."""
+    """Memory of an environment with its game and an episode at its end, all that the process keeps for it included."""
 
     def play() -> list[Alfworld]:
         environments = [Alfworld(config) for _ in walks]
@@ -203,7 +203,7 @@ def _memory_of_environment(walks: Sequence[Walk], config: AlfworldConfig) -> dic
 
 
 def _held(make: Callable[[], Held]) -> tuple[Held, float]:
-    """What is made, and the kilobytes of Python objects that stay because of it."""
+    """Objects that are made, and the kilobytes of Python objects that stay because of it."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -232,7 +232,7 @@ def _textworld(
 
 
 def _ratios(theirs: Mapping[str, float], ours: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """How many times longer TextWorld takes than each of ours, on the same games and commands.
+    """Time of TextWorld as a multiple of each of ours, on the same games and commands.
 
     TextWorld reads a game anew for every episode, so its `open` stands beside our `reset`, too.
     """

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""Machine and software that the figures were measured on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def machine(device: str) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of Python, this package and what computes."""
+    """Versions of Python, of this package and of the libraries that compute."""
     return {"python": platform.python_version()} | {n: version(n) for n in ("reflect-rl", "torch", "transformers")}
 
 

@@ -1,4 +1,4 @@
-"""What to measure, and how much of it."""
+"""Options of a benchmark: parts to measure, and effort for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["GENERATED", "BenchOptions", "Effort", "Shape", "effort_of"]
 Shape = Literal["embedded", "gpt2-small", "gpt2-xl", "qwen3-0.6b"]
 
 GENERATED = "generated"
-"""In place of a folder with household games: games that are made for the measurement."""
+"""Name in place of a folder with household games: games that are made for the measurement."""
 
 
 class BenchOptions(Frozen):
@@ -39,8 +39,8 @@ class BenchOptions(Frozen):
     run: Path | None = None
     """Run folder whose trained players play in the shape `embedded` (default: random weights)."""
     actions: Literal["auto", "policy", "solver"] = "auto"
-    """Who chooses the actions: the `policy` itself, or the `solver` with probability 0.95 and else the policy, which
-    gives a policy with random weights episodes of a realistic length. `auto`: the policy if it is trained."""
+    """Player that chooses the actions: the `policy` itself, or the `solver` with probability 0.95 and else the policy,
+    which gives a policy with random weights episodes of a realistic length. `auto`: the policy if it is trained."""
     reference_reflection: Literal["full", "until_end"] = "full"
     """Reflections of the reference style: always 100 tokens, or until every row has written its end token."""
     updates: int | None = Field(None, ge=1)
@@ -61,7 +61,7 @@ class BenchOptions(Frozen):
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured of one shape."""
+    """Amount of measuring for one shape."""
 
     updates: int
     starts: int

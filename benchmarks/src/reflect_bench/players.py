@@ -1,4 +1,4 @@
-"""Who plays in the benchmark: two players with trained or random weights, and the game."""
+"""Players of the benchmark: two language models with trained or random weights, and the game."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Cast", "GuidedPolicy", "cast", "player"]
 
 PlayerName = Literal["policy_reflect", "reflector"]
 PLAYERS: tuple[PlayerName, ...] = get_args(PlayerName)
-"""As their data sets, and so their folders in a run, are called."""
+"""Names of their data sets, and so of their folders in a run."""
 SOLVER_SHARE = 0.95
 """Probability with which the solver's action is played: a fifth of the prompts of an update then differ, as in a whole
 training with noisy labels (33% at its beginning, 14% at its end)."""
@@ -70,7 +70,7 @@ class Cast:
     weights: str
     """`random`, or the folder of the run that trained them."""
     actions: Literal["policy", "solver"]
-    """Who chooses the actions."""
+    """Player that chooses the actions."""
 
 
 def cast(options: BenchOptions, shape: Shape, device: torch.device) -> Cast:
@@ -97,9 +97,9 @@ def cast(options: BenchOptions, shape: Shape, device: torch.device) -> Cast:
 
 
 def player(options: BenchOptions, shape: Shape, device: torch.device, name: PlayerName) -> LanguageModel:
-    """One of the two players, with the same weights at every call.
+    """Language model of one of the two players, with the same weights at every call.
 
-    Of a run it is the player of the first unit as supervised training left it, before online training.
+    With a run it is the player of the first unit as supervised training left it, before online training.
 
     Raises:
         RunFolderError: the run has no such player.

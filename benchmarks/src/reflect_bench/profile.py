@@ -1,4 +1,4 @@
-"""Where the time of ours goes: the operations of one rollout and of one update, largest first."""
+"""Profile of our time: the operations of one rollout and of one update, largest first."""
 
 from __future__ import annotations
 

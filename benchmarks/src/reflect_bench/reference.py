@@ -76,7 +76,8 @@ class Played:
     seconds: float = 0.0
     turns: list[Turn] = field(default_factory=list)
     log_probs: list[tuple[float, ...]] = field(default_factory=list)
-    """Of each turn: log π of the admissible actions, renormalised over them, in the order of `observation.actions`."""
+    """Values of log π for the admissible actions of each turn, renormalised over them, in the order of
+    `observation.actions`."""
 
 
 class ReferenceRollout:
@@ -167,7 +168,7 @@ def _generate(model: LanguageModel, prompts: Sequence[str], most: int, least: in
 
 
 class ReferenceLearner:
-    """One forward and backward pass per turn; `step` after those of a minibatch.
+    """Learner with one forward and backward pass per turn; `step` after those of a minibatch.
 
     Args:
         model: the policy, trained in place.
@@ -207,7 +208,7 @@ class ReferenceLearner:
         return torch.log_softmax(logits.float()[0, -1, tokens], dim=-1)
 
     def step(self) -> None:
-        """One optimiser step with the gradients added so far."""
+        """Take an optimiser step with the gradients added so far."""
         nn.utils.clip_grad_norm_(self.parameters, self.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)

@@ -33,7 +33,7 @@ Report = Callable[[str], None]
 
 @dataclass
 class Row:
-    """One update. The seconds of the reference style are scaled to all turns."""
+    """Measurement of one update. The seconds of the reference style are scaled to all turns."""
 
     turns: int
     episodes: int
@@ -42,7 +42,7 @@ class Row:
     rollout_seconds: float
     update_seconds: float
     arithmetic_seconds: float
-    """Of our rollout and update, in forward and backward passes."""
+    """Seconds of our rollout and update that forward and backward passes take."""
     operations: int
     """Floating-point operations in the linear layers, of our update."""
     reference_rollout_seconds: float = 0.0
