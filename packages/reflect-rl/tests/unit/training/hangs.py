@@ -1,4 +1,4 @@
-"""Two processes, of which the second never comes: the first says how long it waited."""
+"""Two processes, of which the second comes two minutes late: the first says that it waited no longer than its time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    started = time.monotonic()
     try:
         main()
     except Exception as error:
-        if was_lost(error) and time.monotonic() - started < 30:
-            print(f"process {os.environ['RANK']} waited 3 seconds at most", flush=True)
+        # Without the limit of 3 seconds both would meet after two minutes and neither would fail.
+        if was_lost(error):
+            print(f"process {os.environ['RANK']} gave up", flush=True)
         raise

@@ -1,13 +1,14 @@
-"""One supervised training, by as many processes as were launched: `sharded_sft.py FOLDER [--shard] [--parts] [--stop]`.
+"""Supervised trainings of two processes that share the weights: `sharded_sft.py FOLDER` trains in FOLDER/<variant>.
 
-With `--parts` a batch goes through the model in groups of rows, whose number differs between two processes. With
-`--stop` it ends after its fourth step, as if it had been interrupted.
+`whole` trains to its end, `parts` sends a batch through the model in groups of rows, whose number differs between the
+processes, and `resumed` is interrupted after its fourth step and goes on.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,36 +23,47 @@ from reflect_rl.training.sft import SFTConfig, train_sft
 from toy import tiny_player
 
 EXAMPLES = [(f"I begin. {'The goal is to the left. ' * (number % 5)}{number}", " Next: left.") for number in range(24)]
+SETTINGS = SFTConfig(steps=6, batch_size=8, save_steps=3)
 
 
 class StopError(Exception):
     pass
 
 
-def main(folder: Path, *, stop: bool) -> None:
-    torch.set_num_threads(1)
+def train(folder: Path) -> None:
+    """One training to its end; the main process writes the model."""
     model, _ = tiny_player()
-    settings = SFTConfig(steps=6, batch_size=8, save_steps=3)
-
-    def append(self: MetricsLog, row: Mapping[str, Any], step_key: str) -> None:
-        if row["step"] == 4:
-            raise StopError
-
-    if stop:
-        MetricsLog.append = append
-    try:
-        train_sft(model, EXAMPLES, settings, folder, 0, ends=True, progress=lambda *_: None)
-    except StopError:
-        return
+    train_sft(model, EXAMPLES, SETTINGS, folder, 0, ends=True, progress=lambda *_: None)
     if process_rank() == 0:
         model.save(folder / "model")
     (folder / f"hash-{process_rank()}").write_text(model.hash())
 
 
+def interrupt(folder: Path) -> None:
+    """One training until its fourth step."""
+    before = MetricsLog.append
+
+    def append(self: MetricsLog, row: Mapping[str, Any], step_key: str) -> None:
+        if row["step"] == 4:
+            raise StopError
+
+    MetricsLog.append = append
+    with suppress(StopError):
+        train(folder)
+    MetricsLog.append = before
+    assert not (folder / "model").exists()
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    interrupt(folder / "resumed")
+    train(folder / "resumed")
+    train(folder / "whole")
+    sft.token_budget = lambda _: 60
+    train(folder / "parts")
+
+
 if __name__ == "__main__":
-    if "--shard" in sys.argv:
-        allow_sharding()
-    if "--parts" in sys.argv:
-        sft.token_budget = lambda _: 60
-    main(Path(sys.argv[1]), stop="--stop" in sys.argv)
+    allow_sharding()
+    main(Path(sys.argv[1]))
     leave()
