@@ -1,20 +1,16 @@
-"""Errors a user can meet.
+"""Errors a user can meet; companion packages add subclasses of `UserError` of their own.
 
 ReflectRLError
 ├── UserError                     a mistake in the input; the command line prints the message and exits with 2
 │   ├── ConfigError               a configuration key or value
-│   ├── UnknownNameError          a name that no file of the catalog carries
+│   ├── UnknownNameError          a name that nothing installed carries
 │   ├── ModelError                a model or tokenizer that cannot be used
-│   ├── SnapshotError             files that cannot be read into a snapshot (`repositories/snapshot.py`)
-│   │   └── CorpusError           a named corpus that cannot be had (`repositories/corpora.py`)
-│   ├── HistoryError              a git history that cannot be read (`questions/_commits.py`)
-│   ├── EndpointError             a server that does not answer as it should (`endpoints/errors.py`)
+│   ├── EndpointError             a server that does not answer as it should (`llm/errors.py`)
 │   │   ├── RefusedError          a request that it does not take
 │   │   └── BudgetError           a request that could exceed the budget
-│   ├── TaskSetError              a folder that holds no task set, or a corrupt one (`repositories/questions.py`)
 │   └── RunFolderError            a run folder that is missing something, corrupt, or of another configuration
 ├── TrainingError                 training cannot go on (for example a loss that is not finite); exits with 1
-│   └── LostProcessError          another process of the launch has ended or does not answer (`core/launch.py`)
+│   └── LostProcessError          another process of the launch has ended or does not answer (`launch.py`)
 ├── FaultyEnvironmentError        an environment raised an exception, or gave a reward that is no finite number
 │   └── EnvironmentTimeoutError   an environment took longer than `limits.environment_seconds`
 ├── FaultyPlayerError             a player gave an answer that cannot be played

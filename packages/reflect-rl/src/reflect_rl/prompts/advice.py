@@ -12,7 +12,7 @@ from collections.abc import Mapping
 __all__ = ["recommended", "with_right_number"]
 
 NEXT = "Next: "
-"""The last sentence begins with it (`environments._exploring.reflection_text`, `household.reflections`)."""
+"""The last sentence begins with it, in the games of both companion packages."""
 NUMBER = re.compile(r" =\d+$")
 
 
