@@ -6,7 +6,7 @@ import pytest
 
 from reflect_bench import bench as benchmark
 from reflect_bench import household
-from reflect_rl.cli.arguments import parse_arguments
+from reflect_bench.command import bench_options
 
 FIGURES = {
     "whole_rlft_ratio",
@@ -22,7 +22,7 @@ FIGURES = {
 
 
 def options(*words):
-    return parse_arguments("bench", words).bench
+    return bench_options(words)
 
 
 def test_a_small_benchmark_prints_and_writes_its_figures(call, tmp_path):

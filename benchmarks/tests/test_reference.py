@@ -14,7 +14,7 @@ from reflect_rl.players.reflectors.frozen import FrozenReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner
-from toy import SMALL, rlft, tiny_player, training_tasks
+from toy import SPEC, rlft, tiny_player, training_tasks
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +27,7 @@ def players():
 def episodes(players):
     policy, labels, reflector = players
     requests = [Request(task, seed) for seed, task in enumerate(training_tasks()[:6])]
-    return play(
-        SMALL, requests, FrozenReflector(reflector, 8), LanguageModelPolicy(policy, labels), shuffle_labels=True
-    )
+    return play(SPEC, requests, FrozenReflector(reflector, 8), LanguageModelPolicy(policy, labels), shuffle_labels=True)
 
 
 @pytest.fixture
@@ -40,7 +38,7 @@ def _brief(monkeypatch):
 
 def reference(players, **options):
     policy, labels, reflector = players
-    return ReferenceRollout(policy, reflector, labels, SMALL, None, **options)
+    return ReferenceRollout(policy, reflector, labels, SPEC, None, **options)
 
 
 @pytest.mark.usefixtures("_brief")

@@ -5,7 +5,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from reflect_bench.shapes import _network, build, texts_of
-from reflect_rl.envs.dangerous_taxi import DangerousTaxiConfig
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.dangerous_taxi import DangerousTaxi
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.models.load import EmbeddedConfig
 
@@ -21,7 +22,7 @@ def test_a_shape_has_the_parameters_of_its_model(shape, parameters):
 
 
 def test_reflections_of_random_weights_have_the_tokens_that_were_written():
-    texts = texts_of(DangerousTaxiConfig(), seed=0, starts=2)
+    texts = texts_of(EnvSpec.of(DangerousTaxi), seed=0, starts=2)
     model = build("embedded", texts, 0, EmbeddedConfig(), torch.device("cpu"), "float32")
     (text,) = generate_greedy(model, [model.encode(texts[0])[:60]], 20)
     assert len(model.encode(text)) == 20

@@ -7,7 +7,7 @@ from reflect_bench.options import Effort
 from reflect_bench.ours import Ours
 from reflect_bench.players import Cast
 from reflect_bench.training import Row, measure_ours, measure_training
-from toy import SMALL, tiny_player
+from toy import SPEC, tiny_player
 
 EFFORT = Effort(
     updates=2, starts=2, max_episode_steps=4, reference_seconds=0.4, pairs=1, text_tokens=1000, peak_size=64
@@ -16,7 +16,7 @@ EFFORT = Effort(
 
 def tiny_cast(actions="policy"):
     (policy, labels), (reflector, _) = tiny_player(seed=0), tiny_player(seed=1)
-    return Cast(policy, reflector, labels, SMALL, "far", 8, False, "random", actions)
+    return Cast(policy, reflector, labels, SPEC, "far", 8, False, "random", actions)
 
 
 def test_the_figures_of_a_measurement():

@@ -15,7 +15,8 @@ from reflect_bench.reference import BATCH_EPISODES, REFLECTION_TOKENS
 from reflect_bench.scoring import CONTEXT_TOKENS, measure_scoring
 from reflect_bench.shapes import build, texts_of
 from reflect_bench.training import measure_training
-from reflect_rl.envs.dangerous_taxi import DangerousTaxiConfig as TaxiConfig
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.dangerous_taxi import DangerousTaxi
 from reflect_rl.models.load import EmbeddedConfig
 
 __all__ = ["measure"]
@@ -84,6 +85,6 @@ def _peak(options: BenchOptions, effort: Effort, device: torch.device) -> float:
 def _scoring(
     options: BenchOptions, shape: Shape, effort: Effort, device: torch.device, report: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    texts = texts_of(TaxiConfig(), seed=0)
+    texts = texts_of(EnvSpec.of(DangerousTaxi), seed=0)
     model = build(shape, texts, 0, EmbeddedConfig(context_tokens=CONTEXT_TOKENS), device, options.precision)
     return measure_scoring(model, effort.pairs, effort.text_tokens, report)

@@ -97,7 +97,7 @@ def test_an_empty_folder_is_a_mistake(located, tmp_path):
         ([".", "rate", "limits"], "Put quotes around the question"),
         ([".", QUESTION, "--top-k", "0"], "top_k"),
         ([".", QUESTION, "--topk", "3"], "Did you mean '--top-k'"),
-        ([".", QUESTION, "--search", "--no-search"], "exclude each other"),
+        ([".", QUESTION, "--search", "--no-search"], "set the same. Give one of them"),
     ],
 )
 def test_mistakes_in_the_words_are_named(words, message):
@@ -137,7 +137,7 @@ def test_a_switch_may_have_a_value(words, expected):
     [
         (["--json=maybe"], "--json is a switch: write --json, or --json false, not '--json=maybe'"),
         (["--json", "--json"], "--json is given twice"),
-        (["--search", "false", "--no-search"], "exclude each other"),
+        (["--search", "false", "--no-search"], "set the same. Give one of them"),
     ],
 )
 def test_a_switch_that_says_nothing_clear_is_refused(words, message):

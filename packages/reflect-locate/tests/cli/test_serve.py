@@ -140,5 +140,5 @@ def test_mistakes_in_the_words_are_named(words, message):
 
 def test_flags_have_values():
     paths, options = parse_serve(["a", "b", "--http", "--port", "0", "--no-search"])
-    assert paths == ["a", "b"]
+    assert paths == ("a", "b")
     assert (options.http, options.port, options.search) == (True, 0, False)

@@ -97,8 +97,9 @@ def test_it_is_named_like_its_entry_point_and_says_what_it_can_do(
 
 
 def test_our_own_games_offer_what_their_documents_say():
-    for name in ("corridor", "dangerous_taxi"):
-        assert set(made(name).capabilities) == {"HasSolver", "HasTeacher", "Restartable", "HasRules"}
+    both = {"HasSolver", "HasTeacher", "Restartable", "HasRules"}
+    assert set(made("corridor").capabilities) == both
+    assert set(made("dangerous_taxi").capabilities) == both | {"Renders"}
 
 
 def test_what_an_evaluation_may_change_are_settings(spec: EnvSpec):

@@ -26,6 +26,9 @@ Options = TypeVar("Options", bound=Frozen)
 
 Help = Literal["none", "short", "all"]
 
+SWITCH_WORDS = ("true", "false", "yes", "no", "on", "off", "1", "0", "none")
+"""Words that pydantic reads as a truth value, and the one that unsets it."""
+
 
 @dataclass(frozen=True)
 class Words:
@@ -169,6 +172,9 @@ def _value(name: str, field: FieldInfo, words: Sequence[str]) -> Any:
     if not words and isinstance(field.json_schema_extra, dict) and "bare" in field.json_schema_extra:
         return field.json_schema_extra["bare"]
     word = one_word(name, words)
+    if _is_switch(field) and word.lower() not in SWITCH_WORDS:
+        flag = _flag(name)
+        raise ConfigError(f"{flag} is a switch: write {flag}, or {flag} false, not '{flag}={word}'.")
     # TOML has no null, so a command line must be able to unset what the file sets.
     return None if word == "None" and type(None) in get_args(field.annotation) else word
 

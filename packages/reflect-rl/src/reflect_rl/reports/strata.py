@@ -161,10 +161,6 @@ def _weighted(values: Iterable[tuple[float | None, int]]) -> float | None:
     return sum(value * count for value, count in known) / sum(count for _, count in known) if known else None
 
 
-def _turns(rows: Sequence[ResultRow]) -> Cell:
-    return _mean(_weighted((row.mean_turns, row.episodes) for row in rows))
-
-
 def _measure(rows: Sequence[ResultRow], name: str) -> Cell:
     value = _weighted((row.all_measures.get(name), row.episodes) for row in rows)
     return _mean(value, MEASURES.get(name, ("", 1.0))[1])
