@@ -157,7 +157,7 @@ def test_a_dry_run_shows_what_would_be_sent_and_sends_and_writes_nothing(call, t
 
 def test_a_dry_run_is_a_switch_and_not_for_every_verb(call, tmp_path):
     config, _ = written(tmp_path, "http://127.0.0.1:1/v1", "chat")
-    assert "dry_run: Input should be a valid boolean" in call("eval", config, "--dry-run=maybe").mistake
+    assert "--dry-run is a switch" in call("eval", config, "--dry-run=maybe").mistake
     assert "'maybe' is neither true nor false" in call("eval", config, "--dry-run", "maybe").mistake
     assert "unknown flag --dry-run" in call("sft", config, "--dry-run").mistake
 
