@@ -1,0 +1,1 @@
+"""Scripted players of AutoExplore: the floors that a trained policy must beat."""
