@@ -229,7 +229,7 @@ class Trail:
             self._steps.append((command, memory.here))
 
     def _go(self, command: str, here: tuple[str, ...]) -> None:
-        # Of several ways in a row only the last matters.
+        # Only the last of several ways in a row matters.
         if self._steps and self._steps[-1][0].startswith("go "):
             self._steps.pop()
         # Coming back to where the last change happened needs no way at all.

@@ -67,7 +67,7 @@ def _subgoal(scene: Scene) -> str:
 
 def _search(scene: Scene) -> str:
     placed = [entry for entry in scene.found if kind_of(entry.thing) == goal_of(scene).object_kind]
-    # Of a pair, one that was found already is not sought again.
+    # The half of a pair that was found already is not sought again.
     another = "another " if placed and goal_of(scene).task_type == "pick_two_obj_and_place" else ""
     return f"I look for {another}{sought(scene)[0]}."
 

@@ -248,7 +248,7 @@ def _ranked(
 ) -> list[FoundFile]:
     """Candidates, best first."""
     asked = question_words(question)
-    # Who asks about tests wants them, so they then count in full.
+    # A question about tests wants them, so they then count in full.
     tests = set() if TEST in asked else {path for path in tree.paths if is_test(path)}
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
     named = dict.fromkeys(_indexed(indices, tests) if indices else (), 0.0)

@@ -344,7 +344,7 @@ class AutoExplore(TextEnv):
         )
         self._page_entries = entries
         self._scene = (
-            # What can no longer be opened would only tempt a player at its last turn.
+            # Files that can no longer be opened would only tempt a player at its last turn.
             replace(scene, folders=(), files=(), hits=(), searches=(), page=1, pages=1) if scene.answers_only else scene
         )
         self._actions: list[tuple[Cause, str]] = []
