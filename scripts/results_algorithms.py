@@ -13,8 +13,6 @@ from reflect_report.tables import markdown_lines
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.methods import REFERENCE, find_method
 
-__all__ = ["Cost", "algorithm_table", "training_cost"]
-
 START = start_of(find_method(REFERENCE))
 NOTE = (
     "Passes: over the turns of each update. Seconds: wall-clock time of online training, mean of the seeds. "

@@ -33,14 +33,6 @@ from reflect_report.runs import Curve, SummaryRow
 from reflect_report.tables import Grid, GridRow
 from reflect_rl.evaluation.methods import Method
 
-__all__ = [
-    "figure_algorithm_curves",
-    "figure_demonstration_budget",
-    "figure_learning_curves",
-    "figure_results",
-    "save",
-]
-
 INK = "#010203"
 """Placeholder for the colour of text and axes; in a finished figure it is `currentColor`."""
 MARKERS = "os^vDPX*"

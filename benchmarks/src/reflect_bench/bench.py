@@ -26,8 +26,6 @@ from reflect_rl.errors import ReflectRLError, UserError
 from reflect_rl.runs.run import hold_interrupts, prepare, stop
 from reflect_rl.store import write_json
 
-__all__ = ["SCHEMA_VERSION", "bench"]
-
 SCHEMA_VERSION = 1
 """Version of the JSON file."""
 

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-__all__ = ["ArithmeticMeter", "ProductCounter", "matmul_peak", "now", "peak_memory_mb"]
-
 
 def now(device: torch.device) -> float:
     """Wall time in seconds, after the GPU has done all that it was given."""

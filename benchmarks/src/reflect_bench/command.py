@@ -11,8 +11,6 @@ from reflect_bench.options import BenchOptions
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.errors import ConfigError
 
-__all__ = ["run"]
-
 
 def run(arguments: Sequence[str], console: Console) -> None:
     """Measure speed, ratios to the reference style (`--json FILE`)."""

@@ -29,8 +29,6 @@ from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_rl.types import stream
 
-__all__ = ["Recorded", "measure_exploring", "play_ours", "play_reference", "table_of_trees"]
-
 QUESTION_WORDS = 6
 SHOWN_WORDS = 500
 """Words of a file that the reference shows."""

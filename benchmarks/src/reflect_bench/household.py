@@ -30,8 +30,6 @@ from reflect_bench.options import GENERATED
 from reflect_rl.errors import ReflectRLError
 from reflect_rl.types import Task, stream
 
-__all__ = ["Walk", "measure_household", "table_of_games"]
-
 COMMANDS = 50
 """Commands of a game at most; it also ends when it is won."""
 REPEATS = 20

@@ -10,8 +10,6 @@ from typing import Any
 
 from reflect_rl.errors import UserError
 
-__all__ = ["check_device", "machine", "versions"]
-
 
 def machine(device: str) -> dict[str, Any]:
     """Processor, its cores, the GPU if one is measured, and how busy the processor was."""

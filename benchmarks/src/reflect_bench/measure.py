@@ -19,8 +19,6 @@ from reflect_rl.config import EmbeddedConfig
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.dangerous_taxi import DangerousTaxi
 
-__all__ = ["measure"]
-
 HEADLINE = (20, 500)
 """|A| and |s| of the figure that stands for action scoring."""
 

@@ -34,8 +34,6 @@ from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner
 from reflect_rl.types import seed_for, stream
 
-__all__ = ["STEPS", "Measured", "Step", "measure_online", "online_config", "table_of_online"]
-
 DEMONSTRATED = 40
 """Most starts whose demonstrations the tokenizer is learned from."""
 

@@ -10,8 +10,6 @@ from pydantic import Field
 
 from reflect_rl.config import Frozen
 
-__all__ = ["GENERATED", "BenchOptions", "Effort", "Shape", "effort_of"]
-
 Shape = Literal["embedded", "gpt2-small", "gpt2-xl", "qwen3-0.6b"]
 
 GENERATED = "generated"

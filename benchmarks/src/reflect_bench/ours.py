@@ -18,8 +18,6 @@ from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner, minibatches
 from reflect_rl.types import Episode, View, seed_for, stream
 
-__all__ = ["Ours"]
-
 
 class Ours:
     """Two players, a learner with the default settings (PPO, leave-one-out baseline), and an empty memory.

@@ -23,8 +23,6 @@ from reflect_rl.runs.folder import units
 from reflect_rl.store import read_json
 from reflect_rl.types import Decision, View
 
-__all__ = ["Cast", "GuidedPolicy", "cast", "player"]
-
 PlayerName = Literal["policy_reflect", "reflector"]
 PLAYERS: tuple[PlayerName, ...] = get_args(PlayerName)
 """Names of their data sets, and so of their folders in a run."""

@@ -14,8 +14,6 @@ from reflect_bench.options import BenchOptions, Shape, effort_of
 from reflect_bench.ours import Ours
 from reflect_bench.players import cast
 
-__all__ = ["profile"]
-
 TURNS = 3
 """Turns of the rollout that is recorded; more say the same, and the records of a minute take minutes to sort."""
 ROWS = 25

@@ -38,8 +38,6 @@ from reflect_rl.players.language_model import tokenize
 from reflect_rl.prompts import policy_prompt, reflection_prompt
 from reflect_rl.types import Episode, Turn, View, stream
 
-__all__ = ["BATCH_EPISODES", "REFLECTION_TOKENS", "Played", "ReferenceLearner", "ReferenceRollout"]
-
 BATCH_EPISODES = 4
 """Episodes played together (`per_device_eval_batch_size` of the public code)."""
 REFLECTION_TOKENS = 100

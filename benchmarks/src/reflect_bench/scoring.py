@@ -15,8 +15,6 @@ from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import score
 from reflect_rl.types import stream
 
-__all__ = ["CONTEXT_TOKENS", "GRID", "measure_scoring"]
-
 GRID = tuple((actions, state_tokens) for state_tokens in (100, 500) for actions in (5, 20, 100))
 """|A| admissible actions, |s| tokens of the state."""
 ACTION_TOKENS = 5

@@ -21,8 +21,6 @@ from reflect_rl.envs.base import EnvSpec
 from reflect_rl.models.embedded import build_embedded
 from reflect_rl.models.load import LanguageModel, forked_rng
 
-__all__ = ["build", "texts_of", "write_words"]
-
 Ends = dict[str, Any]
 
 

@@ -18,8 +18,6 @@ from reflect_rl.config import LoRAConfig, ModelConfig
 from reflect_rl.models.memory import estimate
 from reflect_rl.models.score import ACTIVATIONS_ON_CPU
 
-__all__ = ["SHAPES", "hours", "operations_per_turn"]
-
 PROMPT_TOKENS, REFLECTION_TOKENS = 300, 30
 UNIQUE = 0.5
 """Share of different prompts among the turns of an update."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from rich.table import Table
 
-__all__ = ["in_words", "table_of"]
-
 Result = Mapping[str, Any]
 
 ROWS: dict[str, Callable[[Result], str]] = {

@@ -25,8 +25,6 @@ from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt, reflection_prompt
 from reflect_rl.types import Episode, stream
 
-__all__ = ["Row", "measure_training"]
-
 Report = Callable[[str], None]
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from alfworld_native.official import story
 from alfworld_native.record import GameRecord
 
-__all__ = ["GRAMMAR", "game_text", "write_official"]
-
 GRAMMAR = '{"task": [{"rhs": "Your task is to: UNKNOWN GOAL."}]}'
 
 

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from alfworld_native.record import GameRecord, TaskType
 
-__all__ = ["GOALS", "OPENING", "WINNING", "kitchen", "kitchen_record"]
-
 OPENING = (
     "-= Welcome to TextWorld, ALFRED! =-\n\n"
     "You are in the middle of a room. Looking quickly around you, you see a cabinet 2, a cabinet 1, a countertop 1, "

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["FreshEnvironment", "install_wheel"]
-
 LEFT_OUT = shutil.ignore_patterns("*.egg-info", "build", "dist", "__pycache__", "tests")
 """Not part of the sources that are built; a stale `build` would put deleted modules into the wheel."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["ODD_NAMES", "ODD_TEXTS", "letters", "odd_files"]
-
 ODD_NAMES = (
     "# Action:.md",
     "# Task",

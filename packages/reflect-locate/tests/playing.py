@@ -17,8 +17,6 @@ from reflect_locate.envs.autoexplore_paper import AutoExplorePaper
 from reflect_rl.envs.base import TextEnv
 from reflect_rl.types import Observation, Step
 
-__all__ = ["begin", "do", "nothing_outside"]
-
 
 def begin(environment: TextEnv) -> Observation:
     """Start the first training task of the first configured mode."""

@@ -13,8 +13,6 @@ from pathlib import Path
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.snapshot import Snapshot
 
-__all__ = ["PROJECTS", "save_task_set", "save_three_projects"]
-
 PROJECTS = {"alder": "train", "birch": "validation", "cedar": "test"}
 """Name of the project -> its split."""
 GROUPS = ("east", "west")

@@ -17,8 +17,6 @@ from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.store import write_json
 from reflect_rl.types import Decision, View
 
-__all__ = ["FILES", "ScriptedPlayer", "project_files", "save_tiny_player", "write_files"]
-
 FILES = {
     "README.md": "# Kettle\n\nBoils water for tea.\n",
     "src/limits.py": '"""Parsing of rate limits."""\n\n\ndef parse_limit(text: str) -> int:\n    return int(text)\n',

@@ -8,8 +8,6 @@ import pytest
 
 from reflect_rl.cli.main import main
 
-__all__ = ["Answer", "call", "toml"]
-
 
 @dataclass(frozen=True)
 class Answer:

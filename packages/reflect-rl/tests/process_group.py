@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch.distributed
 
-__all__ = ["leave"]
-
 
 def leave() -> None:
     """End the group; a thread of it that outlives the interpreter aborts a process that has done its work."""

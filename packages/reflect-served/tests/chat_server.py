@@ -8,8 +8,6 @@ from typing import Any
 
 from fault_server import FaultServer
 
-__all__ = ["ChatServer", "listed", "walker"]
-
 Speaker = Callable[[dict[str, Any]], str]
 """Body of a request -> text of the answer."""
 

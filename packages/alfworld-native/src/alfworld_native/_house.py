@@ -27,8 +27,6 @@ from alfworld_native.record import TaskType
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Belonging", "Furniture", "House", "HouseBuilder", "drawn", "problem_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class Furniture:

@@ -10,25 +10,6 @@ from typing import Final
 from alfworld_native._rooms import RoomKind
 from alfworld_native.record import TaskType
 
-__all__ = [
-    "ACCEPTS",
-    "CLEANABLE",
-    "CONTAINERS",
-    "COOLABLE",
-    "FIXED",
-    "HEATABLE",
-    "LAMP",
-    "LOOKED_AT",
-    "OPENABLE",
-    "RECEPTACLES",
-    "SLICEABLE",
-    "TARGETS",
-    "TASK_ROOMS",
-    "THINGS",
-    "TOGGLEABLE",
-    "TOOLS",
-]
-
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())

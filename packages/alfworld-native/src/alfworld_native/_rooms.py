@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, get_args
 
-__all__ = ["BESIDE", "ROOM_KINDS", "Fixture", "Item", "Room", "RoomKind", "room"]
-
 RoomKind = Literal["kitchen", "living room", "bedroom", "bathroom"]
 
 ROOM_KINDS: Final[tuple[RoomKind, ...]] = get_args(RoomKind)

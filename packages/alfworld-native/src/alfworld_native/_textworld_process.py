@@ -20,8 +20,6 @@ from alfworld_native._textworld_worker import SHORTCUTS
 from alfworld_native.engine import Step
 from alfworld_native.errors import GameError, TextWorldError, TextWorldTimeoutError
 
-__all__ = ["Episode", "Process"]
-
 MODULE: Final = "alfworld_native._textworld_worker"
 
 QUOTED: Final = 500

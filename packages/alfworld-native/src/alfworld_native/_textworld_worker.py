@@ -21,8 +21,6 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["Player", "main"]
-
 SHORTCUTS = "--shortcuts"
 
 

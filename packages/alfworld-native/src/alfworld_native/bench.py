@@ -27,8 +27,6 @@ from alfworld_native.errors import GameError, TextWorldMissingError
 from alfworld_native.generate import generate_games
 from alfworld_native.official import write_games
 
-__all__ = ["Engine", "Measurement", "measure", "table"]
-
 Engine = Literal["native", "sync", "async"]
 
 MEGABYTE: Final = 2**20

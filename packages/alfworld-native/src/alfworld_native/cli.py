@@ -13,8 +13,6 @@ from alfworld_native.generate import GameSplit, generate_games
 from alfworld_native.official import write_games
 from alfworld_native.record import TASK_TYPES, Wording
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code: 0, 1 if `check` found a difference, 2 for input that cannot be used.

@@ -23,8 +23,6 @@ from alfworld_native.errors import GameError
 from alfworld_native.problem import Beginning, Goal, Receptacle, Thing, read_problem
 from alfworld_native.record import GameRecord, Wording
 
-__all__ = ["Game", "State", "Step", "open_game"]
-
 # Kinds, not names: any knife slices, any microwave heats.
 KNIVES = frozenset({"knife", "butterknife"})
 HEATER, COOLER = "microwave", "fridge"

@@ -25,8 +25,6 @@ from alfworld_native.errors import GameError
 from alfworld_native.generate import game_seed, numbered_game
 from alfworld_native.record import GameRecord, Wording
 
-__all__ = ["ENV_ID", "MAX_EPISODE_STEPS", "HouseholdEnv"]
-
 ENV_ID: Final = "alfworld_native/Household-v0"
 
 MAX_EPISODE_STEPS: Final = 50

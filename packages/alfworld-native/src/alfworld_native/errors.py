@@ -12,15 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = [
-    "GameError",
-    "HouseholdError",
-    "TextWorldError",
-    "TextWorldMissingError",
-    "TextWorldTimeoutError",
-    "suggestion",
-]
-
 
 class HouseholdError(Exception):
     """Root of all errors that this package raises on purpose."""

@@ -16,8 +16,6 @@ from math import inf
 from alfworld_native.engine import COOLER, HEATER, Game, State
 from alfworld_native.problem import Receptacle
 
-__all__ = ["NEVER", "Position", "best_commands", "position_of", "turns_left"]
-
 # A number rather than infinity, so that it can be stored and compared as an integer.
 NEVER = 1_000_000
 """Turns of a game that cannot be won any more."""

@@ -14,8 +14,6 @@ from alfworld_native.memory import Memory
 from alfworld_native.scene import Found, Scene, goal_of, scene_of
 from alfworld_native.sentence import TREATMENTS, kind_of, number_of
 
-__all__ = ["Explorer", "advised", "aims", "pending", "sought"]
-
 
 class Explorer:
     """Player of one episode: it remembers what the game says, and searches where things are likely to be.

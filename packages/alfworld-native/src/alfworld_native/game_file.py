@@ -19,8 +19,6 @@ from typing import Final
 from alfworld_native.errors import GameError, TextWorldMissingError
 from alfworld_native.record import Wording
 
-__all__ = ["GOAL", "INSTALL", "GameText", "game_file", "logic", "parse_game_file"]
-
 INSTALL: Final = (
     "Install it with `pip install 'alfworld-native[textworld]'` (Linux or macOS; it compiles, for which g++, make and "
     "cmake must be there), or play with the native engine."

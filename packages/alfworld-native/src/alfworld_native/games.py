@@ -12,8 +12,6 @@ from typing import Final, overload
 from alfworld_native.errors import GameError, suggestion
 from alfworld_native.record import TASK_TYPES, GameRecord, TaskType
 
-__all__ = ["NAMED", "GameSet"]
-
 NAMED: Final = {"paper": "pick_and_place_simple-Tomato-None-Microwave"}
 """Short names of kinds of games; `paper` is what Reflect-RL was tried on (arXiv 2402.12621)."""
 

@@ -34,17 +34,6 @@ from alfworld_native.seeding import stream
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = [
-    "ROOM_KINDS",
-    "GameSplit",
-    "Mix",
-    "RoomKind",
-    "game_seed",
-    "generate_game",
-    "generate_games",
-    "numbered_game",
-]
-
 GameSplit = Literal["train", "validation", "test"]
 
 SENTENCES: Final[Mapping[TaskType, tuple[str, str]]] = MappingProxyType(

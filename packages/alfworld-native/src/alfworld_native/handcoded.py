@@ -15,8 +15,6 @@ from typing import Final
 from alfworld_native.memory import Memory
 from alfworld_native.sentence import TREATMENTS, kind_of
 
-__all__ = ["HandcodedExpert"]
-
 BASIN: Final = "bathtubbasin"
 """A bathtub cleans like a sink, where there is no sink."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-__all__ = ["OPENABLE", "likelihood"]
-
 OPENABLE: Final = frozenset({"cabinet", "drawer", "fridge", "microwave", "safe"})
 """Kinds of receptacles that are mostly closed at first."""
 

@@ -20,8 +20,6 @@ from alfworld_native.game_file import GameText
 from alfworld_native.record import GameRecord, Wording
 from alfworld_native.textworld import TextWorldGame, Workers
 
-__all__ = ["Comparison", "Difference", "compare"]
-
 # Wrong commands must get the same refusal, and must change nothing, on both sides.
 WRONG = 1 / 8
 """Share of commands that are meant to be wrong."""

@@ -15,8 +15,6 @@ from alfworld_native.errors import GameError
 from alfworld_native.problem import Goal
 from alfworld_native.sentence import TREATMENTS, kind_of, read_sentence
 
-__all__ = ["Memory", "Trail"]
-
 ROOM: Final = re.compile(r"Looking quickly around you, you see (.*?)\.\s*$", re.MULTILINE)
 TASK: Final = re.compile(r"Your task is to: (.*)$", re.MULTILINE)
 SEEN: Final = re.compile(r"(?:On|In) (?:the (\S+ \d+)|it), you see (.*?)\.$")

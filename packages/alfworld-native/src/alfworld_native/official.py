@@ -16,8 +16,6 @@ from alfworld_native.errors import GameError
 from alfworld_native.game_file import game_file
 from alfworld_native.record import GameRecord, Wording
 
-__all__ = ["official_key", "story", "write_games"]
-
 
 def official_key(record: GameRecord) -> str:
     """Kind of game and trial, as ALFWorld names its folders.

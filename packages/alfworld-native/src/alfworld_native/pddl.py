@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from alfworld_native.errors import GameError
 
-__all__ = ["Arguments", "Facts", "Literal", "Pddl", "read_pddl"]
-
 Arguments = tuple[str, ...]
 Facts = dict[str, list[Arguments]]
 """Arguments of the true facts, by predicate, in the order of the text."""

@@ -11,8 +11,6 @@ from alfworld_native.errors import GameError
 from alfworld_native.pddl import Facts, Literal, read_pddl
 from alfworld_native.record import TaskType
 
-__all__ = ["Beginning", "Goal", "Problem", "Receptacle", "Thing", "read_problem"]
-
 Shape = frozenset[tuple[str, ...]]
 """Conditions of a goal without the types they name."""
 

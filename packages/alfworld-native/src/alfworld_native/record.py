@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["TASK_TYPES", "GameRecord", "TaskType", "Wording"]
-
 Wording = Literal["2.1.1", "2.1.2"]
 """Version of ALFWorld's text: "2.1.1" has `put X in/on Y` and "You arrive at loc 8."; "2.1.2", also that of later
 versions, has `move X to Y`, `help` and "You arrive at bed 1."."""

@@ -9,8 +9,6 @@ from alfworld_native.explorer import advised, aims, pending, sought
 from alfworld_native.scene import Found, Scene, goal_of, read_scene
 from alfworld_native.sentence import TREATMENTS, kind_of
 
-__all__ = ["Fullness", "goal_text", "mistake", "reflect", "reflection_text"]
-
 Fullness = Literal["command", "goal", "facts"]
 """End of a reflection: the command to give next, what to seek next, or neither."""
 

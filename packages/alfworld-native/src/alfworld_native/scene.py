@@ -17,8 +17,6 @@ from alfworld_native.memory import Memory
 from alfworld_native.problem import Goal
 from alfworld_native.sentence import kind_of, number_of, read_sentence
 
-__all__ = ["Found", "Scene", "goal_of", "read_scene", "scene_of", "write_scene"]
-
 
 class Found(NamedTuple):
     """A thing that the task is about, and where it was seen."""

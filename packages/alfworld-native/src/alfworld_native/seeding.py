@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["seed_for", "stream"]
-
 
 def seed_for(root: int, *names: str | int) -> int:
     """A 63-bit seed for the stream with these names.

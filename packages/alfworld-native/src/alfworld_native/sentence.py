@@ -10,8 +10,6 @@ from alfworld_native.errors import GameError
 from alfworld_native.problem import Goal
 from alfworld_native.record import TaskType
 
-__all__ = ["TREATMENTS", "kind_of", "number_of", "read_sentence"]
-
 TREATMENTS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "pick_clean_then_place_in_recep": ("clean", "clean", ("sinkbasin", "sink")),
     "pick_heat_then_place_in_recep": ("heat", "hot", ("microwave",)),

@@ -27,8 +27,6 @@ from alfworld_native.game_file import GOAL
 from alfworld_native.games import NAMED, GameSet
 from alfworld_native.record import TASK_TYPES, GameRecord, TaskType
 
-__all__ = ["OFFICIAL_SPLITS", "OfficialSplit", "data_folder", "load_actions", "load_games", "read_records"]
-
 OfficialSplit = Literal["train", "valid_seen", "valid_unseen", "valid_train"]
 
 OFFICIAL_SPLITS: Final[tuple[OfficialSplit, ...]] = get_args(OfficialSplit)

@@ -26,8 +26,6 @@ from alfworld_native.engine import Step
 from alfworld_native.game_file import game_file
 from alfworld_native.record import Wording
 
-__all__ = ["TextWorldGame", "TextWorldState", "Workers", "shared_workers"]
-
 
 class Workers:
     """Processes that play games in TextWorld.

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from alfworld_native.memory import Memory
 
-__all__ = ["Transcript"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:

@@ -26,8 +26,6 @@ from alfworld_native.environment import MAX_EPISODE_STEPS, HouseholdEnv
 from alfworld_native.errors import GameError, suggestion
 from alfworld_native.record import GameRecord, Wording
 
-__all__ = ["HouseholdVectorEnv"]
-
 Answer = tuple[str, dict[str, Any]]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

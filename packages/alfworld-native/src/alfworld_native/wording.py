@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from alfworld_native.problem import Receptacle, Thing
 from alfworld_native.record import Wording
 
-__all__ = ["NOTHING_HAPPENS", "WORDINGS", "Words", "carrying", "facing", "opening", "room", "seen", "thing_looks"]
-
 NOTHING_HAPPENS = "Nothing happens."
 """The answer to a command that is not listed."""
 

@@ -32,20 +32,6 @@ from reflect_rl.runs.folder import units
 from reflect_rl.store import append_jsonl, read_jsonl, write_json, write_jsonl
 from reflect_rl.types import stream
 
-__all__ = [
-    "BeforeAfter",
-    "Outcome",
-    "TrainingAmount",
-    "compare",
-    "drop_long_rows",
-    "held_out",
-    "measure",
-    "run_config",
-    "task_set_of",
-    "trained_modes",
-    "write_comparison",
-]
-
 SIZES = (32, 16, 8)
 """Numbers of files of the trees of a depth, the first that enough questions fit is trained."""
 DEPTHS = (1, 2, 3)

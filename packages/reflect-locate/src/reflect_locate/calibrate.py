@@ -23,8 +23,6 @@ from reflect_locate.repositories.tree_index import forget_indexes
 from reflect_locate.trained_player import Player
 from reflect_rl.types import stream
 
-__all__ = ["Calibration", "Candidates", "ask", "best_threshold", "calibrate", "collect", "judge", "trees_of"]
-
 SHOWN = 0.9
 """Share of the right answers that must be shown."""
 # Each question needs an index of a tree of its own, which for whole projects would take too long.

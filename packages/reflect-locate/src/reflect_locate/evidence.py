@@ -14,20 +14,6 @@ from pydantic import Field
 
 from reflect_rl.config import Frozen
 
-__all__ = [
-    "DEFAULT_WEIGHTS",
-    "KINDS",
-    "LIKELY",
-    "SURE",
-    "TEST_SHARE",
-    "Evidence",
-    "Sureness",
-    "Weights",
-    "confidence",
-    "score",
-    "sureness",
-]
-
 LEAD = 2.0
 """Weight of the best file's lead in the confidence; its score has the weight 1."""
 TEST_SHARE = 0.7

@@ -28,8 +28,6 @@ from reflect_rl.rollout import Request, play
 from reflect_rl.types import Episode, seed_for
 from reflect_rl.watchdog import Limits
 
-__all__ = ["SearchOptions", "StoppedError", "locate"]
-
 UNOPENED = "The index found it; the player did not open it."
 NO_LIMITS = Limits(environment_seconds=0, player_seconds=0)
 """The game is this package's own, and a time limit is kept between turns."""

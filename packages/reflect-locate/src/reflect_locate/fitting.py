@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, KINDS, Evidence, Weights
 
-__all__ = ["PRIOR_STD", "fit"]
-
 Vector = NDArray[np.float64]
 PRIOR_STD = 2.0
 """Standard deviation of the normal prior of each weight around a multiple of that to begin with, on the scale of the

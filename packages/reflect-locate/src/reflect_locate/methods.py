@@ -6,8 +6,6 @@ from reflect_locate.envs import index_floor
 from reflect_rl.envs.base import HasFiles
 from reflect_rl.evaluation.methods import Method
 
-__all__ = ["BM25_CONTENTS", "BM25_NAMES", "NAME_GREEDY", "READER"]
-
 _FILES = (HasFiles,)
 
 NAME_GREEDY = Method("name_greedy", "Greedy by name", script="name_greedy", needs=_FILES, colour="#DDCC77", place=12)

@@ -35,8 +35,6 @@ from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.repositories.words import words
 from reflect_rl.errors import UserError
 
-__all__ = ["Answer", "FoundFile", "answer_of", "check_question", "check_tree", "find", "ranked"]
-
 LONGEST_QUESTION = 40
 """Words that are read of a question; the player was trained on questions of at most so many."""
 TEST = "test"

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from reflect_locate.trained_player import Player
 
-__all__ = ["ADDRESS", "LocateService", "Located", "LocatedFile", "make_server", "serve_http", "serve_stdio"]
-
 # No setting: code of the user must not become readable from the network by a flag.
 ADDRESS = "127.0.0.1"
 """The only address that is listened on."""

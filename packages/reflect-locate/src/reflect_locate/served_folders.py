@@ -19,8 +19,6 @@ from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import forget_indexes
 from reflect_rl.errors import UserError
 
-__all__ = ["Root", "ServedFolders"]
-
 MOST_TREES = 16
 """Parts of a root whose trees are kept."""
 MOST_ENTRIES = 500_000

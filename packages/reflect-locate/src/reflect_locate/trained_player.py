@@ -33,8 +33,6 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.store import read_json, write_json
 
-__all__ = ["PACKAGED", "Player", "PlayerSettings", "export_player", "load_player", "load_settings"]
-
 PACKAGED = Path(__file__).with_name("player")
 """The player that comes with this package."""
 MADE_BY = "reflect-rl run configs/autoexplore/default.toml"

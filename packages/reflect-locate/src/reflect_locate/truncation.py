@@ -15,8 +15,6 @@ from dataclasses import replace
 from reflect_rl.players.language_model import LanguageModelPolicy, tokenize
 from reflect_rl.types import Observation, View
 
-__all__ = ["TruncatingPolicy"]
-
 # `Task` and `Turn` are not among them: without the question no action has a reason.
 LINES = (("> ",), ("Last: ",), ("Files: ", "Folders: "), ("Found: ",), ("Read: ",))
 """Beginnings of the lines that are left out, in this order."""

@@ -21,13 +21,13 @@ from pydantic import ValidationError
 
 from reflect_locate.questions.build import build, build_task_set
 from reflect_locate.questions.config import TasksConfig
-from reflect_locate.questions.endpoint_client import EndpointError, PromptClient
+from reflect_locate.questions.endpoint_client import PromptClient
 from reflect_locate.questions.sources import endpoint
 from reflect_locate.questions.sources.endpoint import Counts, EndpointConfig, candidates
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl.cli.main import main
 from reflect_rl.errors import ConfigError, RunFolderError
-from reflect_served.llm import ChatAnswer, Store
+from reflect_served.llm import ChatAnswer, EndpointError, Store
 
 SECRET = "sk-very-secret-0123456789"
 CODE = "def price(order):\n    # Orders above 500 euros get a discount of 7 percent.\n" + "    total = order\n" * 20

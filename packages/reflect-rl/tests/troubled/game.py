@@ -8,10 +8,7 @@ import time
 from dataclasses import replace
 
 from reflect_rl.envs import corridor
-from reflect_rl.envs.corridor import tasks
 from reflect_rl.types import Observation, Step
-
-__all__ = ["Config", "Troubled", "tasks"]
 
 
 class Config(corridor.CorridorConfig):

@@ -269,7 +269,8 @@ from reflect_rl.players.scripted import OraclePolicy
 from reflect_rl.players.base import NoReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.envs.base import EnvSpec
-from troubled.game import Config, Troubled, tasks
+from reflect_rl.envs.corridor import tasks
+from troubled.game import Config, Troubled
 watchdog.GRACE = 0.3
 trouble, key, folder = sys.argv[1:]
 config = Config(length=7, lengths=2, trouble=trouble, at=(key,))

@@ -15,8 +15,6 @@ from reflect_served.players.reflector import ChatReflector
 from reflect_served.players.run import endpoint_of
 from reflect_served.settings import CHAT, asks_endpoint, endpoint_config
 
-__all__ = ["preview"]
-
 STARTS = 8
 """Tasks of each mode whose first requests are made."""
 

@@ -17,20 +17,6 @@ from reflect_served.llm import INSTALL, EndpointConfig, ServerAddress, check_add
 if TYPE_CHECKING:  # its module looks these sections up
     from reflect_rl.runs.config import RunConfig
 
-__all__ = [
-    "CHAT",
-    "FOLDER",
-    "AnnotationConfig",
-    "Answers",
-    "ChatConfig",
-    "ServerConfig",
-    "annotation_config",
-    "annotator_endpoint",
-    "asks_endpoint",
-    "chat_config",
-    "endpoint_config",
-]
-
 Answers = Literal["text", "json", "logprobs"]
 
 CHAT = "chat"

@@ -12,8 +12,6 @@ from typing import Any, Final, Literal, Protocol
 from alfworld_native.engine import Game, State, Step
 from alfworld_native.errors import GameError
 
-__all__ = ["BatchEnv", "Expert"]
-
 FIRST_SEED: Final = 1234
 """Seed of the order of games before `seed` is called, TextWorld's."""
 

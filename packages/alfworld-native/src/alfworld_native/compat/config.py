@@ -13,8 +13,6 @@ from typing import Any, Final, Literal, TypeVar, get_args
 from alfworld_native.errors import GameError, suggestion
 from alfworld_native.record import TASK_TYPES, TaskType
 
-__all__ = ["ExpertType", "Settings", "TrainEval", "UnknownKeyWarning", "load_config", "make_config", "read_settings"]
-
 TrainEval = Literal["train", "eval_in_distribution", "eval_out_of_distribution"]
 """alfworld's names of the splits."""
 

@@ -12,8 +12,6 @@ from alfworld_native.compat.experts import EXPERTS
 from alfworld_native.compat.games import find_games
 from alfworld_native.errors import GameError
 
-__all__ = ["AlfredTWEnv", "get_environment"]
-
 
 class AlfredTWEnv:
     """Games of a split, for the same program as `alfworld.agents.environment.AlfredTWEnv`.

@@ -18,8 +18,6 @@ from alfworld_native.experts import best_commands
 from alfworld_native.handcoded import HandcodedExpert
 from alfworld_native.memory import Memory
 
-__all__ = ["EXPERTS", "Handcoded", "Planner", "shortest_plan"]
-
 MOST_COMMANDS: Final = 200
 """Limit on a plan; none of ALFWorld's games needs more than a few dozen commands."""
 

@@ -23,8 +23,6 @@ from alfworld_native.official import official_key
 from alfworld_native.record import GameRecord, TaskType
 from alfworld_native.sources import read_records
 
-__all__ = ["GameFiles", "find_games"]
-
 COMPACT: Final = ".jsonl.xz"
 GENERATED: Final = "generated:"
 

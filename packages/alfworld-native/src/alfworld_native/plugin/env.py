@@ -42,8 +42,6 @@ from reflect_rl.errors import UserError
 from reflect_rl.types import Advice, Episode, Observation, Oracle, Task
 from reflect_rl.types import Step as TurnResult
 
-__all__ = ["EVALUATION_ONLY", "MODES", "NAME", "RULES", "VERSION", "Alfworld", "AlfworldConfig"]
-
 NAME = "alfworld"
 VERSION = 1
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from alfworld_native.errors import HouseholdError, TextWorldError, TextWorldTimeoutError
 from reflect_rl.errors import EnvironmentTimeoutError, FaultyEnvironmentError, UserError
 
-__all__ = ["translated_errors"]
-
 
 @contextmanager
 def translated_errors() -> Iterator[None]:

@@ -22,18 +22,6 @@ from reflect_rl.envs.base import SPLITS, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.types import Task, stream
 
-__all__ = [
-    "MODES",
-    "HouseholdConfig",
-    "content_of",
-    "forget_generated_games",
-    "forget_parsed_games",
-    "game_of",
-    "household_tasks",
-    "mode_of",
-    "record_of",
-]
-
 TYPES: Final[dict[str, TaskType]] = {
     "pick": "pick_and_place_simple",
     "look": "look_at_obj_in_light",

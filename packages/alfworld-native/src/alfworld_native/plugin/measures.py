@@ -8,8 +8,6 @@ from alfworld_native.reflections import mistake
 from alfworld_native.scene import Scene
 from reflect_rl.types import Episode
 
-__all__ = ["household_measures"]
-
 IDLE = frozenset({"look", "inventory", "help", "examine"})
 """First words of commands that change nothing."""
 

@@ -9,8 +9,6 @@ from alfworld_native.engine import State, Step, open_game
 from alfworld_native.generate import GameSplit, game_seed, numbered_game
 from alfworld_native.record import GameRecord, Wording
 
-__all__ = ["INSTRUCTION", "OVER", "Episode", "command_of", "numbered_record"]
-
 INSTRUCTION: Final = (
     "You are in a house and have a task. Give one command at a time, out of the list that comes with every text."
 )

@@ -11,8 +11,6 @@ from typing import Any
 from alfworld_native.errors import GameError
 from alfworld_native.trainers.episode import Episode, numbered_record
 
-__all__ = ["make_app", "serve"]
-
 
 def make_app(max_concurrent_envs: int = 64, max_episode_steps: int = 50) -> Any:
     """A FastAPI application: a game for each connected client.

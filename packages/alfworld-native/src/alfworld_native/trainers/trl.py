@@ -12,8 +12,6 @@ from alfworld_native.errors import GameError
 from alfworld_native.generate import GameSplit
 from alfworld_native.trainers.episode import INSTRUCTION, Episode, numbered_record
 
-__all__ = ["HouseholdTools", "rows"]
-
 
 class HouseholdTools:
     """One game for one rollout. Its only tool is `act`."""

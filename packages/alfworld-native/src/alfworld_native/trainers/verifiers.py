@@ -8,8 +8,6 @@ from alfworld_native.errors import GameError
 from alfworld_native.generate import GameSplit
 from alfworld_native.trainers.episode import INSTRUCTION, Episode, command_of, numbered_record
 
-__all__ = ["load_environment"]
-
 FORMAT = "Think first, then end with the command in <action> and </action>."
 
 

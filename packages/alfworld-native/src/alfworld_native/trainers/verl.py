@@ -20,8 +20,6 @@ from alfworld_native.errors import GameError
 from alfworld_native.record import TASK_TYPES
 from alfworld_native.trainers.episode import INSTRUCTION, command_of
 
-__all__ = ["HouseholdManager", "project"]
-
 WIN: Final = 10.0
 """Reward of the command that wins, verl-agent's."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reflect_locate.trained_player import Player
     from reflect_rl.runs.config import RunConfig
 
-__all__ = ["AdaptOptions", "comparison_table", "parse_adapt", "run"]
-
 VERB = "adapt"
 
 

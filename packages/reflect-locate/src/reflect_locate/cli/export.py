@@ -17,8 +17,6 @@ from reflect_rl.errors import ConfigError, ModelError, UserError
 if TYPE_CHECKING:
     from reflect_locate.calibrate import Calibration
 
-__all__ = ["ExportOptions", "parse_export", "run"]
-
 VERB = "export"
 
 

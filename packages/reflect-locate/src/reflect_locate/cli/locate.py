@@ -20,8 +20,6 @@ from reflect_rl.errors import ConfigError
 if TYPE_CHECKING:
     from reflect_locate.ranking import Answer, FoundFile
 
-__all__ = ["LocateOptions", "PlayerOptions", "parse_locate", "printable", "run", "told_left_out"]
-
 VERB = "locate"
 USAGE = 'reflect-rl locate PATH "question"'
 GUESSED = 1

@@ -11,8 +11,6 @@ from reflect_locate.cli.locate import PlayerOptions, told_left_out
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.errors import ConfigError
 
-__all__ = ["ServeOptions", "parse_serve", "run"]
-
 VERB = "serve"
 
 

@@ -16,8 +16,6 @@ from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import parse, read_toml
 from reflect_rl.errors import ConfigError
 
-__all__ = ["TasksOptions", "parse_tasks", "run"]
-
 SWITCHES = ("check_benchmark", "dry_run")
 """Settings that do something else than build a task set."""
 

@@ -62,20 +62,6 @@ from reflect_rl.envs.base import HasFiles, HasStateTeacher, TextEnv, require_kno
 from reflect_rl.errors import UserError
 from reflect_rl.types import Advice, Episode, Observation, Oracle, Step, Task
 
-__all__ = [
-    "MODES",
-    "NAME",
-    "RULES",
-    "VERSION",
-    "AutoExplore",
-    "Config",
-    "action_numbers",
-    "advise",
-    "measures",
-    "task_at",
-    "tasks",
-]
-
 NAME = "autoexplore"
 VERSION = 1
 OPENING = """\

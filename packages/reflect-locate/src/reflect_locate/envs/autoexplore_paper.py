@@ -48,18 +48,6 @@ from reflect_rl.envs.base import TextEnv, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.types import Episode, Observation, Oracle, Step, Task, stream
 
-__all__ = [
-    "MODES",
-    "NAME",
-    "RULES",
-    "VERSION",
-    "AutoExplorePaper",
-    "Config",
-    "measures",
-    "task_at",
-    "tasks",
-]
-
 NAME = "autoexplore_paper"
 VERSION = 1
 RULES = """\

@@ -21,8 +21,6 @@ from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.evaluate import Measurement, by_strata, wilson_interval
 
-__all__ = ["bm25_contents", "bm25_names", "first_rank", "ranks"]
-
 
 def bm25_names(spec: EnvSpec, mode: str, split: str) -> Measurement:
     """Result of an index of the words of the paths.

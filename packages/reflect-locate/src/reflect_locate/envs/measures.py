@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from reflect_locate.envs.state_text import ExplorationState
 from reflect_rl.types import Episode
 
-__all__ = ["exploration_measures"]
-
 
 def exploration_measures(episode: Episode, states: Sequence[ExplorationState], shortest_turns: int) -> dict[str, float]:
     """Costs of one episode.

@@ -15,8 +15,6 @@ from reflect_locate.repositories.tree import Tree
 from reflect_rl.errors import UserError
 from reflect_rl.types import Observation, Task
 
-__all__ = ["OpenQuestion", "question_task"]
-
 # Weak, so that a server that answers for days does not keep each tree that anybody asked about.
 _trees: WeakValueDictionary[str, Tree] = WeakValueDictionary()
 """Trees that tasks name; whoever asks about one keeps it alive."""

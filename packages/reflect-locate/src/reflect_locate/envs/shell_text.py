@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 
 from reflect_locate.envs.state_text import ExplorationState, shown
 
-__all__ = ["Shell", "depth_first"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Printed:

@@ -19,22 +19,6 @@ from reflect_locate.repositories.passages import plain
 from reflect_locate.repositories.words import words
 from reflect_rl.types import Advice
 
-__all__ = [
-    "ExplorationState",
-    "FileNote",
-    "advised",
-    "best_name",
-    "explored",
-    "name_overlap",
-    "numbers",
-    "question_words",
-    "read_state",
-    "reflection_text",
-    "shown",
-    "surface",
-    "write_state",
-]
-
 FileNote = tuple[str, tuple[str, ...]]
 """A file, and the words of the question that its nearest passage holds."""
 

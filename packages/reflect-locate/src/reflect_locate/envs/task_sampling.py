@@ -24,25 +24,6 @@ from reflect_rl.envs.base import SPLITS, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.types import Task, stream
 
-__all__ = [
-    "EVALUATION_ONLY",
-    "MODES",
-    "SIZES",
-    "Leak",
-    "Mode",
-    "QuestionTaskConfig",
-    "games_tested",
-    "join",
-    "question_tasks",
-    "sampled_tree",
-    "shared_folders",
-    "strata",
-    "task_from_state",
-    "task_set",
-    "trained_on",
-    "unseen_names",
-]
-
 SIZES: dict[str, tuple[int, int | None]] = {
     **{f"d{depth}k{size}": (depth, size) for size in (8, 16, 32, 64) for depth in (1, 2)},
     **{f"d{depth}raw": (depth, None) for depth in (1, 2, 3)},

@@ -11,8 +11,6 @@ from reflect_locate.players.names import path_overlap
 from reflect_rl.players.scripted import first_listed
 from reflect_rl.types import Decision, View
 
-__all__ = ["NameGreedyPolicy"]
-
 
 class NameGreedyPolicy:
     """Goes to the file or folder whose name shares most words with the question, opens one file, and answers with it.

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from reflect_locate.envs.state_text import FileNote, name_overlap
 
-__all__ = ["best_note", "path_overlap"]
-
 
 def path_overlap(path: str, asked: Iterable[str]) -> int:
     """Number of words of the question in the last part of a path, its ending left out.

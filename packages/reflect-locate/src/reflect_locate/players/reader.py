@@ -15,8 +15,6 @@ from reflect_locate.players.names import best_note, path_overlap
 from reflect_rl.players.scripted import first_listed
 from reflect_rl.types import Decision, View
 
-__all__ = ["ReaderPolicy"]
-
 
 class ReaderPolicy:
     """Reads files in the order of their names, and answers with the one whose nearest passage fits best.

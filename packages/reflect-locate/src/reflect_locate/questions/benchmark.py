@@ -17,8 +17,6 @@ from reflect_locate.questions.build import build
 from reflect_locate.questions.config import TasksConfig
 from reflect_locate.questions.task_set import Question
 
-__all__ = ["BENCHMARK", "check", "fingerprint", "known"]
-
 BENCHMARK = TasksConfig(test=("stdlib",))
 """Settings of the benchmark (`configs/autoexplore/tasks-stdlib.toml` says the same)."""
 

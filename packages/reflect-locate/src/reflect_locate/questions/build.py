@@ -24,8 +24,6 @@ from reflect_rl.errors import ConfigError
 from reflect_rl.types import seed_for
 from reflect_served.llm import STORE, Spent
 
-__all__ = ["Built", "build", "build_task_set", "preview"]
-
 FEWEST_TESTED = 10
 """Test questions that make a division by time worth while."""
 

@@ -18,8 +18,6 @@ from reflect_locate.questions.filters import REASONS, Filtered
 from reflect_locate.questions.task_set import Question
 from reflect_locate.repositories.snapshot import Snapshot
 
-__all__ = ["DEPTHS", "CorpusQuestions", "card_of", "card_tables"]
-
 DEPTHS = ("0", "1", "2", "3+")
 LEAKS = ("none", "tokens", "name")
 

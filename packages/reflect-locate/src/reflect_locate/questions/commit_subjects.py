@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_bot", "is_cosmetic", "subject"]
-
 # Programs write the same subject for any file, so it would point to none.
 BOTS = re.compile(
     r"\[bot\]|\bbot\b|dependabot|renovate|greenkeeper|pre-commit-ci|pyup|snyk|weblate|transifex|github.actions"

@@ -16,8 +16,6 @@ from reflect_locate.repositories.git import GitRepository
 from reflect_locate.repositories.snapshot import SnapshotError
 from reflect_rl.errors import UserError
 
-__all__ = ["Change", "Commit", "HistoryError", "commit_time", "commits", "paths_at", "revision_before"]
-
 SECONDS = 300
 """Longest wait for one command of git."""
 

@@ -12,8 +12,6 @@ from reflect_locate.questions.sources.endpoint import EndpointConfig
 from reflect_locate.repositories.ingest import IngestConfig
 from reflect_rl.config import Frozen
 
-__all__ = ["SPLITS", "Split", "TasksConfig"]
-
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 

@@ -9,9 +9,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from reflect_served import llm
-from reflect_served.llm import ChatAnswer, ChatRequest, Endpoint, EndpointError, Progress, RefusedError
-
-__all__ = ["EndpointConfig", "EndpointError", "Progress", "PromptClient", "RefusedError"]
+from reflect_served.llm import ChatAnswer, ChatRequest, Endpoint, EndpointError, Progress
 
 
 class EndpointConfig(llm.EndpointConfig):

@@ -30,8 +30,6 @@ from reflect_locate.repositories.words import words
 from reflect_rl.config import Frozen
 from reflect_rl.types import seed_for
 
-__all__ = ["REASONS", "FilterConfig", "Filtered", "folder_leak", "is_excluded", "leak", "questions_of"]
-
 REASONS = ("words", "ambiguous", "repeated", "vague", "limit", "place")
 """Reasons to leave out a candidate, in the order in which it is tried."""
 

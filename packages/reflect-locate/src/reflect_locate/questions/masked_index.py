@@ -16,8 +16,6 @@ from reflect_locate.repositories.passages import LONGEST_TEXT
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.words import PIECE, words
 
-__all__ = ["MaskedIndex"]
-
 Spans = Sequence[tuple[int, int]]
 
 

@@ -12,8 +12,6 @@ from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl.errors import ConfigError
 from reflect_rl.types import seed_for
 
-__all__ = ["by_files", "by_lists", "by_projects", "by_time", "without_held_out"]
-
 Fractions = tuple[float, float, float]
 
 

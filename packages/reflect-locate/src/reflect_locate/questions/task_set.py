@@ -13,8 +13,6 @@ from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl.errors import UserError
 from reflect_rl.store import read_json, read_jsonl, write_json, write_jsonl
 
-__all__ = ["Question", "TaskSet", "TaskSetError"]
-
 REMEDY = "Make it with `reflect-rl tasks`."
 
 

@@ -19,8 +19,6 @@ from reflect_locate.questions.task_set import Question
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 
-__all__ = ["count_below", "files_below", "root_at", "sample_tree"]
-
 FOLDER_SHARE = 3
 """Largest share of a tree that one folder may have, as 1 / this number, as long as there are other folders."""
 

@@ -24,8 +24,6 @@ from reflect_locate.repositories._budget import Budget
 from reflect_locate.repositories._gate import Gate, Reason
 from reflect_locate.repositories.snapshot import SnapshotError
 
-__all__ = ["ENDINGS", "archive_stem", "read_archive"]
-
 ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar", ".zip", ".whl")
 """Endings of the names of archives."""
 

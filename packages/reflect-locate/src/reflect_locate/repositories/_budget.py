@@ -6,8 +6,6 @@ import time
 
 from reflect_rl.errors import UserError
 
-__all__ = ["MOST_BYTES", "Budget", "SnapshotError"]
-
 MOST_BYTES = 512_000_000
 """Most bytes of a snapshot's file, unpacked."""
 

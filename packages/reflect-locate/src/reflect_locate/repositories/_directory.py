@@ -19,8 +19,6 @@ from reflect_locate.repositories._text import decode
 from reflect_locate.repositories.ignore import NO_RULES, IgnoreRules
 from reflect_locate.repositories.snapshot import SnapshotError
 
-__all__ = ["read_directory", "read_listed", "read_one"]
-
 # `O_NOCTTY` keeps a terminal device in the tree from becoming the terminal of this process.
 OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """Flags that never block: a FIFO without a writer is opened at once instead of never."""

@@ -16,8 +16,6 @@ from reflect_locate.repositories.snapshot import LeftOut, files_that_are_folders
 from reflect_rl.config import Frozen
 from reflect_served.llm.secrets import holds_private_key
 
-__all__ = ["SUFFIXES", "Gate", "IngestConfig", "Reason", "left_out_counts"]
-
 CODE = (".py", ".c", ".cpp", ".cxx", ".cc", ".h", ".hpp", ".hxx", ".cs", ".java", ".go", ".ipynb")
 TABLES = (".csv", ".tsv")
 TEXTS = (".txt", ".md", ".rst", ".json", ".yaml", ".yml")

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from reflect_locate.repositories._budget import Budget, SnapshotError
 
-__all__ = ["GitPlaces", "borrowed", "git_places"]
-
 SMALL_BYTES = 100_000
 """Largest of the small files (`HEAD`, `.git`, `commondir`, `config`, `alternates`) that are read here."""
 SHARED = ("refs", "packed-refs", "shallow")

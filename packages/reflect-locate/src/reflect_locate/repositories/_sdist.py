@@ -23,8 +23,6 @@ from reflect_locate.repositories._archive import archive_stem
 from reflect_locate.repositories.snapshot import SnapshotError
 from reflect_rl.errors import suggestion
 
-__all__ = ["CorpusError", "Release", "fetch", "normalised"]
-
 INDEX = "https://pypi.org/simple"
 # A server decides how much it sends, so that both its page and its file are bounded here.
 PAGE_BYTES, ARCHIVE_BYTES = 50_000_000, 500_000_000

@@ -5,8 +5,6 @@ from __future__ import annotations
 import codecs
 import unicodedata
 
-__all__ = ["decode", "is_safe_name", "shown"]
-
 UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 

@@ -15,8 +15,6 @@ from reflect_locate.repositories.passages import INVISIBLE, LONGEST_TEXT
 from reflect_locate.repositories.symbols import Symbol, symbols
 from reflect_locate.repositories.words import words
 
-__all__ = ["BestLines", "best_lines"]
-
 WINDOW = 20
 """Lines of a part outside of all symbols."""
 LONGEST = 60

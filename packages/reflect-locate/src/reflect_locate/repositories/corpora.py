@@ -22,8 +22,6 @@ from reflect_locate.repositories._sdist import SHA256, CorpusError, Release, fet
 from reflect_locate.repositories.ingest import ingest, snapshot_of, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 
-__all__ = ["CorpusError", "corpus", "project_name"]
-
 STDLIB, INSTALLED, SDIST = "stdlib", "installed:", "sdist:"
 STDLIB_PROJECT = "cpython"
 """The standard library and a clone of Python's repository are one project."""

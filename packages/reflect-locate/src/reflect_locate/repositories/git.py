@@ -21,8 +21,6 @@ from reflect_locate.repositories._gate import Gate, Reason
 from reflect_locate.repositories._git_folder import borrowed, git_places
 from reflect_locate.repositories.snapshot import SnapshotError
 
-__all__ = ["GitRepository", "is_revision", "read_commit"]
-
 # Lazy fetching would contact whatever a `config` names; replace objects would show another content for a commit.
 ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": "none",

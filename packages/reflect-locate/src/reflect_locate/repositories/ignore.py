@@ -12,8 +12,6 @@ from collections.abc import Iterable
 
 from pathspec import GitIgnoreSpec
 
-__all__ = ["NO_RULES", "SECRETS", "IgnoreRules", "is_bounded", "names_pattern"]
-
 SECRETS = (
     ".env", ".env.*", "*.env", ".envrc",
     "*.pem", "*.key", "*.p12", "*.pfx", "*.pkcs12", "*.p8", "*.jks", "*.keystore", "*.ppk", "*.gpg", "*.asc",

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-__all__ = ["BM25", "Document"]
-
 SATURATION, LENGTH_SHARE = 1.2, 0.75
 """k1 and b."""
 

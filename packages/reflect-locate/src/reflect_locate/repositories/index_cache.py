@@ -15,8 +15,6 @@ from pathlib import Path
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.word_store import StaleStoreError, WordStore
 
-__all__ = ["MOST_BYTES", "cache_folder", "open_store", "texts_of"]
-
 MOST_BYTES = 1_000_000_000
 """Size of all stores together; the ones that were not used for longest are deleted beyond it."""
 LOCK_SECONDS = 10.0

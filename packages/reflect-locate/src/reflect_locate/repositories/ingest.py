@@ -5,20 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from reflect_locate.repositories._directory import read_directory
-from reflect_locate.repositories._gate import SUFFIXES, Gate, IngestConfig, Reason, left_out_counts
+from reflect_locate.repositories._gate import Gate, IngestConfig, left_out_counts
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_locate.repositories.tree import Tree
-
-__all__ = [
-    "SUFFIXES",
-    "IngestConfig",
-    "Reason",
-    "ingest",
-    "left_out_counts",
-    "open_repository",
-    "snapshot_of",
-    "split_revision",
-]
 
 DEFAULT = IngestConfig()
 

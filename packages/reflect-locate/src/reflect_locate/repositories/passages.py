@@ -16,8 +16,6 @@ from pathlib import PurePosixPath
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.words import words
 
-__all__ = ["NamedText", "Passage", "PassageCache", "PassageIndex", "plain"]
-
 LONGEST_START = 4000
 """Letters at the beginning of a file that are kept ready to show."""
 # One long generated file must not hold up an episode or fill the cache.

@@ -16,9 +16,6 @@ from typing import Any
 
 from reflect_locate.repositories._budget import MOST_BYTES, Budget, SnapshotError
 
-__all__ = ["LeftOut", "Snapshot", "SnapshotError", "digest_of", "files_that_are_folders"]
-
-
 BLOCK_BYTES = 1 << 20
 
 

@@ -11,8 +11,6 @@ from reflect_locate.repositories.tree_index import IndexMatches, relative
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.repositories.words import words
 
-__all__ = ["StoredIndex"]
-
 
 class _StoredText:
     """A file as a document of an index: the words of its path, and its lines in the store."""

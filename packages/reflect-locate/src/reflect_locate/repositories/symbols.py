@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-__all__ = ["Symbol", "symbols"]
-
 LONGEST_PARSED = 500_000
 """Characters of a file that is parsed."""
 LONGEST_NAME = 200

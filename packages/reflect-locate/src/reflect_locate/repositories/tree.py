@@ -8,8 +8,6 @@ from functools import cached_property
 
 from reflect_locate.repositories.snapshot import Snapshot, digest_of
 
-__all__ = ["Tree"]
-
 Spans = Sequence[tuple[int, int]]
 
 

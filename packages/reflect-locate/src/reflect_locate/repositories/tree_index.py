@@ -11,8 +11,6 @@ from reflect_locate.repositories.passages import NamedText, PassageCache
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.words import words
 
-__all__ = ["PASSAGES", "IndexMatches", "content_index", "forget_indexes", "index_matches", "path_index", "relative"]
-
 PASSAGES = PassageCache()
 """Files that were indexed in this process. An index is a function of its file, so sharing it changes no result."""
 

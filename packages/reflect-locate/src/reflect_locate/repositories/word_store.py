@@ -22,8 +22,6 @@ from reflect_locate.repositories import words as rules
 from reflect_locate.repositories.passages import LONGEST_TEXT
 from reflect_locate.repositories.words import words
 
-__all__ = ["MEMORY", "StaleStoreError", "WordStore", "count_words"]
-
 MEMORY = ":memory:"
 FORMAT = 1
 """Version of the tables."""

@@ -7,9 +7,6 @@ import re
 from reflect_rl import watchdog
 from reflect_rl.envs.corridor import Corridor
 
-__all__ = ["Faulty"]
-
-
 watchdog.GRACE = 0.3
 
 

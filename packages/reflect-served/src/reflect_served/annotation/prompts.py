@@ -12,8 +12,6 @@ import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ENDING", "VERSION", "Told", "annotation_messages"]
-
 VERSION = 1
 """Raised with every change of the prompts or of what is told; part of the fingerprint of results."""
 

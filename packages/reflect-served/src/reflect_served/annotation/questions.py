@@ -26,17 +26,6 @@ from reflect_served.annotation.verdict import Verdict, dropped, verdict_on
 from reflect_served.llm import ChatRequest, Endpoint, EndpointConfig, EndpointError, Progress, RefusedError
 from reflect_served.settings import AnnotationConfig
 
-__all__ = [
-    "Annotations",
-    "Annotator",
-    "Question",
-    "annotate",
-    "counted",
-    "digest",
-    "nothing_kept",
-    "verdict_from_json",
-]
-
 Kind = Literal["first", "positive", "negative"]
 """Action before: none, a good one, or a mistake."""
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["refusal", "spoiler", "unseen"]
-
 SOURCE = (
     r"(?:hints?|notes?|tips?|advice|instructions?|oracle|solver|annotators?|annotations?|suggestions?|recommendations?|"
     r"guidance|expert|answer key|ground truth|private information)"

@@ -35,18 +35,6 @@ from reflect_served.llm import Endpoint, Spent
 from reflect_served.players.run import FOLDER as SHARED
 from reflect_served.settings import annotation_config, annotator_endpoint
 
-__all__ = [
-    "FOLDER",
-    "AnnotationStage",
-    "EndpointAnnotator",
-    "annotate_run",
-    "card_text",
-    "preview_annotations",
-    "questioner_of",
-    "questions_of",
-    "read_annotations",
-]
-
 ENDPOINT = "endpoint"
 """Name of the annotator."""
 

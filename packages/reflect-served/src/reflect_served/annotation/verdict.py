@@ -10,8 +10,6 @@ from typing import Literal
 from reflect_served.annotation.prompts import ENDING, Told
 from reflect_served.annotation.spoilers import refusal, spoiler, unseen
 
-__all__ = ["REASONS", "REPAIRS", "Reason", "Repair", "Verdict", "dropped", "verdict_on"]
-
 Reason = Literal[
     "refused",
     "cut_off",

@@ -37,8 +37,6 @@ from reflect_served.llm.parallel import as_completed
 from reflect_served.llm.preview import preview
 from reflect_served.llm.store import STORE, RequestLog, Store
 
-__all__ = ["Endpoint", "Progress"]
-
 Progress = Callable[[int, int, Spent], None]
 """Called after each answer: how many have come, of how many, and what was spent so far."""
 

@@ -10,8 +10,6 @@ from pydantic import Field, model_validator
 
 from reflect_rl.config import Section
 
-__all__ = ["KEY_VARIABLE", "EndpointConfig", "ServerAddress", "check_address", "is_loopback"]
-
 KEY_VARIABLE = "OPENAI_API_KEY"
 """Environment variable that holds a server's key, unless the settings name another."""
 

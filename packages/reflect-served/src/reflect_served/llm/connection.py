@@ -24,20 +24,6 @@ from reflect_served.llm.config import KEY_VARIABLE, ServerAddress
 from reflect_served.llm.errors import EndpointError, RefusedError, UnreadableError
 from reflect_served.llm.store import RequestLog
 
-__all__ = [
-    "INSTALL",
-    "ROW",
-    "Failure",
-    "Wording",
-    "endpoint_error",
-    "error_message",
-    "failure_of",
-    "key_in",
-    "one_line",
-    "open_client",
-    "without_key",
-]
-
 INSTALL = "Models behind servers need the package openai: pip install 'reflect-served[api]'."
 
 NO_KEY = "none"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from reflect_rl.errors import UserError
 
-__all__ = ["BudgetError", "EndpointError", "RefusedError", "UnreadableError"]
-
 
 class EndpointError(UserError):
     """The endpoint does not answer as it should; nothing that it has answered is lost."""

@@ -13,19 +13,6 @@ from reflect_served.llm.config import EndpointConfig
 from reflect_served.llm.errors import UnreadableError
 from reflect_served.llm.secrets import without_secrets
 
-__all__ = [
-    "FEATURES",
-    "ChatAnswer",
-    "ChatRequest",
-    "Spent",
-    "answer_key",
-    "bounded",
-    "max_new_tokens",
-    "max_prompt_tokens",
-    "read_answer",
-    "request_body",
-]
-
 FEATURES: dict[str, tuple[str, ...]] = {
     "response": ("response_format", "json_schema"),
     "logprobs": ("logprobs", "top_logprobs"),

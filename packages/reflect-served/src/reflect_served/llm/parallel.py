@@ -8,8 +8,6 @@ from collections.abc import Callable, Generator, Sequence
 from queue import SimpleQueue
 from typing import TypeVar
 
-__all__ = ["as_completed"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

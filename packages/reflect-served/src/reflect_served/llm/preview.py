@@ -10,8 +10,6 @@ from reflect_served.llm.connection import key_in, without_key
 from reflect_served.llm.messages import max_new_tokens, max_prompt_tokens
 from reflect_served.llm.store import RequestLog
 
-__all__ = ["preview"]
-
 BYTES_PER_TOKEN = 4
 """A guess for English text, where `max_prompt_tokens` is a bound."""
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Any
 
-__all__ = ["holds_private_key", "holds_secret", "without_secrets"]
-
 PRIVATE_KEY = re.compile(
     r"----[- ]BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?[- ]----.{0,2000}?[A-Za-z0-9+/]{24}", re.DOTALL
 )

@@ -24,8 +24,6 @@ from reflect_served.llm.config import EndpointConfig
 from reflect_served.llm.errors import BudgetError
 from reflect_served.llm.messages import ChatAnswer, max_new_tokens, max_prompt_tokens
 
-__all__ = ["STORE", "Amount", "RequestLog", "Store"]
-
 STORE = "requests.sqlite"
 """Name of the file in its folder."""
 

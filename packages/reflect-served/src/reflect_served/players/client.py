@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from reflect_rl.players.base import Bill, Usage
 from reflect_served.llm import ChatAnswer, ChatRequest, Endpoint
 
-__all__ = ["ChatClient"]
-
 
 class ChatClient:
     """Endpoint with the usage of one player.

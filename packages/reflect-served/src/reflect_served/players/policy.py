@@ -33,8 +33,6 @@ if TYPE_CHECKING:  # it loads torch
     from reflect_rl.evaluation.methods import Decoding
     from reflect_rl.runs.config import RunConfig
 
-__all__ = ["ChatPolicy"]
-
 SAMPLES = 2**30
 """Number of different samples; an endpoint keeps one answer for each prompt and sample number."""
 

@@ -19,15 +19,6 @@ from typing import Any
 from reflect_rl.prompts import Messages, spoken
 from reflect_rl.types import View
 
-__all__ = [
-    "CHAT_TEMPLATE_VERSION",
-    "choice_schema",
-    "label_log_probs",
-    "number_messages",
-    "parse_choice",
-    "policy_messages",
-]
-
 CHAT_TEMPLATE_VERSION = 2
 """Raised with every change of the prompts or of the reading of answers; a part of each result row of a chat model."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # they load more than a player needs
     from reflect_rl.evaluation.methods import Decoding
     from reflect_rl.runs.config import RunConfig
 
-__all__ = ["ChatReflector"]
-
 
 class ChatReflector:
     """Asks for all views at once; the endpoint remembers what was asked before.

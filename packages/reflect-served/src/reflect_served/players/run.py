@@ -15,8 +15,6 @@ from reflect_served.settings import endpoint_config
 if TYPE_CHECKING:  # its module reads the settings of this package
     from reflect_rl.runs.config import RunConfig
 
-__all__ = ["FOLDER", "endpoint_of", "lock_of"]
-
 FOLDER = "endpoint"
 """Folder of the answers in a run folder, and of the list of all that was sent."""
 

@@ -33,8 +33,6 @@ from reflect_served.llm.messages import bounded
 from reflect_served.llm.secrets import without_secrets
 from reflect_served.settings import ServerConfig
 
-__all__ = ["ServedReflector"]
-
 RETRIES = 2
 
 

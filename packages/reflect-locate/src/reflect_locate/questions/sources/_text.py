@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["blocks", "cleaned", "first_sentence", "title_of"]
-
 LONGEST_SENTENCE = 1000
 """Characters of a paragraph in which the end of its first sentence is looked for."""
 # The filters drop shorter questions, and `Overview.` alone describes nothing.

@@ -16,8 +16,6 @@ from reflect_locate.questions.sources._text import blocks, cleaned, first_senten
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.words import words
 
-__all__ = ["NAME", "candidates", "docstrings"]
-
 NAME = "docstrings"
 
 LITERAL = re.compile(r"[rRuU]?(\"\"\"|'''|\"|')(.*)\1", re.DOTALL)

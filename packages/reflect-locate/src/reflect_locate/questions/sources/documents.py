@@ -9,8 +9,6 @@ from reflect_locate.questions.candidate import CandidateQuestion
 from reflect_locate.questions.sources._text import blocks, cleaned, first_sentence, title_of
 from reflect_locate.repositories.snapshot import Snapshot
 
-__all__ = ["NAME", "candidates"]
-
 NAME = "documents"
 
 SUFFIXES = (".md", ".markdown", ".rst")

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from reflect_locate.questions.candidate import CandidateQuestion
-from reflect_locate.questions.endpoint_client import EndpointConfig, EndpointError, Progress, PromptClient, RefusedError
+from reflect_locate.questions.endpoint_client import EndpointConfig, PromptClient
 from reflect_locate.repositories.snapshot import Snapshot
-from reflect_served.llm import ChatAnswer, Store
+from reflect_served.llm import ChatAnswer, EndpointError, Progress, RefusedError, Store
 from reflect_served.llm.secrets import holds_secret
-
-__all__ = ["NAME", "Counts", "EndpointConfig", "EndpointError", "Progress", "candidates", "preview", "prompts"]
 
 NAME = "endpoint"
 

@@ -25,8 +25,6 @@ from reflect_locate.questions.commits import (
 from reflect_locate.repositories.roles import is_test
 from reflect_locate.repositories.snapshot import Snapshot
 
-__all__ = ["NAME", "candidates", "snapshot_revision"]
-
 NAME = "history"
 
 CHANGE_LOG = re.compile(

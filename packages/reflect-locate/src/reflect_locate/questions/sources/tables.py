@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from reflect_locate.questions.candidate import CandidateQuestion
 from reflect_locate.repositories.snapshot import Snapshot
 
-__all__ = ["NAME", "candidates"]
-
 NAME = "tables"
 
 DELIMITERS = {".csv": ",;", ".tsv": "\t"}
