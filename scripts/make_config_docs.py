@@ -14,8 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from reflect_rl import registry
-from reflect_rl.config import FOLDERS, Frozen
-from reflect_rl.config import sections as added
+from reflect_rl.config import FOLDERS, Frozen, sections as added
 from reflect_rl.runs.config import RunConfig
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "configuration.md"

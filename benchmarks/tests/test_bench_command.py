@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from reflect_bench import bench as benchmark
-from reflect_bench import household
+from reflect_bench import bench as benchmark, household
 from reflect_bench.command import bench_options
 
 FIGURES = {

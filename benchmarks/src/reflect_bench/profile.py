@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity
-from torch.profiler import profile as record
+from torch.profiler import ProfilerActivity, profile as record
 
 from reflect_bench.options import BenchOptions, Shape, effort_of
 from reflect_bench.ours import Ours

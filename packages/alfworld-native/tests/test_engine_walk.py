@@ -1,8 +1,7 @@
 """What holds wherever a walk through a household game leads."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from alfworld_native.engine import Game, State
 from household_games import GOALS, kitchen

@@ -15,9 +15,9 @@ import pytest
 from rich.console import Console
 
 from reflect_report.cli import status as verbs
-from reflect_report.status import read_status, status_table
+from reflect_report.status import read_progress, read_status, status_table
 from reflect_rl.errors import ReflectRLError, ReflectRLWarning, RunFolderError, UserError
-from reflect_rl.runs.folder import PROGRESS, alone, read_progress, written_progress
+from reflect_rl.runs.folder import PROGRESS, alone, written_progress
 
 from .conftest import result_row, write_json, write_lines
 

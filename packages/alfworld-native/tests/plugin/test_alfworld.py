@@ -11,8 +11,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from alfworld_native.plugin import env as alfworld
-from alfworld_native.plugin import games as _household_games
+from alfworld_native.plugin import env as alfworld, games as _household_games
 from alfworld_native.plugin.env import MODES, Alfworld, AlfworldConfig
 from alfworld_native.record import TaskType
 from household_games import WINNING, kitchen_record

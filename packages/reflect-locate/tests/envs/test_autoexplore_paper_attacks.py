@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from odd_files import ODD_NAMES, ODD_TEXTS, letters, odd_files
 from playing import begin, do, nothing_outside

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from odd_files import odd_files
 from reflect_locate.envs.autoexplore import AutoExplore, Config, task_at, tasks

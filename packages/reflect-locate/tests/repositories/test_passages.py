@@ -7,8 +7,7 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflect_locate.repositories.passages import INVISIBLE, PassageCache, PassageIndex, plain
 from reflect_locate.repositories.snapshot import Snapshot

@@ -7,8 +7,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflect_locate.repositories import snapshot
 from reflect_locate.repositories._budget import Budget

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
@@ -19,7 +21,8 @@ from reflect_report.runs import Curve, Run, hardest_mode, read_curves, read_run,
 from reflect_report.tables import terminal_text
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.evaluate import ResultRow, read_rows, wilson_interval
-from reflect_rl.runs.folder import JobProgress, is_at_work, read_progress
+from reflect_rl.runs.folder import LOCK, PROGRESS, JobProgress
+from reflect_rl.store import read_json
 
 JOBS = ("data", "sft/*", "rlft/*", "evaluation/*")
 """Folders of jobs in a unit, in the order in which they are done."""
@@ -104,6 +107,25 @@ def read_status(folder: Path, planned: Sequence[str] = ()) -> RunStatus:
         seconds,
         is_at_work(run.folder),
     )
+
+
+def is_at_work(folder: Path) -> bool:
+    """True if a process has locked a run folder; False where the system does not tell (Linux does)."""
+    # Read and not tried: a lock that is held for a moment only would refuse a run that begins at that moment.
+    with suppress(OSError):
+        number = (folder / LOCK).stat().st_ino
+        rows = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+        # `1: FLOCK ADVISORY WRITE 4242 08:02:1234 0 EOF`: the sixth word is the device and the file.
+        return any(len(row) > 5 and row[5].rpartition(":")[2] == str(number) for row in rows)
+    return False
+
+
+def read_progress(folder: Path) -> JobProgress | None:
+    """Progress of the job of a folder; None where no job has begun, or the file is of no use."""
+    try:
+        return JobProgress.model_validate(read_json(folder / PROGRESS, ""))
+    except (RunFolderError, ValidationError):
+        return None
 
 
 def _folder(run: Run, stage: str, curve: Curve) -> Path:

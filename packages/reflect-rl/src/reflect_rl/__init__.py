@@ -8,102 +8,9 @@ from __future__ import annotations
 
 import importlib
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:  # what type checkers and editors read; at run time `__getattr__` loads the same names
-    from reflect_rl.agent import Agent
-    from reflect_rl.api import (
-        add_reflections,
-        collect,
-        evaluate,
-        load_model,
-        make_env,
-        read_episodes,
-        report,
-        train_rl,
-        train_sft,
-        warm_up,
-        write_episodes,
-    )
-    from reflect_rl.config import AlgorithmConfig, EnvironmentConfig, Frozen
-    from reflect_rl.envs.base import (
-        ComparesTraining,
-        EnvSpec,
-        HasFiles,
-        HasMeasures,
-        HasRules,
-        HasSolver,
-        HasStateTeacher,
-        HasStrata,
-        HasTeacher,
-        HasUnseenNames,
-        HearsReflections,
-        Idles,
-        NamesGames,
-        NumbersActions,
-        Renders,
-        Restartable,
-        TextEnv,
-    )
-    from reflect_rl.errors import ReflectRLError, UserError
-    from reflect_rl.evaluation.compare import Evaluation
-    from reflect_rl.evaluation.methods import Method
-    from reflect_rl.players.base import Policy, Reflector
-    from reflect_rl.players.reflectors import PromptedReflector
-    from reflect_rl.types import Decision, Episode, Observation, Oracle, Step, Task, Turn, View
-
-__all__ = [
-    "Agent",
-    "AlgorithmConfig",
-    "ComparesTraining",
-    "Decision",
-    "EnvSpec",
-    "EnvironmentConfig",
-    "Episode",
-    "Evaluation",
-    "Frozen",
-    "HasFiles",
-    "HasMeasures",
-    "HasRules",
-    "HasSolver",
-    "HasStateTeacher",
-    "HasStrata",
-    "HasTeacher",
-    "HasUnseenNames",
-    "HearsReflections",
-    "Idles",
-    "Method",
-    "NamesGames",
-    "NumbersActions",
-    "Observation",
-    "Oracle",
-    "Policy",
-    "PromptedReflector",
-    "ReflectRLError",
-    "Reflector",
-    "Renders",
-    "Restartable",
-    "Step",
-    "Task",
-    "TextEnv",
-    "Turn",
-    "UserError",
-    "View",
-    "__version__",
-    "add_reflections",
-    "collect",
-    "evaluate",
-    "load_model",
-    "make_env",
-    "read_episodes",
-    "report",
-    "train_rl",
-    "train_sft",
-    "warm_up",
-    "write_episodes",
-]
-
-# Written out a second time, since nothing may be imported to learn where a name lives.
+# `__init__.pyi` names them for type checkers, which do not run this file.
 _NAMES = {
     "agent": "Agent",
     "api": (
@@ -126,6 +33,8 @@ _NAMES = {
 """Public names by the module that defines them."""
 
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+__all__ = sorted([*_MODULES, "__version__"])  # noqa: PLE0605 (a list, computed)
 
 try:
     __version__ = version("reflect-rl")

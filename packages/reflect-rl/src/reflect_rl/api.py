@@ -29,10 +29,8 @@ from reflect_rl.data.recorded import has_reflections, imitated, labelled, read_e
 from reflect_rl.envs.base import EnvSpec, NumbersActions, TextEnv, require_known, spec_of
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.compare import Evaluation
-from reflect_rl.evaluation.evaluate import EvaluationConfig
-from reflect_rl.evaluation.evaluate import evaluate as play_split
-from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.load import load_model as load_language_model
+from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_split
+from reflect_rl.models.load import LanguageModel, load_model as load_language_model
 from reflect_rl.players.base import NoReflector, Policy, Reflector
 from reflect_rl.players.language_model import Decoding
 from reflect_rl.players.reflectors import FrozenReflector
@@ -44,8 +42,7 @@ from reflect_rl.runs.reports import write_report
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
 from reflect_rl.training.online import OnlineTrainer
-from reflect_rl.training.sft import sft_checkpoints
-from reflect_rl.training.sft import train_sft as train_on_pairs
+from reflect_rl.training.sft import sft_checkpoints, train_sft as train_on_pairs
 from reflect_rl.types import Episode, Task, seed_for, stream, to_json
 
 __all__ = [

@@ -30,15 +30,8 @@ def test_all_is_sorted_and_every_name_loads():
 
 
 def test_type_checkers_see_the_same_names_from_the_same_modules():
-    tree = ast.parse(Path(reflect_rl.__file__).read_text(encoding="utf-8"))
-    seen = {
-        alias.name: node.module
-        for branch in tree.body
-        if isinstance(branch, ast.If)
-        for node in branch.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    tree = ast.parse(Path(reflect_rl.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    seen = {alias.asname: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert sorted([*seen, "__version__"]) == reflect_rl.__all__
     for name, module in seen.items():
         assert getattr(sys.modules[module], name) is getattr(reflect_rl, name)

@@ -23,13 +23,13 @@ from reflect_locate.players.name_greedy import NameGreedyPolicy
 from reflect_locate.players.reader import ReaderPolicy
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
+from reflect_report.human import HumanPolicy
 from reflect_rl import players, registry
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import RULES, Corridor
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.players import reflectors as frozen
 from reflect_rl.players.base import NoReflector, Policy, RandomPolicy, Reflector
-from reflect_rl.players.human import HumanPolicy
 from reflect_rl.players.language_model import LanguageModelPolicy, score_views
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflector, OraclePolicy, OracleReflector

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from reflect_rl.algorithms import expected as expected_gradient
-from reflect_rl.algorithms import ppo, reinforce
+from reflect_rl.algorithms import expected as expected_gradient, ppo, reinforce
 from reflect_rl.algorithms._batch import Outputs, Trajectory
 from reflect_rl.batch import collate, view_of
 from reflect_rl.config import Rule

@@ -6,8 +6,7 @@ import json
 from dataclasses import FrozenInstanceError
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflect_rl.players.scripted import Annotator, OracleReflector
 from reflect_rl.rollout import Request, play

@@ -7,8 +7,7 @@ import math
 from importlib import import_module
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflect_rl import registry
 from reflect_rl.prompts import advice_text, reflector_messages

@@ -39,8 +39,7 @@ from alfworld_native.transcript import Transcript
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import HasStateTeacher, TextEnv, require_known
 from reflect_rl.errors import UserError
-from reflect_rl.types import Advice, Episode, Observation, Oracle, Task
-from reflect_rl.types import Step as TurnResult
+from reflect_rl.types import Advice, Episode, Observation, Oracle, Step as TurnResult, Task
 
 NAME = "alfworld"
 VERSION = 1

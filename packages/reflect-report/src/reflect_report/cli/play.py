@@ -11,20 +11,20 @@ from pydantic import Field
 from rich.console import Console
 from rich.text import Text
 
+from reflect_report.human import HumanPolicy, PlayerLeft
 from reflect_report.screen import Screen
 from reflect_rl.cli.arguments import parse_arguments
 from reflect_rl.config import Frozen
-from reflect_rl.data.recorded import append_episodes
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, require_known
 from reflect_rl.errors import UnknownNameError, UserError, suggestion
 from reflect_rl.evaluation.methods import find_method, method_names
 from reflect_rl.players.base import NoReflector, Policy, Reflector
-from reflect_rl.players.human import HumanPolicy, PlayerLeft
 from reflect_rl.players.scripted import OracleReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
-from reflect_rl.types import Episode, Task, stream
+from reflect_rl.store import append_jsonl
+from reflect_rl.types import Episode, Task, stream, to_json
 from reflect_rl.watchdog import Limits
 
 PLAYED = (
@@ -124,7 +124,8 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
     console.print(_verdict(episode, optimal_turns))
     if options.record is not None:
         # On the disk before the command ends, so a later game that crashes loses none of those played before.
-        append_episodes(options.record, [episode])
+        options.record.parent.mkdir(parents=True, exist_ok=True)
+        append_jsonl(options.record, [to_json(episode)])
         console.print(f"recorded in {options.record}")
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from reflect_rl.errors import UserError
 from reflect_rl.players.base import Reflector
 from reflect_rl.rollout import blind
-from reflect_rl.store import append_jsonl, read_jsonl
-from reflect_rl.types import NO_ACTION, Episode, View, episode_from_json, to_json
+from reflect_rl.store import read_jsonl
+from reflect_rl.types import NO_ACTION, Episode, View, episode_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,6 @@ def read_episodes(path: str | Path) -> list[Episode]:
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path}: row {number} is no episode ({type(error).__name__}: {error}). {REMEDY}") from None
     return episodes
-
-
-def append_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
-    """Add episodes to a JSONL file, which is made where it is missing."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    append_jsonl(Path(path), map(to_json, episodes))
 
 
 def usable(episodes: Sequence[Episode], *, lost: bool = False) -> list[Episode]:

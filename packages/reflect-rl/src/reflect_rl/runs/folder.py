@@ -443,22 +443,3 @@ def written_progress(folder: Path, tell: Progress, writes: bool = True) -> Itera
 
 def _machine() -> str:
     return hashlib.sha256(platform.node().encode()).hexdigest()[:12]
-
-
-def is_at_work(folder: Path) -> bool:
-    """True if a process has locked a run folder; False where the system does not tell (Linux does)."""
-    # Read and not tried: a lock that is held for a moment only would refuse a run that begins at that moment.
-    with suppress(OSError):
-        number = (folder / LOCK).stat().st_ino
-        rows = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
-        # `1: FLOCK ADVISORY WRITE 4242 08:02:1234 0 EOF`: the sixth word is the device and the file.
-        return any(len(row) > 5 and row[5].rpartition(":")[2] == str(number) for row in rows)
-    return False
-
-
-def read_progress(folder: Path) -> JobProgress | None:
-    """Progress of the job of a folder; None where no job has begun, or the file is of no use."""
-    try:
-        return JobProgress.model_validate(read_json(folder / PROGRESS, ""))
-    except (RunFolderError, ValidationError):
-        return None

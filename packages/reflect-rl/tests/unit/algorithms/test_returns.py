@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflect_rl.algorithms._common import BaselineConfig, Trajectory, baseline_advantages, normalised
 from reflect_rl.algorithms._returns import (

@@ -7,8 +7,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from transformers import GraniteConfig, GraniteForCausalLM
 
 from reflect_rl.config import ModelConfig

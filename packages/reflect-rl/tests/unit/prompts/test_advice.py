@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alfworld_native.plugin import env as alfworld
-from alfworld_native.scene import Scene as Room
-from alfworld_native.scene import write_scene as write_room
+from alfworld_native.scene import Scene as Room, write_scene as write_room
 from reflect_locate.envs import autoexplore
 from reflect_locate.envs.state_text import ExplorationState, write_state
 from reflect_rl.prompts import recommended, with_right_number
