@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from reflect_rl.algorithms._batch import Advantages, Batch, Outputs, Trajectory
-from reflect_rl.algorithms._returns import (
-    generalised_advantages,
-    leave_one_out,
-    rewards_to_go,
-    std,
-    turn_baseline,
-)
+from reflect_rl.algorithms._returns import generalised_advantages, leave_one_out, rewards_to_go, std, turn_baseline
 from reflect_rl.config import AlgorithmConfig
 
 if TYPE_CHECKING:  # settings are read without torch, which takes seconds to import

@@ -198,11 +198,7 @@ COPIES: dict[Kind, Callable[[DataConfig], int]] = {
 
 
 def _restarts(
-    config: DataConfig,
-    spec: EnvSpec,
-    episodes: Sequence[Episode],
-    avoided: frozenset[str],
-    rng: np.random.Generator,
+    config: DataConfig, spec: EnvSpec, episodes: Sequence[Episode], avoided: frozenset[str], rng: np.random.Generator
 ) -> list[Request]:
     game = spec.capability(Restartable)
     if game is None:

@@ -38,10 +38,7 @@ def generate_greedy(
         # Padded on the left: `generate` writes on behind the last column, which has to be the prompt's end.
         ids = torch.tensor([[model.pad_id] * (width - len(prompts[i])) + list(prompts[i]) for i in group])
         mask = torch.tensor([[0] * (width - len(prompts[i])) + [1] * len(prompts[i]) for i in group])
-        with (
-            _own_defaults_set_aside(model),
-            torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed),
-        ):
+        with _own_defaults_set_aside(model), torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed):
             output = network.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),

@@ -35,13 +35,7 @@ class Network(nn.Module):
         self.head = head
         self.mixed = model.mixed
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        rows: Tensor,
-        columns: Tensor,
-        vocabulary: Tensor | None = None,
-    ) -> Read:
+    def forward(self, input_ids: Tensor, rows: Tensor, columns: Tensor, vocabulary: Tensor | None = None) -> Read:
         """Read the positions (rows[m], columns[m]).
 
         Args:

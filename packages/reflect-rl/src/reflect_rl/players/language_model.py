@@ -33,11 +33,7 @@ def tokenize(
 
 
 def score_views(
-    model: LanguageModel,
-    labels: Labels,
-    views: Sequence[View],
-    rule: Rule = "choice_token",
-    temperature: float = 1.0,
+    model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule = "choice_token", temperature: float = 1.0
 ) -> Scores:
     """Log-probabilities of views: the one way from a view to log π(a|s), for acting and for learning."""
     pairs = [tokenize(model, labels, view, rule) for view in views]

@@ -77,11 +77,7 @@ class FrozenReflector(CachedReflector):
     name = "frozen"
 
     def __init__(
-        self,
-        model: LanguageModel,
-        max_new_tokens: int = 96,
-        cache_size: int = 50_000,
-        numbers: Numbers | None = None,
+        self, model: LanguageModel, max_new_tokens: int = 96, cache_size: int = 50_000, numbers: Numbers | None = None
     ) -> None:
         super().__init__(cache_size, numbers)
         # Dropout would make the same prompt give different texts, and the cache would hide it.

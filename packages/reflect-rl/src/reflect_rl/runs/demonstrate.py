@@ -149,10 +149,7 @@ def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exce
 
 
 def played_untuned(
-    config: RunConfig,
-    unit: Unit,
-    attempts: int,
-    on_failure: Callable[[Request, Exception], None] | None = None,
+    config: RunConfig, unit: Unit, attempts: int, on_failure: Callable[[Request, Exception], None] | None = None
 ) -> list[Episode]:
     """Episodes of the untuned model; of a random player, where the model is built from these texts."""
     # The embedded model cannot play yet: its tokenizer is to be learned from these very episodes.

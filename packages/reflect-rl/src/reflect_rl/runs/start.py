@@ -27,17 +27,7 @@ from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, Use
 from reflect_rl.registry import dotted_names, refuse_foreign
 from reflect_rl.runs.check import check
 from reflect_rl.runs.config import NamesServer, RunConfig, fingerprint
-from reflect_rl.runs.folder import (
-    CARD,
-    Job,
-    RunCard,
-    TakenJobs,
-    alone,
-    check_job,
-    provenance,
-    read_card,
-    write_card,
-)
+from reflect_rl.runs.folder import CARD, Job, RunCard, TakenJobs, alone, check_job, provenance, read_card, write_card
 from reflect_rl.runs.stages import missing_needs, plan, stages
 from reflect_rl.store import read_json, write_json
 
