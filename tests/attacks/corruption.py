@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import io
 import json
 import random
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from table import Table
+from table import Outcome, attempt
 
 from reflect_report.page import write_report
 from reflect_rl.cli.arguments import parse_arguments
@@ -119,16 +120,25 @@ def attack(copies: dict[str, Path], case: tuple[str, str, str], place: Path, wan
             work(run, *STAGES)
         except ReflectRLError as error:
             return "refused" if str(error) else "unexpected"
-        except Exception as error:
-            print(f"{stage} {name} {damage}: {type(error).__name__}: {error}")
-            return "unexpected"
     return "exact" if results(run) == wanted else "silent"
 
 
-def run_cases(place: Path, table: Table, random_seed: int, most: int) -> None:
-    """Try a sample of the cases."""
+def attempts(place: Path, seed: int, numbers: Iterable[int]) -> Iterator[Outcome]:
+    """Try the cases of these numbers, in an order of this seed."""
     copies = make_stages(place)
     wanted = results(copies["eval"])
     every = list(cases(copies))
-    for case in random.Random(random_seed).sample(every, min(most, len(every))):
-        table.note("corruption", " ".join(case), attack(copies, case, place, wanted))
+    random.Random(seed).shuffle(every)
+    # Every job ends with a collection, which would walk through all that is imported in each case.
+    gc.freeze()
+    try:
+        for number in numbers:
+            case = every[number % len(every)]
+            yield attempt(
+                f"damage after {case[0]}",
+                number,
+                f"seed {seed}, case {number}: {' '.join(case)}",
+                lambda case=case: attack(copies, case, place, wanted),
+            )
+    finally:
+        gc.unfreeze()

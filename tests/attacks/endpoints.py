@@ -9,11 +9,11 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from table import Table
+from table import Outcome, attempt
 
 from reflect_rl.errors import ReflectRLError
 from reflect_served.llm import ChatRequest, Endpoint, EndpointConfig
@@ -130,14 +130,14 @@ def attack(place: Path, seed: str, *, chat: bool) -> str:
     return word if time.monotonic() - began < 60 * SECONDS else "escaped"
 
 
-def run_cases(place: Path, table: Table, random_seed: int, most: int) -> None:
-    """Try so many servers, chat and completions in turn."""
+def attempts(place: Path, seed: int, numbers: Iterable[int]) -> Iterator[Outcome]:
+    """Try the servers of these numbers, chat and completions in turn."""
     place.mkdir(parents=True, exist_ok=True)
-    for number in range(most):
-        seed, chat = f"{random_seed} {number}", number % 2 == 0
-        try:
-            word = attack(place / str(number), seed, chat=chat)
-        except Exception as error:
-            word = "unexpected"
-            print(f"endpoint {seed}: {type(error).__name__}: {error}")
-        table.note("chat endpoint" if chat else "completions endpoint", f"case {seed}", word)
+    for number in numbers:
+        chat = number % 2 == 0
+        yield attempt(
+            "chat endpoint" if chat else "completions endpoint",
+            number,
+            f"seed {seed}, case {number}",
+            lambda number=number, chat=chat: attack(place / str(number), f"{seed} {number}", chat=chat),
+        )

@@ -7,13 +7,14 @@ import io
 import json
 import os
 import random
+import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from table import Table
+from table import Outcome, attempt
 
 from reflect_locate.repositories.ingest import IngestConfig, ingest
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
@@ -209,15 +210,16 @@ KINDS: dict[str, Callable[[Path, random.Random], str]] = {
 }
 
 
-def run_cases(place: Path, table: Table, random_seed: int, most: int) -> None:
-    """Try so many cases, the kinds in turn."""
-    for number in range(most):
+def attempts(place: Path, seed: int, numbers: Iterable[int]) -> Iterator[Outcome]:
+    """Try the cases of these numbers, the kinds in turn."""
+    for number in numbers:
         kind = list(KINDS)[number % len(KINDS)]
-        case = place / f"{random_seed}-{number}"
+        case = place / str(number)
         case.mkdir(parents=True)
-        try:
-            word = KINDS[kind](case, random.Random(f"{random_seed} {number}"))
-        except Exception as error:
-            word = "unexpected"
-            print(f"{kind} {random_seed} {number}: {type(error).__name__}: {error}")
-        table.note(kind, f"seed {random_seed}, case {number}", word)
+        yield attempt(
+            kind,
+            number,
+            f"seed {seed}, case {number}",
+            lambda kind=kind, number=number, case=case: KINDS[kind](case, random.Random(f"{seed} {number}")),
+        )
+        shutil.rmtree(case)

@@ -1,12 +1,14 @@
 """SIGKILL at any moment of any stage, again and again: the run then ends bit for bit as one that was left alone.
 
-`kills.py FOLDER SEED MOST` prints a JSON line for each case. Each attempt is a fork of a process that has imported
-everything and computed nothing.
+`kills.py FOLDER SEED NUMBER...` prints a JSON line for each case. Each life of a run is a fork of a process that has
+imported everything and computed nothing.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -15,13 +17,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from corruption import STAGES, results, work
-from table import Table
+from table import Outcome, attempt
+
+from reflect_rl.runs.run import silence
 
 EVENTS = ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir")
 """Calls that change what is on the disk; between two of them a kill finds the same files."""
@@ -54,7 +60,12 @@ def child(begin: Callable[[], None], run: Path, *stages: str) -> int:
             print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
             os._exit(1)
         os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    except TimeoutError:  # the limit of a case
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        raise
 
 
 def left(run: Path) -> str:
@@ -75,13 +86,23 @@ def left(run: Path) -> str:
 
 
 def counting(note: Path) -> Callable[[], None]:
-    """Write a letter for each event."""
+    """Write a letter for each event, and the names of the modules that were imported until the last one."""
 
     def count() -> None:
         with note.open("a") as file:
             file.write("x")
+        note.with_name("modules").write_text("\n".join(sys.modules))
 
     return lambda: at_event(count)
+
+
+def import_all(names: Path) -> None:
+    """Import what a run imports on the way, so that no fork has to."""
+    for name in names.read_text().splitlines():
+        with suppress(Exception):
+            importlib.import_module(name)
+    # Every job ends with a collection, which would walk through all modules in each of hundreds of forks.
+    gc.freeze()
 
 
 def killing(draw: random.Random, most: int, seconds: float) -> Callable[[], None]:
@@ -93,7 +114,8 @@ def killing(draw: random.Random, most: int, seconds: float) -> Callable[[], None
     return lambda: at_event(lambda: die() if next(moments, False) else None)
 
 
-def main(place: Path, seed: int, most: int) -> None:
+def main(place: Path, seed: int, numbers: Iterable[int]) -> None:
+    """Run once without a kill, then with them."""
     run, before, events = place / "run", {}, {}
     place.mkdir(parents=True, exist_ok=True)
     for stage in STAGES:
@@ -102,32 +124,47 @@ def main(place: Path, seed: int, most: int) -> None:
             shutil.copytree(run, before[stage])
         assert child(counting(place / stage), run, stage) == 0
         events[stage] = (place / stage).stat().st_size
-    wanted, draw = left(run), random.Random(seed)
-    for number in range(most):
-        stage = STAGES[number % len(STAGES)]
+    import_all(place / "modules")
+    wanted = left(run)
+
+    def attack(number: int, stage: str) -> str:
+        draw = random.Random(f"{seed} {number}")
         shutil.rmtree(run)
         if before[stage].exists():
             shutil.copytree(before[stage], run)
-        deaths = [child(killing(draw, events[stage], 2), run, stage) for _ in range(draw.choice((1, 1, 3)))]
-        code = child(lambda: None, run, *STAGES)
-        word = "unexpected" if code or 1 in deaths else "exact" if left(run) == wanted else "silent"
-        case = f"seed {seed}, case {number}, {stage}, {deaths.count(-signal.SIGKILL)} kills"
-        print(json.dumps([f"kill in {stage}", case, word]), flush=True)
+        deaths = [child(killing(draw, events[stage], 0.5), run, stage) for _ in range(draw.choice((1, 1, 3)))]
+        if child(lambda: None, run, *STAGES) or 1 in deaths:
+            return "unexpected"
+        return "exact" if left(run) == wanted else "silent"
+
+    for number in numbers:
+        stage = STAGES[number % len(STAGES)]
+        words = f"seed {seed}, case {number}, {stage}"
+        outcome = attempt(f"kill in {stage}", number, words, lambda number=number, stage=stage: attack(number, stage))
+        print(json.dumps(asdict(outcome)), flush=True)
 
 
-def run_cases(place: Path, table: Table, random_seed: int, most: int) -> None:
-    """Try so many cases, the stages in turn, in a process of their own."""
-    command = [sys.executable, __file__, str(place), str(random_seed), str(most)]
+def attempts(place: Path, seed: int, numbers: Iterable[int]) -> Iterator[Outcome]:
+    """Try the cases of these numbers, the stages in turn, in a process of their own."""
+    command = [sys.executable, __file__, str(place), str(seed), *map(str, numbers)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    # In a session of its own: Ctrl-C is for the caller, who then ends this process and its forks together.
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            table.note(*json.loads(line))
-    assert process.returncode == 0
+        try:
+            for line in process.stdout:
+                yield Outcome(**json.loads(line))
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    assert process.returncode == 0, "kills.py has ended"
 
 
 if __name__ == "__main__":
     import torch
 
     torch.set_num_threads(1)
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    silence()
+    main(Path(sys.argv[1]), int(sys.argv[2]), map(int, sys.argv[3:]))

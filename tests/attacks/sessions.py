@@ -8,11 +8,12 @@ import random
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from table import Table
+from table import Outcome, attempt
 
 PROGRAM = """
 import sys, time
@@ -150,16 +151,17 @@ def attack(session: Session, name: str, draw: random.Random) -> str:
     return "held" if all(reply.get("jsonrpc") == "2.0" for reply in replies) else "unexpected"
 
 
-def run_cases(place: Path, table: Table, random_seed: int, most: int) -> None:
-    """Try so many sessions with one server, which has to outlive them all."""
+def attempts(place: Path, seed: int, numbers: Iterable[int]) -> Iterator[Outcome]:
+    """Try the series of messages of these numbers with one server, which has to outlive them all."""
     with Session() as session:
-        for number in range(most):
-            case = f"{random_seed}-{number}"
-            try:
-                word = attack(session, case, random.Random(case))
-            except Exception as error:
-                word = "unexpected"
-                print(f"MCP session {case}: {type(error).__name__}: {error}")
-            table.note("MCP session", f"case {case}", word)
-            if word == "unexpected":
+        for number in numbers:
+            name = f"{seed}-{number}"
+            outcome = attempt(
+                "MCP session",
+                number,
+                f"seed {seed}, case {number}",
+                lambda name=name: attack(session, name, random.Random(name)),
+            )
+            yield outcome
+            if outcome.word == "unexpected":
                 break

@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import corruption
 import endpoints
 import hostile
+import kills
 import pytest
 import sessions
 from table import Table
 
+GENERATORS = {hostile: 70, endpoints: 10, sessions: 10, corruption: 12, kills: 4}
+"""Cases of each generator."""
 
-def test_damage_to_a_run_is_never_silent(tmp_path: Path) -> None:
-    table = Table()
-    corruption.run_cases(tmp_path, table, random_seed=0, most=12)
+
+@pytest.mark.parametrize("generator", GENERATORS, ids=lambda generator: generator.__name__)
+def test_no_attack_is_silent_or_escapes_or_ends_unexpectedly(generator: ModuleType, tmp_path: Path) -> None:
+    if generator is sessions:
+        pytest.importorskip("mcp")
+    table = Table().add(generator.attempts(tmp_path / "place", 0, range(GENERATORS[generator])))
     assert not table.faults, f"\n{table}"
-
-
-def test_nothing_hostile_gets_through(tmp_path: Path) -> None:
-    table = Table()
-    hostile.run_cases(tmp_path, table, random_seed=0, most=70)
-    assert not table.faults, f"\n{table}"
-
-
-def test_no_server_fills_the_memory_or_holds_a_client_up(tmp_path: Path) -> None:
-    table = Table()
-    endpoints.run_cases(tmp_path, table, random_seed=0, most=10)
-    assert not table.faults, f"\n{table}"
-
-
-def test_no_client_stops_the_mcp_server(tmp_path: Path) -> None:
-    pytest.importorskip("mcp")
-    table = Table()
-    sessions.run_cases(tmp_path, table, random_seed=0, most=10)
-    assert not table.faults, f"\n{table}"
+    assert table.tried == GENERATORS[generator]
 
 
 def test_sixty_questions_keep_nobody_waiting_and_one_that_is_cancelled_frees_the_worker() -> None:

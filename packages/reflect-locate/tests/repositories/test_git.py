@@ -339,6 +339,38 @@ def test_git_that_takes_too_long_is_stopped(repository: Path, tmp_path: Path, mo
     assert time.perf_counter() - start < 5
 
 
+class Ended(subprocess.Popen[bytes]):
+    """A process that has come to its end before its caller can do anything to it."""
+
+    def __init__(self, *words: object, **options: object) -> None:
+        super().__init__(*words, **options)  # type: ignore[call-overload]
+        self.wait()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of memory are those of POSIX")
+def test_the_memory_of_git_is_limited_before_git_starts(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program := tmp_path / "bin" / "git").parent.mkdir()
+    program.write_text("#!/bin/sh\nulimit -Sd\nulimit -Hd\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    budget = Budget("", memory=300_000 * 1024)
+    assert GitRepository(repository, budget).run("rev-parse").split() == [b"300000", b"300000"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of memory are those of POSIX")
+def test_git_that_needs_more_memory_than_its_budget_is_refused(repository: Path) -> None:
+    author = "a <a@example.org> 1577836800 +0000"
+    words = f"tree {git(repository, 'rev-parse', 'HEAD:')}\nauthor {author}\ncommitter {author}\n\n"
+    message = words.encode() + b"0" * 60_000_000  # 60 kB in the repository
+    commit = git(repository, "hash-object", "-t", "commit", "-w", "--stdin", stdin=message)
+    assert GitRepository(repository, Budget("")).commit(commit) == commit
+    with pytest.raises(SnapshotError, match=r"git rev-parse failed in .*memory"):
+        GitRepository(repository, Budget("", memory=30_000_000)).commit(commit)
+
+
 def test_without_git(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SnapshotError, match="Install git"):

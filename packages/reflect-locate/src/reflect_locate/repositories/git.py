@@ -2,17 +2,17 @@
 
 A repository may be hostile: its `config` can name programs, its `.git` can lead anywhere. This is the only place that
 starts git. Git never sees the repository's own settings: it works in a folder of ours (`_git_folder.py`) that borrows
-objects and references, with an environment of its own, without a shell, and with limits on time, memory and output.
+objects and references, with an environment of its own, and with limits on time, memory and output.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,11 @@ from reflect_locate.repositories._budget import Budget
 from reflect_locate.repositories._gate import Gate, Reason
 from reflect_locate.repositories._git_folder import borrowed, git_places
 from reflect_locate.repositories.snapshot import SnapshotError
+
+try:
+    import resource
+except ImportError:  # Windows: there git has no limit of memory
+    resource = None  # type: ignore[assignment]
 
 # Lazy fetching would contact whatever a `config` names; replace objects would show another content for a commit.
 ENVIRONMENT = {
@@ -41,6 +46,8 @@ INHERITED = ("PATH", "SYSTEMROOT", "TMPDIR")
 FORBIDDEN = frozenset("\"'`$;&|<>(){}[]*?!:\\")
 LIST_BYTES = 256_000_000
 """Longest output of one call. A few kilobytes of objects can describe more files than any disk holds."""
+LIMITED = 'ulimit -d "$0" && exec "$@"'
+"""All that a shell is told: it sets a limit and becomes git, whose arguments it passes on as they are."""
 # A link's content is its target's path: read as text it would pass for a file.
 SYMLINK, SUBMODULE = b"120000", b"160000"
 PLAIN = (b"100644", b"100755", b"100664")
@@ -127,10 +134,13 @@ class GitRepository:
                 ),
                 "HOME": str(folder),
             }
+            git = shutil.which("git", path=environment.get("PATH"))
             try:
-                # A list and no shell: a path or a revision is one argument whatever stands in it.
+                if git is None:
+                    raise FileNotFoundError("there is none on the PATH")
+                # A list: a path or a revision is one argument whatever stands in it. A shell sees none of them.
                 process = subprocess.Popen(
-                    ["git", "--no-pager", *arguments],
+                    _bounded([git, "--no-pager", *arguments], self._budget.memory),
                     cwd=folder,
                     stdin=source,
                     stdout=subprocess.PIPE,
@@ -146,7 +156,6 @@ class GitRepository:
     def _answer(self, process: subprocess.Popen[bytes], command: str, most: int) -> _Answer:
         assert process.stdout is not None  # noqa: S101 (both are pipes)
         assert process.stderr is not None  # noqa: S101
-        _bound_memory(process.pid, self._budget.memory)
         # A timer kills git, since a read from its pipe has no time limit of its own.
         late = threading.Event()
         timer = threading.Timer(max(self._budget.seconds_left, 0), _stop, (process, late))
@@ -176,12 +185,18 @@ class GitRepository:
         )
 
 
-def _bound_memory(pid: int, most: int) -> None:
-    """Limit the private memory of a process; mapped packs, which may be large, do not count. Linux only."""
-    with suppress(ImportError, AttributeError, OSError, ValueError):  # other systems, or it has ended already
-        import resource
+def _bounded(command: list[str], most: int) -> list[str]:
+    """A command behind a limit of its private memory; mapped packs, which may be large, do not count.
 
-        resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
+    The limit stands before git starts. Set afterwards it would come too late for what git has taken by then, and
+    `preexec_fn` is not safe beside other threads.
+    """
+    if resource is None:
+        return command
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    # Only the administrator may raise a limit that this process has already.
+    kilobytes = (most if hard == resource.RLIM_INFINITY else min(most, hard)) // 1024
+    return ["/bin/sh", "-c", LIMITED, str(kilobytes), *command]
 
 
 def is_revision(name: str) -> bool:
