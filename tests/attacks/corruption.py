@@ -27,10 +27,14 @@ FLAGS = (
     *("--model.embedded.hidden-size", "16", "--model.embedded.layers", "1", "--workers", "1"),
     *("--data.demonstration-starts", "4", "--sft.base.steps", "2", "--sft.policy-plain.steps", "2"),
     *("--sft.policy-reflect.steps", "2", "--sft.reflector.steps", "4", "--reflector.max-new-tokens", "8"),
-    *("--rlft.total-turns", "40", "--environment.test-starts", "6", "--environment.validation-starts", "6"),
+    *("--sft.base.save-steps", "1", "--sft.policy-plain.save-steps", "1", "--sft.policy-reflect.save-steps", "1"),
+    *("--sft.reflector.save-steps", "1", "--rlft.checkpoint-every", "1", "--rlft.starts-per-update", "2"),
+    *("--rlft.total-turns", "60", "--environment.test-starts", "6", "--environment.validation-starts", "6"),
     *("--evaluation.horizons", "5", "--methods", "sft", "reflect_rl"),
 )
 STAGES = ("data", "sft", "rlft", "eval")
+INSIDE = {"inside sft": ("sft", 3), "inside rlft": ("rlft", 2)}
+"""Runs that are stopped: the stage, and the progress at which the first of its jobs that comes so far is stopped."""
 # What is measured by a clock, or names a file of this run's own.
 FREE = ("seconds", "per_second", "memory", "created", "finished")
 
@@ -58,27 +62,46 @@ DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
     "lines": cut_lines,
     "empty": lambda data: b"",
     "null": lambda data: b"null",
+    "list": lambda data: b"[]",
     "gone": lambda data: None,
 }
 
 
-def work(run: Path, *stages: str) -> None:
-    """Do the stages of a run, and write its results and its page; in this process, as workers take seconds to start."""
+class Stopped(Exception):  # noqa: N818 (it is none)
+    """The end of a training before its time."""
+
+
+def work(run: Path, *stages: str, most: int = 1_000_000) -> None:
+    """Do the stages of a run, and write its results and its page; in this process, as workers take seconds to start.
+
+    Raises:
+        Stopped: a job came as far as `most` of its steps.
+    """
+
+    def progress(done: int, *_: object) -> None:
+        if done >= most:
+            raise Stopped
+
     call = parse_arguments("run", [str(ROOT / "configs/taxi/smoke.toml"), "--output-dir", str(run), *FLAGS])
     begin(call.config, "attack")
     for job in plan(call.config):
         if job.kind in stages and not job.done:
-            execute(job, call.config, lambda *_: None)
+            execute(job, call.config, progress)
     gather(call.config)
     write_report([run], run / "report.html")
 
 
 def make_stages(place: Path) -> dict[str, Path]:
-    """A copy of a run folder after each stage."""
+    """A copy of a run folder after each stage, and inside those that train."""
     run, copies = place / "run", {}
     for stage in STAGES:
+        for name, (stopped, most) in INSIDE.items():
+            if stopped == stage:
+                with contextlib.suppress(Stopped):
+                    work(run, stage, most=most)
+                copies[name] = Path(shutil.copytree(run, place / name))
         work(run, stage)
-        copies[stage] = Path(shutil.copytree(run, place / f"after-{stage}"))
+        copies[f"after {stage}"] = Path(shutil.copytree(run, place / f"after-{stage}"))
     return copies
 
 
@@ -126,7 +149,7 @@ def attack(copies: dict[str, Path], case: tuple[str, str, str], place: Path, wan
 def attempts(place: Path, seed: int, numbers: Iterable[int]) -> Iterator[Outcome]:
     """Try the cases of these numbers, in an order of this seed."""
     copies = make_stages(place)
-    wanted = results(copies["eval"])
+    wanted = results(copies["after eval"])
     every = list(cases(copies))
     random.Random(seed).shuffle(every)
     # Every job ends with a collection, which would walk through all that is imported in each case.
@@ -135,7 +158,7 @@ def attempts(place: Path, seed: int, numbers: Iterable[int]) -> Iterator[Outcome
         for number in numbers:
             case = every[number % len(every)]
             yield attempt(
-                f"damage after {case[0]}",
+                f"damage {case[0]}",
                 number,
                 f"seed {seed}, case {number}: {' '.join(case)}",
                 lambda case=case: attack(copies, case, place, wanted),

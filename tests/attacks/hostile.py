@@ -14,9 +14,10 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from bombs import LIMITS, bomb
 from table import Outcome, attempt
 
-from reflect_locate.repositories.ingest import IngestConfig, ingest
+from reflect_locate.repositories.ingest import ingest
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_locate.serve import readable
 from reflect_rl.errors import ReflectRLError
@@ -25,7 +26,6 @@ from reflect_rl.registry import refuse_foreign
 
 PRIVATE = "a private word"
 PERSON = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-LIMITS = IngestConfig(max_seconds=10, max_total_bytes=2_000_000, max_unpacked_bytes=20_000_000)
 
 
 def git(folder: Path, *words: str) -> None:
@@ -139,7 +139,19 @@ def hostile_archive(place: Path, draw: random.Random) -> str:
 
 def hostile_model(place: Path, draw: random.Random) -> str:
     """Indexes and adapters that name pickles, other folders or nonsense."""
-    values = ("pytorch_model.bin", "../x.safetensors", "/x.safetensors", None, 3, [], {}, "a/b.safetensors", "x.pkl")
+    (place / "ok.safetensors").write_bytes(b"")
+    values = (
+        "ok.safetensors",
+        "pytorch_model.bin",
+        "../x.safetensors",
+        "/x.safetensors",
+        None,
+        3,
+        [],
+        {},
+        "a/b.safetensors",
+        "x.pkl",
+    )
     text = draw.choice(
         [
             json.dumps({"weight_map": {"a": draw.choice(values)}}),
@@ -153,22 +165,22 @@ def hostile_model(place: Path, draw: random.Random) -> str:
         base = draw.choice(("../nowhere", "owner/name", "", None, 3, str(place)))
         (place / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base}))
     try:
-        base_model(place) if is_adapter else weight_files(place)
+        found = [base_model(place)] if is_adapter else weight_files(place)
     except ReflectRLError:
         return "refused"
-    return "escaped"
+    return "held" if found == ["ok.safetensors"] else "escaped"
 
 
 def hostile_run(place: Path, draw: random.Random) -> str:
     """Names of modules in a run folder."""
-    name = draw.choice(("antigravity:x", "left_here:Game", "os:system", "this:s", "subprocess:Popen"))
+    name = draw.choice(("dangerous_taxi", "antigravity:x", "left_here:Game", "os:system", "this:s", "subprocess:Popen"))
     key = draw.choice(("environment", "rlft"))
     values = draw.choice([{key: {"name": name}}, {"rlft": {"algorithm": {"name": name}}}, {"methods": [name]}])
     try:
         refuse_foreign(values, place / "config.json")
     except ReflectRLError:
         return "refused"
-    return "escaped"
+    return "held" if name == "dangerous_taxi" else "escaped"
 
 
 def hostile_snapshot(place: Path, draw: random.Random) -> str:
@@ -207,6 +219,7 @@ KINDS: dict[str, Callable[[Path, random.Random], str]] = {
     "run folder": hostile_run,
     "snapshot file": hostile_snapshot,
     "MCP message": hostile_message,
+    "bomb": bomb,
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 import sessions
 from table import Table
 
-GENERATORS = {hostile: 70, endpoints: 10, sessions: 10, corruption: 12, kills: 4}
+GENERATORS = {hostile: 80, endpoints: 10, sessions: 10, corruption: 12, kills: 4}
 """Cases of each generator."""
 
 

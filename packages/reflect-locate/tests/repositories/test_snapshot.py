@@ -97,9 +97,17 @@ def test_equal_snapshots_are_saved_as_equal_bytes_and_leave_nothing_behind(tmp_p
         gzip.compress(b"[]"),
         gzip.compress(b'{"name": "x", "files": {"../a": ""}, "left_out": []}'),
         gzip.compress(b'{"name": "x", "files": {}, "left_out": []}')[:-9],
+        gzip.compress(b'{"name": null, "files": {}, "left_out": []}'),
+        gzip.compress(b'{"name": "x", "files": [], "left_out": []}'),
+        gzip.compress(b'{"name": "x", "files": {"a": 3}, "left_out": []}'),
+        gzip.compress(b'{"name": "x", "files": {}, "left_out": ["ab"]}'),
+        gzip.compress(b'{"name": "x", "files": {}, "left_out": [["a", []]]}'),
     ],
     # Without names of their own they would be named by their bytes, and those hold the time.
-    ids=["empty", "no gzip", "no JSON", "no object", "path that leaves the tree", "cut"],
+    ids=[
+        *("empty", "no gzip", "no JSON", "no object", "path that leaves the tree", "cut"),
+        *("name", "files", "text", "entry", "reason"),
+    ],
 )
 def test_a_corrupt_file_is_refused_by_name(tmp_path: Path, content: bytes):
     (place := tmp_path / "bad.json.gz").write_bytes(content)
@@ -125,6 +133,25 @@ def test_a_snapshot_that_unfolds_to_gigabytes_is_refused(tmp_path: Path, monkeyp
         Snapshot.load(path, Budget("a", seconds=0))
     with pytest.raises(SnapshotError, match="Take fewer files"):
         Snapshot("large", {"a.md": "x" * 1000}).save(path)
+
+
+@pytest.mark.parametrize("values", [b"[],", b'"ab",', b"1,", b"{},", b'"\\"",'])
+def test_a_snapshot_of_values_that_fill_the_memory_is_refused(tmp_path: Path, values: bytes):
+    """An empty list of three bytes would take more than fifty."""
+    path = tmp_path / "a.json.gz"
+    text = b'{"name":"a","files":{},"left_out":[' + values * 5_000_001 + b"1]}"
+    path.write_bytes(gzip.compress(text, 1))
+    with pytest.raises(SnapshotError, match="it holds more values than any snapshot"):
+        Snapshot.load(path)
+
+
+def test_a_snapshot_that_could_not_be_loaded_again_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(snapshot, "MOST_MARKS", 100)
+    Snapshot("small", {"a.md": '"{[,' * 1000}).save(tmp_path / "a.json.gz")
+    assert Snapshot.load(tmp_path / "a.json.gz").files["a.md"] == '"{[,' * 1000
+    left_out = [LeftOut(f"{number}.png", "other suffix") for number in range(20)]
+    with pytest.raises(SnapshotError, match=r"names 20 files\. Exclude some folders"):
+        Snapshot("large", {"a.md": "x"}, left_out).save(tmp_path / "b.json.gz")
 
 
 def test_a_snapshot_whose_packed_bytes_are_damaged_is_refused(tmp_path: Path):

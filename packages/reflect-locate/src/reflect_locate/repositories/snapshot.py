@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,14 @@ from typing import Any
 from reflect_locate.repositories._budget import MOST_BYTES, Budget, SnapshotError
 
 BLOCK_BYTES = 1 << 20
+DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error)
+"""What reading a file raises that `save` has not written."""
+# A text without an end is a match, too: without that, each quote in it would be searched from once more.
+STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""Texts of a JSON file."""
+MOST_MARKS = 5_000_000
+"""Most bytes of a snapshot's file that stand outside of texts: an empty list takes two of them and 56 bytes of memory.
+A snapshot has about four for each file, and six for each that it left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,8 @@ class Snapshot:
         text = json.dumps(value, ensure_ascii=True).encode()
         if len(text) > MOST_BYTES:
             raise SnapshotError(f"the snapshot {self.name} has {len(text)} of {MOST_BYTES} bytes. Take fewer files.")
+        if _marks(text) > MOST_MARKS:
+            raise SnapshotError(f"the snapshot {self.name} names {len(self.left_out)} files. Exclude some folders.")
         path.parent.mkdir(parents=True, exist_ok=True)
         # Written aside and renamed: a process that is killed leaves the old file or none.
         scratch = path.with_name(path.name + ".new")
@@ -100,10 +111,41 @@ class Snapshot:
                 while block := file.read(BLOCK_BYTES):
                     budget.spend(len(block))
                     text += block
+            if _marks(text) > MOST_MARKS:
+                raise ValueError("it holds more values than any snapshot")
             value: Any = json.loads(text)
-            return cls(value["name"], value["files"], [LeftOut(*entry) for entry in value["left_out"]])
-        except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, zlib.error) as error:
+            name, files, left_out = value["name"], value["files"], value["left_out"]
+            _check_texts((name, *files.values(), *(text for entry in left_out for text in _pair(entry))))
+            return cls(name, files, [LeftOut(*entry) for entry in left_out])
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            KeyError,
+            TypeError,
+            RecursionError,
+            AttributeError,
+            zlib.error,
+        ) as error:
             raise SnapshotError(f"cannot read the snapshot {path}: {error}. Make the task set again.") from None
+
+
+def _pair(value: object) -> list[Any]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError("an entry of left_out is no path with a reason")
+    return value
+
+
+def _check_texts(values: Sequence[object]) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise ValueError(f"{type(value).__name__} stands where a text should be")
+
+
+def _marks(text: bytes | bytearray) -> int:
+    """Bytes of a JSON text that stand outside of its strings."""
+    # Counted one by one: all matches together would take more memory than what they are to protect.
+    return len(text) - sum(found.end() - found.start() for found in STRINGS.finditer(text))
 
 
 def digest_of(text: str) -> bytes:
