@@ -264,7 +264,14 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             # A copy: the same model is the start of the policy and of the reflection player, and stays the caller's.
             twin, ends, place = trainable_copy(agent.model), part == "reflector", unit.sft(part)
             train_on_pairs(
-                twin, pairs(part), config, place, seed_for(seed, "sft", part), ends=ends, progress=progress or _silent
+                twin,
+                pairs(part),
+                config,
+                place,
+                seed_for(seed, "sft", part),
+                ends=ends,
+                progress=progress or _silent,
+                rule="choice_token" if ends else agent.scoring,
             )
             sft_checkpoints(place).clear()
             if out is not None:

@@ -366,7 +366,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 EMBEDDED = "embedded"
 """The `path` that stands for the small model which the pipeline builds itself."""
 
-Rule = Literal["choice_token", "sum", "token_mean"]
+Rule = Literal["choice_token", "line_end", "sum", "token_mean"]
 """How the probability of an action is read off the model; `models.score` explains each."""
 
 

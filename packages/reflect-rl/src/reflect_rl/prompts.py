@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 
 from reflect_rl.envs.base import EnvSpec, HasRules
 from reflect_rl.types import View
@@ -55,24 +56,47 @@ def policy_prompt(view: View, labels: Sequence[str]) -> str:
     return text + _listed(view, labels, text)
 
 
+def lines_prompt(view: View) -> str:
+    r"""Prompt of the policy player under `line_end` scoring: a line for each action, and no labels.
+
+    >>> from reflect_rl.types import Observation
+    >>> lines_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0), "Go left."))
+    'You are at 3. # Analyze:\nGo left.\nActions:\nright\nleft\n # Action:\n'
+    """
+    text = _state(view)
+    return text + _listed(view, (), text)
+
+
+def parts_of(prompt: str) -> tuple[str, list[str], str]:
+    r"""Text before the list, its lines, and what follows them, of a `lines_prompt`.
+
+    >>> parts_of("You are at 3.\nActions:\nright\nleft\n # Action:\n")
+    ('You are at 3.\nActions:\n', ['right', 'left'], ' # Action:\n')
+    """
+    # The last list: a state may quote another one.
+    text, heading, listed = prompt.removesuffix(ACTION).rpartition(ACTIONS + "\n")
+    return text + heading, listed.split("\n"), ACTION.lstrip("\n")
+
+
 def exercise_prompt(view: View, labels: Sequence[str], wanted: int) -> str:
     r"""An exercise in following: an action is named with its number, which is asked. It tells nothing about any game.
 
     Args:
         view: a state and some of its actions.
-        labels: of the actions, in listing order.
+        labels: of the actions, in listing order; none = a `lines_prompt`, and no number is named.
         wanted: place in the listing order of the action that is named.
 
     >>> from reflect_rl.types import Observation
     >>> exercise_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0)), ("0", "1"), 0)
     'You are at 3.\nWanted: right =0.\nActions: 0 right 1 left\n # Action:\n'
     """
-    named = f"{view.observation.actions[view.order[wanted]]} ={labels[wanted]}"
+    number = f" ={labels[wanted]}" if labels else ""
+    named = view.observation.actions[view.order[wanted]] + number
     return f"{view.observation.text}\nWanted: {named}." + _listed(view, labels, "")
 
 
 def _listed(view: View, labels: Sequence[str], text: str) -> str:
-    """The actions under their labels.
+    """The actions under their labels, or on lines of their own where there are none.
 
     Some games write the number of an action into the state or the reflection, ` =8`. Where labels are letters, such an
     action carries the same mark in the list, so that the number still leads to the label.
@@ -80,10 +104,11 @@ def _listed(view: View, labels: Sequence[str], text: str) -> str:
     marked = {int(number) for number in MARK.findall(text)}
     listed = []
     # Not strict: there are as many labels as the longest list of actions needs.
-    for label, index in zip(labels, view.order, strict=False):
+    for label, index in zip(labels or repeat(""), view.order, strict=False):
         # Where labels are numbers they say the same already, and a mark would only lengthen the prompt.
         mark = f" ={index}" if index in marked and not label.isdigit() else ""
-        listed.append(f" {label} {view.observation.actions[index]}{mark}")
+        start = f" {label} " if labels else "\n"
+        listed.append(f"{start}{view.observation.actions[index]}{mark}")
     return ACTIONS + "".join(listed) + ACTION
 
 

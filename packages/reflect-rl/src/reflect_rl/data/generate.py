@@ -31,7 +31,15 @@ from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, Restartable
 from reflect_rl.errors import ConfigError
 from reflect_rl.players.base import NoReflector, Reflector
 from reflect_rl.players.scripted import Annotator, LabelSource, OracleReflector
-from reflect_rl.prompts import action_text_prompt, exercise_prompt, policy_prompt, recommended, reflection_prompt
+from reflect_rl.prompts import (
+    action_text_prompt,
+    exercise_prompt,
+    lines_prompt,
+    parts_of,
+    policy_prompt,
+    recommended,
+    reflection_prompt,
+)
 from reflect_rl.rollout import Request, play
 from reflect_rl.types import Episode, Task, Turn, View, seed_for, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, guarded, on_duty
@@ -307,9 +315,13 @@ def plain_text(prompts: Iterable[Row]) -> list[Row]:
 
 
 def exercises(
-    episodes: Iterable[Episode], labels: Sequence[str], excluded: frozenset[str], rng: np.random.Generator
+    episodes: Iterable[Episode],
+    labels: Sequence[str],
+    excluded: frozenset[str],
+    rng: np.random.Generator,
+    rule: Rule = "choice_token",
 ) -> list[Row]:
-    """Exercises in reading prompts: a randomly named action of a list is to be answered with its number.
+    """Exercises in reading prompts: a randomly named action of a list is to be answered with its number, or chosen.
 
     Two of three show the beginning of a state and a few of its actions only: what is learned in minutes from short
     texts would take hours from long ones, and carries over.
@@ -319,9 +331,10 @@ def exercises(
         labels: the label texts of the policy's tokenizer.
         excluded: states that no row may be about.
         rng: draws the actions and the lengths.
+        rule: how the policy's actions are scored.
     """
     return [
-        _exercise(episode, number, labels, rng)
+        _exercise(episode, number, () if rule == "line_end" else labels, rng)
         for episode in episodes
         for number, turn in enumerate(episode.turns)
         if turn.observation.state not in excluded
@@ -340,9 +353,10 @@ def _exercise(episode: Episode, number: int, labels: Sequence[str], rng: np.rand
         text = " ".join(text.split()[: int(rng.integers(1, FEW_WORDS + 1))])
         places = rng.permutation(places).tolist()[: int(rng.integers(2, FEW_ACTIONS + 1))]
     view = View(replace(turn.observation, text=text), tuple(turn.order[place] for place in places))
-    shown, wanted = [labels[place] for place in places], int(rng.integers(len(places)))
+    shown, wanted = [labels[place] for place in places] if labels else [], int(rng.integers(len(places)))
     prompt = exercise_prompt(view, shown, wanted)
-    return Row(prompt, shown[wanted], episode.task.key, number, turn.observation.state, "positive")
+    answer = shown[wanted] if shown else parts_of(prompt)[1][wanted]
+    return Row(prompt, answer, episode.task.key, number, turn.observation.state, "positive")
 
 
 def _row(part: str, episode: Episode, index: int, note: Note, labels: Sequence[str], rule: Rule) -> Row:
@@ -357,6 +371,9 @@ def _row(part: str, episode: Episode, index: int, note: Note, labels: Sequence[s
         raise ValueError(f"the player {turn.decision.player!r} recommends no action; its episodes demonstrate nothing")
     elif rule == "choice_token":
         prompt, completion = policy_prompt(view, labels), labels[turn.order.index(note.target)]
+    elif rule == "line_end":
+        prompt = lines_prompt(view)
+        completion = parts_of(prompt)[1][turn.order.index(note.target)]
     else:
         prompt, completion = action_text_prompt(view), turn.observation.actions[note.target]
     return Row(prompt, completion, episode.task.key, index, turn.observation.state, kind)

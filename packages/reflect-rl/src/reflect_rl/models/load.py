@@ -103,6 +103,24 @@ class LanguageModel:
             return self.encode(prompt)
         return [*self.chat.head_ids, *self._plain(prompt.rstrip()), *self.chat.tail_ids]
 
+    def encode_lines(self, head: str, lines: Sequence[str], tail: str) -> tuple[list[int], list[int]]:
+        """Token ids of a prompt that lists actions on lines, and the place of the last token of each line.
+
+        Lines are tokenised one by one, so that a line has the same tokens in every list.
+
+        Args:
+            head: text before the first line.
+            lines: without their line breaks.
+            tail: text after the last one.
+        """
+        ids = [*(self._start if self.chat is None else self.chat.head_ids), *self._plain(head)]
+        ends = []
+        for line in lines:
+            ids += self._plain(line + "\n")
+            ends.append(len(ids) - 1)
+        after = [] if self.chat is None else self.chat.tail_ids
+        return [*ids, *self._plain(tail), *after], ends
+
     def encode(self, text: str) -> list[int]:
         """Token ids of a text: the start token if this tokenizer adds one, then the text.
 

@@ -5,6 +5,8 @@ Rules:
 - `choice_token` (Reflect-RL, "single-prompt action enumeration"): each action is one label token; the logits of the
   labels of the admissible actions at the prompt's last position, softmax over them. One forward pass and |A| logits a
   state.
+- `line_end`: each action is a line of the list in the prompt; the logit of the end token where its line ends, softmax
+  over the lines. One forward pass as well, but no label has to be found: what an action is has been read there.
 - `sum` (SayCan): log π(a|s) ∝ Σ_j log p(a_j | s, a_<j) over the tokens of the action's own text.
 - `token_mean` (TWOSOME, token normalisation): the mean instead of the sum.
 
@@ -29,6 +31,9 @@ from reflect_rl.models.network import Network, Read
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
 """Bytes of activations that a micro-batch may leave for its backward pass."""
+
+LISTED = ("choice_token", "line_end")
+"""Rules whose prompts list the actions, so that one forward pass scores them all."""
 
 SHOWN = 60
 """Letters of a prompt that a message shows."""
@@ -162,8 +167,8 @@ def score(
     Args:
         model: the policy's language model.
         prompts: N prompts as token ids.
-        actions: for each prompt, the token ids of each admissible action: under `choice_token` the one label token of
-            the action, otherwise the tokens of its text.
+        actions: for each prompt, of each admissible action: under `choice_token` the id of its label token, under
+            `line_end` the place in the prompt of its line's last token, otherwise the token ids of its text.
         rule: see the top of the file.
         max_tokens: upper bound on the padded tokens of one forward pass (default: `token_budget`).
         network: see `read`.
@@ -182,7 +187,7 @@ def score(
     unique = list(dict.fromkeys(keys))
     place = {key: row for row, key in enumerate(unique)}
     rows = torch.tensor([place[key] for key in keys], device=model.device)
-    scorer = _score_labels if rule == "choice_token" else _score_texts
+    scorer = {"choice_token": _score_labels, "line_end": _score_lines}.get(rule, _score_texts)
     raw, hidden, values = scorer(model, unique, rule, max_tokens or token_budget(model), network)
     counts = torch.tensor([len(a) for _, a in unique], device=model.device)
     admissible = torch.arange(raw.shape[1], device=model.device)[None] < counts[:, None]
@@ -222,6 +227,33 @@ def _score_labels(
         torch.cat([part.hidden for part in parts])[back],
         torch.cat(values)[back] if values else None,
     )
+
+
+def _score_lines(
+    model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
+) -> Raw:
+    if not all(prompt for prompt, _ in keys):
+        raise ModelError("an empty prompt cannot be scored: the tokenizer gave no tokens for it.")
+    if any(len(action) != 1 or not 0 <= action[0] < len(prompt) for prompt, actions in keys for action in actions):
+        raise ModelError(f"under the rule {rule!r} every action needs a line that ends inside its prompt; one token.")
+    end = torch.tensor([model.end_id], device=model.device)
+    groups = list(micro_batches([len(prompt) for prompt, _ in keys], max_tokens))
+    lines, parts, values = [], [], []
+    for group in groups:
+        ends = [(row, len(keys[i][0]) - 1) for row, i in enumerate(group)]
+        places = [(row, place) for row, i in enumerate(group) for (place,) in keys[i][1]]
+        answer = read(model, [keys[i][0] for i in group], [*ends, *places], end, network)
+        lines.append(answer.logits[len(group) :, 0])
+        parts.append(answer.hidden[: len(group)])
+        if answer.values is not None:
+            values.append(answer.values[: len(group)])
+    order = [i for group in groups for i in group]
+    raw = torch.zeros(len(keys), max(len(actions) for _, actions in keys), device=model.device)
+    where = [(i, column) for i in order for column in range(len(keys[i][1]))]
+    # Out of place, because gradients flow through it.
+    raw = raw.index_put(tuple(torch.tensor(where, device=model.device).T), torch.cat(lines))
+    back = torch.argsort(torch.tensor(order, device=model.device))
+    return raw, torch.cat(parts)[back], torch.cat(values)[back] if values else None
 
 
 def _score_texts(

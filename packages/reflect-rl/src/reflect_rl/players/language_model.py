@@ -12,7 +12,7 @@ from reflect_rl.config import Rule
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import Scores, check_context, score
-from reflect_rl.prompts import action_text_prompt, policy_prompt
+from reflect_rl.prompts import action_text_prompt, lines_prompt, parts_of, policy_prompt
 from reflect_rl.types import Decision, View
 
 Decoding = Literal["sampled", "greedy"]
@@ -21,13 +21,19 @@ Decoding = Literal["sampled", "greedy"]
 def tokenize(
     model: LanguageModel, labels: Labels, view: View, rule: Rule = "choice_token"
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Prompt ids, and the ids of each admissible action in the order of `observation.actions`."""
+    """Prompt ids, and of each admissible action, in the order of `observation.actions`, what `score` reads.
+
+    That is the token of its label, the place in the prompt where its line ends, or the tokens of its text.
+    """
     actions = view.observation.actions
+    # Labels and lines name places of the list; scores are in the order of the environment's actions.
+    number = {index: k for k, index in enumerate(view.order)}
+    if rule == "line_end":
+        ids, ends = model.encode_lines(*parts_of(lines_prompt(view)))
+        return tuple(ids), tuple((ends[number[index]],) for index in range(len(actions)))
     if rule != "choice_token":
         text = action_text_prompt(view)
         return tuple(model.encode_prompt(text)), tuple(tuple(model.encode_after(text, action)) for action in actions)
-    # Labels name places of the list; scores are in the order of the environment's actions.
-    number = {index: k for k, index in enumerate(view.order)}
     prompt = tuple(model.encode_prompt(policy_prompt(view, labels.texts)))
     return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
 

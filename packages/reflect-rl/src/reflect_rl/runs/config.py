@@ -38,7 +38,8 @@ class PromptConfig(Frozen):
     shuffle_labels: bool = False
     """Number the actions in a random order in every state, so that the policy must read the list."""
     scoring: Rule = "choice_token"
-    """`choice_token`: one label token per action; `sum` (SayCan), `token_mean` (TWOSOME): the action's own text."""
+    """`choice_token`: one label token per action (the paper); `line_end`: each action where its line of the list ends,
+    no labels; `sum` (SayCan), `token_mean` (TWOSOME): the action's own text."""
 
 
 class ReflectorConfig(Frozen):

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 from filelock import FileLock
 
 from reflect_rl import registry
-from reflect_rl.config import EMBEDDED
+from reflect_rl.config import EMBEDDED, Rule
 from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS
 from reflect_rl.envs.base import NamesGames
 from reflect_rl.errors import ConfigError, RunFolderError
@@ -141,6 +141,7 @@ class SFTStage(Stage):
             ends=part == "reflector",
             progress=progress,
             metrics=metrics_log(job, run),
+            rule=_rule_of(run, part),
         )
         save_whole(model, job.unit.model(job.name), card_of_sft(run, job.unit, job.name))
         # After the model is whole on the disk: a kill in between must find one of the two.
@@ -152,6 +153,12 @@ def start_folder(run: RunConfig, unit: Unit) -> Path:
     """Folder of the job that every training waits for."""
     # Random weights read the game's texts before they learn to play; pretrained ones can read.
     return unit.sft(BASE) if run.model.path == EMBEDDED else unit.folder / "data"
+
+
+def _rule_of(run: RunConfig, part: str) -> Rule:
+    """How the completions of a data set are scored: reflections and plain text are written, not chosen."""
+    written = part == "reflector" or (part == BASE and run.data.reading == "text")
+    return "choice_token" if written else run.prompt.scoring
 
 
 def _examples(job: Job) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel, forked_rng
 from reflect_rl.models.network import Network, ValueHead
-from reflect_rl.models.score import Scores, score, token_budget
+from reflect_rl.models.score import LISTED, Scores, score, token_budget
 from reflect_rl.players.language_model import tokenize
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig
@@ -289,9 +289,9 @@ def no_dropout(model: nn.Module) -> None:
 
 
 def _tokens(prompt: Tokens, rule: Rule) -> int:
-    """Padded tokens that a prompt needs: once under `choice_token`, else once for each action."""
+    """Padded tokens that a prompt needs: once where it lists the actions, else once for each action."""
     ids, actions = prompt
-    return len(ids) if rule == "choice_token" else len(actions) * (len(ids) + max(map(len, actions)))
+    return len(ids) if rule in LISTED else len(actions) * (len(ids) + max(map(len, actions)))
 
 
 def _by_action(scores: Scores, views: Sequence[View]) -> Tensor:

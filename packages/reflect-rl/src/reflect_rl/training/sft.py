@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reflect_rl.config import Rule
 from reflect_rl.errors import TrainingError
 from reflect_rl.launch import release
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network
-from reflect_rl.models.score import check_context, completion_losses, token_budget
+from reflect_rl.models.score import check_context, completion_losses, score, token_budget
+from reflect_rl.prompts import parts_of
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.checkpoint import Checkpoints, Saved, restore_weights
 from reflect_rl.training.config import SFTConfig
@@ -49,6 +51,10 @@ class Row:
     input_ids: list[int]
     completion_mask: list[int]
     """1 where a token is a target, one entry per token."""
+    line_ends: list[int] = field(default_factory=list)
+    """Places in `input_ids` where the lines of listed actions end, if one of them is to be chosen."""
+    chosen: int = 0
+    """Which of these lines."""
 
 
 def sft_checkpoints(folder: Path) -> Checkpoints:
@@ -56,7 +62,7 @@ def sft_checkpoints(folder: Path) -> Checkpoints:
     return Checkpoints(folder / "checkpoints")
 
 
-def train_sft(
+def train_sft(  # noqa: PLR0913 (what differs between the trainings of a run)
     model: LanguageModel,
     examples: Sequence[tuple[str, str]],
     config: SFTConfig,
@@ -66,6 +72,7 @@ def train_sft(
     ends: bool,
     progress: Progress,
     metrics: MetricsLog | None = None,
+    rule: Rule = "choice_token",
 ) -> None:
     """Train `model` in place on (prompt, completion) pairs; metrics go to `folder/metrics.jsonl`.
 
@@ -80,6 +87,7 @@ def train_sft(
         ends: append the end token to each completion (reflections, not choices).
         progress: called after each logged step, in the main process.
         metrics: where the rows go (unset: to `folder/metrics.jsonl` alone).
+        rule: how the actions of the completions are scored; only `line_end` makes another loss.
 
     Raises:
         ConfigError: training cannot be distributed as it was launched.
@@ -90,7 +98,8 @@ def train_sft(
     folder.mkdir(parents=True, exist_ok=True)
     order = _order(seed, [completion for _, completion in examples], config.steps * config.batch_size, config.balance)
     # Only rows that will be trained on are tokenised; large data sets have many more.
-    rows = _rows(model, {number: examples[number] for number in dict.fromkeys(order)}, ends=ends)
+    wanted = {number: examples[number] for number in dict.fromkeys(order)}
+    rows = _line_rows(model, wanted) if rule == "line_end" else _rows(model, wanted, ends=ends)
     engine = Engine(model.device)
     log = metrics or MetricsLog(folder, main=engine.main)
     try:
@@ -176,7 +185,7 @@ class _Training:
         def loss(part: list[int]) -> PartialLoss:
             # Rows of a single pass keep the order in which they were drawn.
             places = sorted(part) if len(part) == len(batch) else part
-            losses = completion_losses(self.model, *self._tensors([batch[k] for k in places]), self.step.network)
+            losses = self._losses([batch[k] for k in places])
             total = losses.sum() * (1 / targets)
             return PartialLoss(total, len(losses), {"loss": float(losses.detach().mean())})
 
@@ -192,6 +201,17 @@ class _Training:
             raise failure from None
         self.step.apply()
         return {"loss": value, "gradient_norm": norm, "learning_rate": rate}
+
+    def _losses(self, rows: Sequence[Row]) -> Tensor:
+        """-log p of every target, (M,): tokens of completions, or chosen lines."""
+        if not rows[0].line_ends:
+            return completion_losses(self.model, *self._tensors(rows), self.step.network)
+        lines = [[(place,) for place in row.line_ends] for row in rows]
+        # One pass: the rows were cut to the budget before.
+        longest = max(len(row.input_ids) for row in rows) * len(rows)
+        scores = score(self.model, [row.input_ids for row in rows], lines, "line_end", longest, self.step.network)
+        chosen = torch.tensor([row.chosen for row in rows], device=self.model.device)
+        return -scores.log_probs.gather(1, chosen[:, None])[:, 0]
 
     def _tensors(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Right-padded ids, and labels (-100 where there is no target), (rows, longest row) each."""
@@ -265,6 +285,19 @@ def _rows(model: LanguageModel, examples: dict[int, tuple[str, str]], *, ends: b
     for number, (prompt, completion) in examples.items():
         head, body = model.encode_prompt(prompt), [*model.encode_after(prompt, completion), *tail]
         rows[number] = Row(prompt, completion, [*head, *body], [0] * len(head) + [1] * len(body))
+    longest = max(rows.values(), key=lambda row: len(row.input_ids))
+    check_context(model, len(longest.input_ids), longest.prompt)
+    return rows
+
+
+def _line_rows(model: LanguageModel, examples: dict[int, tuple[str, str]]) -> dict[int, Row]:
+    """Examples in which one of the listed lines is to be chosen, by number."""
+    rows = {}
+    for number, (prompt, completion) in examples.items():
+        head, lines, tail = parts_of(prompt)
+        ids, ends = model.encode_lines(head, lines, tail)
+        # One target a row, as the loss counts them.
+        rows[number] = Row(prompt, completion, ids, [0] * (len(ids) - 1) + [1], ends, lines.index(completion))
     longest = max(rows.values(), key=lambda row: len(row.input_ids))
     check_context(model, len(longest.input_ids), longest.prompt)
     return rows

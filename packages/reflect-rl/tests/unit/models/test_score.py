@@ -13,10 +13,10 @@ from transformers import GraniteConfig, GraniteForCausalLM
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel, forked_rng, load_model
-from reflect_rl.models.score import check_scoring, completion_losses, micro_batches, read, score
+from reflect_rl.models.score import LISTED, check_scoring, completion_losses, micro_batches, read, score
 from tiny_models import KINDS, save_tiny
 
-RULES = ("choice_token", "sum", "token_mean")
+RULES = ("choice_token", "line_end", "sum", "token_mean")
 PROMPTS = [
     "Taxi at 1 1. Blocked: east. # Action:\n",
     "Find the file. # Action:\n",
@@ -48,6 +48,9 @@ def inputs(model: LanguageModel, rule: str) -> tuple[list[list[int]], list[list[
     prompts = [model.encode(text) for text in PROMPTS]
     if rule == "choice_token":
         return prompts, [[[10 + 7 * row + k] for k in range(len(texts))] for row, texts in enumerate(TEXTS)]
+    if rule == "line_end":
+        places = [[[len(p) - 1 - k] for k in range(len(texts))] for p, texts in zip(prompts, TEXTS, strict=True)]
+        return prompts, places
     actions = [[model.encode_after(p, t) for t in texts] for p, texts in zip(PROMPTS, TEXTS, strict=True)]
     return prompts, actions
 
@@ -60,6 +63,8 @@ def by_hand(model: LanguageModel, prompt: list[int], actions: list[list[int]], r
     """log π(a|s) from whole forward passes of the model, one for each action."""
     if rule == "choice_token":
         return full_logits(model, prompt)[-1, [action[0] for action in actions]].log_softmax(-1)
+    if rule == "line_end":
+        return full_logits(model, prompt)[[action[0] for action in actions], model.end_id].log_softmax(-1)
     raw = []
     for action in actions:
         logits = full_logits(model, prompt + action).log_softmax(-1)
@@ -125,7 +130,7 @@ def test_repeated_states_get_the_same_row_and_cost_one_forward_pass(model, rule,
     repeated = score(model, [prompts[i] for i in order], [actions[i] for i in order], rule)
     torch.testing.assert_close(repeated.log_probs, once.log_probs[order], atol=1e-5, rtol=0)
     torch.testing.assert_close(repeated.hidden, once.hidden[order], atol=1e-5, rtol=1e-5)
-    assert sum(rows) == (4 if rule == "choice_token" else sum(map(len, actions)))
+    assert sum(rows) == (4 if rule in LISTED else sum(map(len, actions)))
 
 
 def count_rows(model: LanguageModel, monkeypatch) -> list[int]:
@@ -197,6 +202,9 @@ def test_the_vocabulary_is_never_projected_at_all_positions(model, rule, monkeyp
     if rule == "choice_token":
         labels = {action[0] for listed in actions for action in listed}
         assert shapes == [(len(prompts), len(labels))]
+    elif rule == "line_end":
+        # The end token alone, at each line and at each prompt's end, where the critic reads.
+        assert shapes == [(len(prompts) + sum(map(len, actions)), 1)]
     else:
         # One row for each token of an action's text, none for the tokens of the prompts.
         assert sum(rows for rows, _ in shapes) == sum(len(action) for listed in actions for action in listed)
@@ -206,6 +214,8 @@ def test_mistakes_are_refused(families):
     model = families["llama"]
     with pytest.raises(ModelError, match="label of exactly one token"):
         score(model, [[1, 2]], [[[3], [4, 5]]])
+    with pytest.raises(ModelError, match="a line that ends inside its prompt"):
+        score(model, [[1, 2]], [[[0], [2]]], "line_end")
     with pytest.raises(ValueError, match="unknown scoring rule 'mean'"):
         score(model, [[1, 2]], [[[3]]], "mean")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="without admissible actions"):

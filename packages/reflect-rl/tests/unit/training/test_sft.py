@@ -13,6 +13,8 @@ import torch
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ModelError, TrainingError
 from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.score import score
+from reflect_rl.prompts import parts_of
 from reflect_rl.training import sft
 from reflect_rl.training.checkpoint import CheckpointWarning
 from reflect_rl.training.config import SFTConfig
@@ -31,9 +33,11 @@ EXAMPLES = [
 CHOICES = [("You are at 1.\nActions: 0 left 1 right\n # Action:\n", "1"), ("You are at 12. # Action:\n", "0")]
 
 
-def train(model: LanguageModel, examples, folder: Path, *, ends: bool = True, progress=None, **settings) -> list[dict]:
+def train(
+    model: LanguageModel, examples, folder: Path, *, ends=True, progress=None, rule="choice_token", **settings
+) -> list[dict]:
     config = SFTConfig(**{"steps": 1, "batch_size": len(examples), "warmup_steps": 0, **settings})
-    train_sft(model, examples, config, folder, 0, ends=ends, progress=progress or (lambda *_: None))
+    train_sft(model, examples, config, folder, 0, ends=ends, progress=progress or (lambda *_: None), rule=rule)
     return metrics(folder)
 
 
@@ -84,6 +88,31 @@ def test_a_model_learns_its_rows_and_where_a_reflection_ends(tmp_path):
     model.model.eval()
     texts = generate_greedy(model, [model.encode(prompt) for prompt, _ in EXAMPLES], 60)
     assert texts == [completion for _, completion in EXAMPLES]
+
+
+LINES = [
+    ("A red door.\nActions:\nopen red\nopen blue\nwait\n # Action:\n", "open red"),
+    ("A blue door.\nActions:\nopen red\nopen blue\nwait\n # Action:\n", "open blue"),
+    ("A red door.\nActions:\nwait\nopen blue\nopen red\n # Action:\n", "open red"),
+    ("A blue door.\nActions:\nopen blue\nwait\n # Action:\n", "open blue"),
+]
+
+
+def test_a_model_learns_to_choose_lines_and_its_loss_is_that_of_the_score(tmp_path):
+    model, _ = tiny_player(hidden_size=32)
+    parts = [model.encode_lines(*parts_of(prompt)) for prompt, _ in LINES]
+    chosen = [parts_of(prompt)[1].index(line) for prompt, line in LINES]
+
+    def losses() -> list[float]:
+        with torch.no_grad():
+            table = score(model, [ids for ids, _ in parts], [[[e] for e in ends] for _, ends in parts], "line_end")
+        return [-float(row[place]) for row, place in zip(table.log_probs, chosen, strict=True)]
+
+    before = losses()
+    rows = train(model, LINES, tmp_path, ends=False, steps=60, learning_rate=1e-2, rule="line_end")
+    assert rows[0]["loss"] == pytest.approx(np.mean(before), abs=1e-4)
+    model.model.eval()
+    assert max(losses()) < 0.1 < min(before)
 
 
 @pytest.mark.parametrize("tokens", [1, 60])
