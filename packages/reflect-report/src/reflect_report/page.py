@@ -28,7 +28,7 @@ from reflect_report.runs import (
 from reflect_report.tables import PAPER_NOTE, Cell, Grid, PlainTable, cost_tables, grids, strata_tables, terminal_table
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import METHODS, REFERENCE, REFERENCES
-from reflect_rl.runs.reports import Report
+from reflect_rl.runs.config import Report
 
 MAX_EPISODE_CHARACTERS, MAX_CHART_CHARACTERS = 6_000_000, 4_000_000
 """Shares of the page that episodes and curves may take."""

@@ -35,10 +35,9 @@ from reflect_rl.players.base import NoReflector, Policy, Reflector
 from reflect_rl.players.language_model import Decoding
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import Request, play
-from reflect_rl.runs.config import BuiltForRun
+from reflect_rl.runs.config import BuiltForRun, write_report
 from reflect_rl.runs.folder import Unit
 from reflect_rl.runs.record import begin_training, note_evaluation
-from reflect_rl.runs.reports import write_report
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
 from reflect_rl.training.online import OnlineTrainer

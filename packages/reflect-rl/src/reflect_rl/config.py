@@ -64,7 +64,8 @@ class Frozen(BaseModel):
 class Section(Frozen):
     """Settings that an installed distribution adds to a run, under the entry point group `reflect_rl.settings`.
 
-    The name of the entry point is the section's place, for example `data.annotation` for `[data.annotation]`.
+    The name of the entry point is the section's place, for example `data.annotation` for `[data.annotation]`. Default
+    values are taken as they are, without validation: of a package that a run does not use, no code runs.
     """
 
     free: ClassVar[tuple[str, ...]] = ()
@@ -100,12 +101,13 @@ def section(config: Frozen, place: str, kind: type[Model]) -> Model:
     for key in place.split("."):
         # The class is made at run time with these fields, so no type checker knows them.
         value = getattr(value, key, None)
-    return value if isinstance(value, kind) else kind()
+    return value if isinstance(value, kind) else kind.model_construct()
 
 
 def sections_of(config: Frozen) -> dict[str, Section]:
-    """The values of all sections, by their places."""
-    return {place: section(config, place, kind) for place, kind in sections().items()}
+    """The sections that say something else than their defaults, by their places."""
+    found = {place: section(config, place, kind) for place, kind in sections().items()}
+    return {place: part for place, part in found.items() if part != type(part).model_construct()}
 
 
 # Shared with the models that `TextEnv` makes for classes without a `Config` of their own.
@@ -198,7 +200,10 @@ def _narrow(
         else:
             chosen = _narrow(kind, part, f"{prefix}{key}.", added)
         if chosen is not kind or key not in model.model_fields:
-            fields[key] = (chosen, Field(default_factory=chosen, description=description))
+            added_here = issubclass(chosen, Section)
+            made = chosen.model_construct if added_here else chosen
+            info = Field(default_factory=made, description=description, validate_default=not added_here)
+            fields[key] = (chosen, info)
     # A subclass, so that `isinstance` with the original model still holds.
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields) if fields else model
 

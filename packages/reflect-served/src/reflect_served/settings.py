@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -63,7 +63,7 @@ class ServerConfig(ServerAddress):
     """Its address, such as `http://127.0.0.1:8000/v1` (empty: the reflection player runs in the job's own process)."""
     model: str = Field(FOLDER, min_length=1)
     """The name under which it serves the run's reflection model; `{folder}` = the folder of that model."""
-    timeout_seconds: float = Field(120, gt=0, le=86_400)
+    timeout_seconds: float = Field(120.0, gt=0, le=86_400)
     """Longest wait for one reflection; a request is tried three times."""
     parallel_requests: int = Field(32, ge=1, le=1024)
     """Requests under way at the same time."""
@@ -137,24 +137,6 @@ class ChatConfig(Section):
     max_reflection_tokens: int = Field(256, ge=1)
     """Longest reflection in tokens; of a reasoning model, with its thoughts."""
 
-    def mistakes(self, run: RunConfig) -> Iterator[str]:
-        """Mistakes about the chat model, which must be named where a player is one."""
-        asking = [name for name in run.methods if asks_endpoint(run, name)]
-        if asking and not endpoint_config(run).base_url:
-            yield (
-                f"endpoint.base_url: {asking[0]!r} asks a chat model, and none is named. Set endpoint.base_url, for "
-                "example http://127.0.0.1:8000/v1, and endpoint.model."
-            )
-        if asking and importlib.util.find_spec("openai") is None:
-            yield INSTALL
-
-    def preview(self, run: RunConfig, stages: Collection[str]) -> Iterator[str]:
-        """The requests of chat players, in the stages in which they play or write."""
-        if {"rlft", "eval"}.intersection(stages):
-            from reflect_served.preview import preview
-
-            yield preview(run)
-
 
 class AnnotationConfig(Section):
     """A language model that writes the reflections of the demonstrations (`data.annotator = "endpoint"`)."""
@@ -165,24 +147,5 @@ class AnnotationConfig(Section):
     """Longest reflection; of a longer one whole sentences are left out."""
     max_new_tokens: int = Field(256, ge=16, le=100_000)
     """Longest answer in tokens, thoughts of a reasoning model included."""
-    endpoint: EndpointConfig = Field(default_factory=EndpointConfig)
+    endpoint: EndpointConfig = Field(default_factory=EndpointConfig.model_construct)
     """Server that is asked (without a `base_url`: the model of `[endpoint]`)."""
-
-    def mistakes(self, run: RunConfig) -> Iterator[str]:
-        """Mistakes about the annotator, which must be named."""
-        if run.data.annotator != "endpoint":
-            return
-        if not annotator_endpoint(run).base_url:
-            yield (
-                "data.annotator: 'endpoint' asks a language model, and none is named. Set endpoint.base_url and "
-                "endpoint.model, or those of data.annotation.endpoint."
-            )
-        elif importlib.util.find_spec("openai") is None:
-            yield INSTALL
-
-    def preview(self, run: RunConfig, stages: Collection[str]) -> Iterator[str]:
-        """The questions to the annotator."""
-        if "annotate" in stages and run.data.annotator == "endpoint":
-            from reflect_served.annotation.stage import preview_annotations, questions_of
-
-            yield preview_annotations(run, questions_of(run))

@@ -114,7 +114,7 @@ def test_probabilities_of_the_first_token_are_those_of_the_actions():
     counts = np.bincount([d.index for d in sampled.decide([SEEN] * 2000, rngs(2000))], minlength=3) / 2000
     assert counts == pytest.approx([0.2, 0.1, 0.7], abs=0.04)
     # One prompt: all draws come from one answer.
-    assert len(set(sampled.client.endpoint.asked)) == 1
+    assert len(set(sampled.endpoint.asked)) == 1
 
 
 def test_without_probabilities_the_number_in_the_answer_counts():

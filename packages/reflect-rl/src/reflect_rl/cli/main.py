@@ -229,8 +229,8 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
     # The lock before the bars: a refusal is then one line and not one under an empty bar.
     with alone(config.output_dir), Bars(console, jobs) as bars:
         (run_jobs_distributed if process_count() > 1 else run_jobs)(config, kinds, bars)
-    for kind in kinds:
-        if summary := stages()[kind].summary(config):
+    for stage in (stages()[kind] for kind in kinds):
+        if stage.concerns(config) and (summary := stage.summary(config)):
             console.print(summary)
     if verb in ("run", "eval"):
         gather(config)
@@ -240,16 +240,16 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
 
 def _show_requests(verb: str, config: RunConfig, console: Console) -> None:
     """Print the requests that the stages of a command would send to a server; send and write nothing."""
-    from reflect_rl.config import sections_of
     from reflect_rl.runs.check import check
-    from reflect_rl.runs.config import PreviewsRequests
+    from reflect_rl.runs.config import PreviewsRequests, parts_of
     from reflect_rl.runs.stages import stages_of
 
     # A dry run opens no folder, so nothing else has looked at the configuration.
     check(config)
     _refuse_idle(verb, config)
-    asking = [part for part in sections_of(config).values() if isinstance(part, PreviewsRequests)]
-    texts = [text for part in asking for text in part.preview(config, stages_of(verb))]
+    asking = [part for part in parts_of(config) if isinstance(part, PreviewsRequests)]
+    # Each text once: a policy and a reflector may share a server, and both tell of it.
+    texts = dict.fromkeys(text for part in asking for text in part.preview(config, stages_of(verb)))
     console.print("\n\n".join(texts) or "Nothing of this run asks a server: nothing would be sent.")
 
 
@@ -264,7 +264,7 @@ def _refuse_idle(verb: str, config: RunConfig) -> None:
 
 def _show_results(folder: Path, console: Console) -> None:
     """The tables and pages of all installed reports; where there is none, the results and what to install."""
-    from reflect_rl.runs.reports import write_report
+    from reflect_rl.runs.config import write_report
 
     for name in registry.names("reports"):
         report = write_report(name, [folder], folder)

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from reflect_rl import registry
-from reflect_rl.config import EMBEDDED, parse, sections_of
+from reflect_rl.config import EMBEDDED, parse
 from reflect_rl.data.generate import Source, source_of
 from reflect_rl.data.recorded import has_reflections, read_episodes
 from reflect_rl.envs.base import HasTeacher, NumbersActions
 from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
 from reflect_rl.evaluation.methods import PROMPTED, Method, find_method
 from reflect_rl.launch import process_count
-from reflect_rl.runs.config import ChecksRun, RunConfig, annotator_of
+from reflect_rl.runs.config import ChecksRun, RunConfig, annotator_of, parts_of
 from reflect_rl.store import read_json
 from reflect_rl.training.metrics import missing_trackers
 
@@ -128,8 +128,9 @@ def check(config: RunConfig, *, evaluates: bool = False) -> None:
         *_numbers(config),
         *(missing_trackers(config.trackers) if config.trackers else ()),
         *_prompted(config),
-        *_writers(config),
-        *_sections(config),
+        *(writers := [*_writers(config)]),
+        # A part that does not exist cannot be asked.
+        *([] if writers else _parts(config)),
     ]
     # The rest asks the game for tasks of the modes above, which must exist for that.
     if not mistakes:
@@ -213,11 +214,10 @@ def _numbers(config: RunConfig) -> Iterator[str]:
         yield "rlft.keep: 'best' needs measurements on the validation tasks. Set rlft.validate_every to 1 or more."
 
 
-def _sections(config: RunConfig) -> Iterator[str]:
-    """Mistakes that sections of installed distributions find."""
-    for part in sections_of(config).values():
-        if isinstance(part, ChecksRun):
-            yield from part.mistakes(config)
+def _parts(config: RunConfig) -> Iterator[str]:
+    """Mistakes that parts of installed distributions find, each once: a policy and a reflector may share a server."""
+    asked = [part for part in parts_of(config) if isinstance(part, ChecksRun)]
+    yield from dict.fromkeys(mistake for part in asked for mistake in part.mistakes(config))
 
 
 def _prompted(config: RunConfig) -> Iterator[str]:
@@ -329,8 +329,8 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
             choice = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
             precision, notes = choice.precision, [choice.sentence]
         # Parsed again and not copied: the rules between settings must hold for the chosen format, too.
-        values = config.model_dump(mode="json")
-        config = parse(RunConfig, values | {"model": values["model"] | {"precision": precision}})
+        values = config.model_dump(mode="json", exclude_unset=True)
+        config = parse(RunConfig, values | {"model": values.get("model", {}) | {"precision": precision}})
     if trains and config.model.path != EMBEDDED and any(config.method(name).model for name in config.methods):
         notes.append(_check_memory(config))
     return config, notes

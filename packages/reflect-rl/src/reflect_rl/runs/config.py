@@ -1,9 +1,10 @@
 """The configuration of a run, and the parts that an installed distribution may add to it besides those chosen by name.
 
-Sections of settings (`reflect_rl.config.Section`, entry point group `reflect_rl.settings`) may check a run, show what
-would be sent, name a server, or host the run's reflection player. Classes of players may be made from the settings of
-a run. An annotator (group `reflect_rl.annotators`) writes the reflections of demonstrations. Each is a protocol that
-is found by its type.
+Sections of settings (`reflect_rl.config.Section`, entry point group `reflect_rl.settings`) may name a server, or host
+the run's reflection player. Classes of players may be made from the settings of a run. An annotator (group
+`reflect_rl.annotators`) writes the reflections of demonstrations. All three may check a run and show what would be
+sent. A report (group `reflect_rl.reports`) shows what came out of runs; the command `run` ends with all that are
+installed. Each is a protocol that is found by its type.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from pydantic import Field, field_validator, model_validator
 
 from reflect_rl import registry
-from reflect_rl.config import EnvironmentConfig, Frozen, ModelConfig, Rule
+from reflect_rl.config import EnvironmentConfig, Frozen, ModelConfig, Rule, sections_of
 from reflect_rl.data.generate import SOLVER_FREE, DataConfig
 from reflect_rl.data.recorded import Note
 from reflect_rl.envs.base import SPLITS, EnvSpec, spec_of
@@ -30,6 +32,9 @@ from reflect_rl.prompts import TEMPLATE_VERSION, policy_prompt, reflection_promp
 from reflect_rl.training.config import RLFTConfig, SFTConfig, TrackerName
 from reflect_rl.types import Episode, View, stream
 from reflect_rl.watchdog import Limits, guarded
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 class PromptConfig(Frozen):
@@ -196,7 +201,7 @@ Player_co = TypeVar("Player_co", covariant=True)
 
 @runtime_checkable
 class ChecksRun(Protocol):
-    """A section that finds mistakes in a run before it begins."""
+    """A section, an annotator or a class of players that finds mistakes in a run which uses it, before it begins."""
 
     def mistakes(self, run: RunConfig) -> Iterator[str]:
         """Sentences with the key, the value and the remedy."""
@@ -205,7 +210,7 @@ class ChecksRun(Protocol):
 
 @runtime_checkable
 class PreviewsRequests(Protocol):
-    """A section that can say what a run would send to a server."""
+    """A section, an annotator or a class of players that can say what a run would send to a server."""
 
     def preview(self, run: RunConfig, stages: Collection[str]) -> Iterator[str]:
         """Texts about the requests of these stages; nothing is sent and nothing is written."""
@@ -301,6 +306,44 @@ class Annotator(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report that was written."""
+
+    page: Path
+    tables: RenderableType
+    """Its tables, for a terminal."""
+
+
+class WritesReport(Protocol):
+    """A function that shows what came out of runs."""
+
+    def __call__(self, run_folders: Sequence[Path], folder: Path) -> Report:
+        """Write the page.
+
+        Args:
+            run_folders: folders that an evaluation has written.
+            folder: where the page is written.
+
+        Raises:
+            RunFolderError: a run folder holds no results, or two contradict each other.
+            UserError: the page cannot be written there.
+        """
+        ...
+
+
+def write_report(name: str, run_folders: Sequence[Path], folder: Path) -> Report:
+    """Write a report by its name.
+
+    Raises:
+        UnknownNameError: nothing has the name; the message says what to install.
+        RunFolderError: a run folder holds no results, or two contradict each other.
+        UserError: the page cannot be written there.
+    """
+    write: WritesReport = registry.find("reports", name)
+    return write(run_folders, folder)
+
+
 def annotator_of(run: RunConfig) -> Annotator | None:
     """The annotator of a run; None where the oracle's reflections stay.
 
@@ -315,6 +358,21 @@ def annotator_of(run: RunConfig) -> Annotator | None:
     if not isinstance(found, Annotator):
         raise ConfigError(f"data.annotator: {name!r} is no annotator: it lacks facts, read or digest.")
     return found
+
+
+def parts_of(run: RunConfig) -> Iterator[object]:
+    """Parts of other distributions that the run uses: sections that say something, the annotator, classes of players.
+
+    Raises:
+        ConfigError: what has the annotator's name is no annotator.
+        UnknownNameError: a name is not installed; the message says what to install.
+    """
+    yield from sections_of(run).values()
+    yield annotator_of(run)
+    chosen: list[tuple[registry.Kind, str]] = [("policies", run.method(name).script) for name in run.methods]
+    chosen += [("reflectors", run.method(name).writer) for name in run.methods]
+    # A player is a part once, however many methods it plays in.
+    yield from (registry.find(kind, name) for kind, name in dict.fromkeys(chosen) if name)
 
 
 def fingerprint(config: RunConfig) -> str:

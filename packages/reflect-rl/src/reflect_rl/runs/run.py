@@ -160,8 +160,9 @@ def unfinished(config: RunConfig, kinds: Sequence[str]) -> list[Job]:
 
 def _work(pool: ProcessPoolExecutor, config: RunConfig, waiting: list[Job], messages: Any, display: Bars) -> None:
     running: dict[Future[float], Job] = {}
-    # Pickle finds classes by name and cannot find one that `narrow` made at run time, so plain values travel.
-    values = config.model_dump(mode="json")
+    # Pickle finds classes by name and cannot find one that `narrow` made at run time, so plain values travel, and
+    # those alone that were set: sections of packages that the run does not use are not even validated.
+    values = config.model_dump(mode="json", exclude_unset=True)
     own = {job.folder for job in waiting}
     while waiting or running:
         # A free worker takes the first job whose needs are met.

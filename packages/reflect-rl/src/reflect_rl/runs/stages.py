@@ -70,8 +70,14 @@ class Stage(ABC):
     """One sentence for the help of the command."""
     before: ClassVar[str] = ""
     """Stage whose jobs wait for this one's, and whose command does them, too (empty: none)."""
+    annotator: ClassVar[str] = ""
+    """Annotator whose work it is: runs without it have no jobs of this stage (empty: it concerns every run)."""
     launched: ClassVar[Literal["alone", "together", "dealt"]] = "alone"
     """Processes of a launch that do a job: the main one `alone`, all of them `together`, or any one (`dealt` out)."""
+
+    def concerns(self, run: RunConfig) -> bool:
+        """Tell whether a run may have jobs of this stage."""
+        return self.annotator in ("", run.data.annotator)
 
     @abstractmethod
     def plan(self, run: RunConfig) -> Iterator[Job]:
@@ -378,7 +384,7 @@ def stages() -> dict[str, Stage]:
     for name in registry.names("stages"):
         found: object = registry.find("stages", name)()
         if not isinstance(found, Stage):
-            raise ConfigError(f"reflect_rl.stages: {name!r} is no class over reflect_rl.runs.stages.base.Stage.")
+            raise ConfigError(f"reflect_rl.stages: {name!r} is no class over reflect_rl.runs.stages.Stage.")
         place = next((k for k, stage in enumerate(order) if stage.name == found.before), len(order))
         order.insert(place, found)
     return {stage.name: stage for stage in order}
@@ -393,7 +399,7 @@ def stages_of(verb: str) -> tuple[str, ...]:
 def plan(config: RunConfig) -> list[Job]:
     """List the jobs of a run, unit by unit, each after what it needs."""
     jobs: list[Job] = []
-    for stage in stages().values():
+    for stage in (stage for stage in stages().values() if stage.concerns(config)):
         earlier = [job for job in jobs if stages()[job.kind].before == stage.name]
         for job in stage.plan(config):
             awaited = tuple(other.folder for other in earlier if other.is_of_run or other.unit == job.unit)

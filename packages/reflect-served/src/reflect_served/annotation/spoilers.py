@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 SOURCE = (
     r"(?:hints?|notes?|tips?|advice|instructions?|oracle|solver|annotators?|annotations?|suggestions?|recommendations?|"
@@ -70,11 +71,10 @@ REFUSALS = (
 )
 
 
-def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+@cache
+def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    # At the first use: every run imports this file, and few annotate.
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
-
-
-_PHRASES, _WORDS, _REFUSALS = map(_compiled, (PHRASES, WORDS, REFUSALS))
 
 
 def spoiler(text: str, state: str) -> str | None:
@@ -86,11 +86,11 @@ def spoiler(text: str, state: str) -> str | None:
     True
     """
     plain = _straight(text)
-    for pattern in _PHRASES:
+    for pattern in _compiled(PHRASES):
         if found := pattern.search(plain):
             return found[0]
     known = _straight(state).lower()
-    for pattern in _WORDS:
+    for pattern in _compiled(WORDS):
         # All of them, because the first may be a word of the state.
         for found in pattern.finditer(plain):
             if found["word"].lower() not in known:
@@ -107,7 +107,7 @@ def refusal(text: str) -> str | None:
     True
     """
     plain = _straight(text)
-    return next((found[0] for pattern in _REFUSALS if (found := pattern.search(plain))), None)
+    return next((found[0] for pattern in _compiled(REFUSALS) if (found := pattern.search(plain))), None)
 
 
 def unseen(text: str, names: Iterable[str], state: str) -> str | None:

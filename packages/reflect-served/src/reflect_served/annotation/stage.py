@@ -9,7 +9,8 @@ So a state that several of them meet is asked about once, and a budget is that o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import importlib.util
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -31,7 +32,7 @@ from reflect_served.annotation.questions import (
     verdict_from_json,
 )
 from reflect_served.annotation.verdict import REASONS, REPAIRS, Verdict
-from reflect_served.llm import Endpoint, Spent
+from reflect_served.llm import INSTALL, Endpoint, Spent
 from reflect_served.players.run import FOLDER as SHARED
 from reflect_served.settings import annotation_config, annotator_endpoint
 
@@ -52,11 +53,11 @@ class AnnotationStage(Stage):
         "would be sent, and do nothing."
     )
     before = "data"
+    annotator = ENDPOINT
 
     def plan(self, run: RunConfig) -> Iterator[Job]:
         """One job for all units, so that a state that several of them meet is asked about, and paid for, once."""
-        if run.data.annotator == ENDPOINT:
-            yield Job(next(iter(units(run))), self.name, "", run.output_dir / FOLDER)
+        yield Job(next(iter(units(run))), self.name, "", run.output_dir / FOLDER)
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Ask, judge the answers, and write what became of them."""
@@ -73,11 +74,26 @@ class AnnotationStage(Stage):
 
     def summary(self, run: RunConfig) -> str:
         """What became of the answers."""
-        return card_text(run) if run.data.annotator == ENDPOINT else ""
+        return card_text(run)
 
 
 class EndpointAnnotator:
     """The language model whose texts take the places of the oracle's (`data.annotator = "endpoint"`)."""
+
+    def mistakes(self, run: RunConfig) -> Iterator[str]:
+        """Mistakes about the language model, which must be named."""
+        if not annotator_endpoint(run).base_url:
+            yield (
+                "data.annotator: 'endpoint' asks a language model, and none is named. Set endpoint.base_url and "
+                "endpoint.model, or those of data.annotation.endpoint."
+            )
+        elif importlib.util.find_spec("openai") is None:
+            yield INSTALL
+
+    def preview(self, run: RunConfig, stages: Collection[str]) -> Iterator[str]:
+        """The questions of a run."""
+        if AnnotationStage.name in stages:
+            yield preview_annotations(run, questions_of(run))
 
     def facts(self, run: RunConfig) -> dict[str, object]:
         """Model, prompts and settings."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from reflect_rl.players.base import Bill, Usage
 from reflect_rl.prompts import rules_of
 from reflect_rl.types import NO_ACTION, Decision, View
 from reflect_served.llm import ChatAnswer, ChatRequest, Endpoint
-from reflect_served.players.client import ChatClient
+from reflect_served.players.chat import ChatPlayer
 from reflect_served.players.prompts import (
     CHAT_TEMPLATE_VERSION,
     choice_schema,
@@ -26,7 +24,7 @@ from reflect_served.players.prompts import (
     parse_choice,
     policy_messages,
 )
-from reflect_served.players.run import endpoint_of, lock_of
+from reflect_served.players.run import endpoint_of
 from reflect_served.settings import Answers, chat_config, endpoint_config
 
 if TYPE_CHECKING:  # it loads torch
@@ -43,7 +41,7 @@ NUMBER_TOKENS = 8
 """Longest answer that is a number; some models put a space or an empty line before it."""
 
 
-class ChatPolicy:
+class ChatPolicy(ChatPlayer):
     """Asks for all views at once.
 
     Args:
@@ -57,8 +55,6 @@ class ChatPolicy:
         name: of the player.
     """
 
-    sees_oracle = False
-
     def __init__(
         self,
         endpoint: Endpoint,
@@ -68,7 +64,7 @@ class ChatPolicy:
         max_new_tokens: int = 512,
         name: str = "chat",
     ) -> None:
-        self.client = ChatClient(endpoint)
+        super().__init__(endpoint)
         self.rules, self.answers, self.decoding = rules, answers, decoding
         self.max_new_tokens, self.name = max_new_tokens, name
 
@@ -89,35 +85,10 @@ class ChatPolicy:
         endpoint = endpoint_config(run)
         return ("greedy",) if endpoint.temperature == 0 and not endpoint.reasoning else ("sampled",)
 
-    @classmethod
-    def lock_file(cls, run: RunConfig) -> Path:
-        """Evaluations that ask wait for each other: several seeds ask the same, and the second finds it answered."""
-        return lock_of(run)
-
     @property
     def origin(self) -> dict[str, str | int]:
         """Where the actions come from, for the record."""
-        config = self.client.endpoint.config
-        return {"chat_template": CHAT_TEMPLATE_VERSION, "endpoint": config.host, "answers": self.answers}
-
-    @property
-    def model_name(self) -> str:
-        """Name of the model there."""
-        return self.client.endpoint.config.model
-
-    @property
-    def usage(self) -> Usage:
-        """What its answers took since the last reset."""
-        return self.client.usage
-
-    @property
-    def bill(self) -> Bill:
-        """What it has sent since it was made."""
-        return self.client.bill
-
-    def reset_usage(self) -> None:
-        """Count from zero."""
-        self.client.reset_usage()
+        return {"chat_template": CHAT_TEMPLATE_VERSION, "endpoint": self.endpoint.config.host, "answers": self.answers}
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
         """Ask for a decision on each view, which keeps the answer in the model's own words.
@@ -127,7 +98,7 @@ class ChatPolicy:
         """
         # The draw comes from the episode's own stream, so a repeated run asks for the same samples.
         draws = [float(rng.random()) if self.decoding == "sampled" else None for rng in rngs]
-        answers = self.client.ask([self.request(view, draw) for view, draw in zip(views, draws, strict=True)])
+        answers = self.ask([self.request(view, draw) for view, draw in zip(views, draws, strict=True)])
         return [self._decision(*row) for row in zip(views, draws, answers, strict=True)]
 
     def request(self, view: View, draw: float | None = None) -> ChatRequest:

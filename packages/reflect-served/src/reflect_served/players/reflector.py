@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from reflect_rl.players.base import Bill, Usage
 from reflect_rl.prompts import advice_text, reflector_messages, rules_of
 from reflect_rl.types import View
 from reflect_served.llm import ChatRequest, Endpoint
-from reflect_served.players.client import ChatClient
+from reflect_served.players.chat import ChatPlayer
 from reflect_served.players.prompts import CHAT_TEMPLATE_VERSION
-from reflect_served.players.run import endpoint_of, lock_of
+from reflect_served.players.run import endpoint_of
 from reflect_served.settings import chat_config
 
 if TYPE_CHECKING:  # they load more than a player needs
@@ -20,7 +18,7 @@ if TYPE_CHECKING:  # they load more than a player needs
     from reflect_rl.runs.config import RunConfig
 
 
-class ChatReflector:
+class ChatReflector(ChatPlayer):
     """Asks for all views at once; the endpoint remembers what was asked before.
 
     Args:
@@ -30,10 +28,9 @@ class ChatReflector:
     """
 
     name = "chat"
-    sees_oracle = False
 
     def __init__(self, endpoint: Endpoint, rules: str, max_new_tokens: int = 256) -> None:
-        self.client = ChatClient(endpoint)
+        super().__init__(endpoint)
         self.rules, self.max_new_tokens = rules, max_new_tokens
 
     @classmethod
@@ -41,15 +38,10 @@ class ChatReflector:
         """The chat model of `[endpoint]` as the reflection player of a run; method and decoding change nothing."""
         return cls(endpoint_of(run, "reflections"), rules_of(run.env), chat_config(run).max_reflection_tokens)
 
-    @classmethod
-    def lock_file(cls, run: RunConfig) -> Path:
-        """Evaluations that ask wait for each other: several seeds ask the same, and the second finds it answered."""
-        return lock_of(run)
-
     @property
     def origin(self) -> dict[str, str | int]:
         """Where the reflections come from, for the record."""
-        config = self.client.endpoint.config
+        config = self.endpoint.config
         return {
             "chat_template": CHAT_TEMPLATE_VERSION,
             "reflection_server": config.host,
@@ -57,28 +49,9 @@ class ChatReflector:
         }
 
     @property
-    def model_name(self) -> str:
-        """Name of the model there."""
-        return self.client.endpoint.config.model
-
-    @property
-    def usage(self) -> Usage:
-        """What its answers took since the last reset."""
-        return self.client.usage
-
-    @property
-    def bill(self) -> Bill:
-        """What it has sent since it was made."""
-        return self.client.bill
-
-    def reset_usage(self) -> None:
-        """Count from zero."""
-        self.client.reset_usage()
-
-    @property
     def hit_rate(self) -> float:
         """Share of the requests so far that were answered without being sent."""
-        answers = self.client.answers
+        answers = self.answers_given
         return sum(answer.cached for answer in answers) / len(answers) if answers else 0.0
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
@@ -87,7 +60,7 @@ class ChatReflector:
         Raises:
             EndpointError: the endpoint does not answer, or the budget is used up.
         """
-        answers = self.client.ask([self.request(view) for view in views])
+        answers = self.ask([self.request(view) for view in views])
         # The policy reads the text as one field of its prompt, so line breaks and thoughts go.
         return [advice_text(answer.text) for answer in answers]
 
