@@ -7,8 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reflect_report.episodes import Comparison, compare, read_verdicts
-from reflect_report.looks import decoding_rank, describe_algorithm, lines_in_order, look_of, start_of
-from reflect_report.runs import Run, SummaryRow, hardest_mode, read_runs, setting, summarise_runs
+from reflect_report.runs import (
+    Run,
+    SummaryRow,
+    decoding_rank,
+    describe_algorithm,
+    hardest_mode,
+    lines_in_order,
+    look_of,
+    read_runs,
+    setting,
+    start_of,
+    summarise_runs,
+)
 from reflect_report.tables import markdown_lines
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.methods import REFERENCE, find_method

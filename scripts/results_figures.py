@@ -20,7 +20,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from reflect_report.looks import (
+from reflect_report.page import Points, on_common_grid
+from reflect_report.runs import (
+    Curve,
+    SummaryRow,
     algorithms_in_order,
     describe_algorithm,
     in_order,
@@ -28,8 +31,6 @@ from reflect_report.looks import (
     look_of,
     with_several_algorithms,
 )
-from reflect_report.page import Points, on_common_grid
-from reflect_report.runs import Curve, SummaryRow
 from reflect_report.tables import Grid, GridRow
 from reflect_rl.evaluation.methods import Method
 

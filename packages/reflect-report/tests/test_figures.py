@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from a_script import load_script
-from reflect_report.looks import describe_algorithm
 from reflect_report.page import on_common_grid
-from reflect_report.runs import Curve, summarise
+from reflect_report.runs import Curve, describe_algorithm, summarise
 from reflect_report.tables import grids
 
 from .conftest import typed_row

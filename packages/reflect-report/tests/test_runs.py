@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from reflect_report.looks import ALGORITHMS
 from reflect_report.page import write_report
-from reflect_report.runs import read_curves, read_run, read_runs, unfinished
-from reflect_report.tables import terminal_table
+from reflect_report.runs import ALGORITHMS, read_curves, read_run, read_runs
+from reflect_report.tables import terminal_table, unfinished
 from reflect_rl import registry
 from reflect_rl.errors import RunFolderError
 

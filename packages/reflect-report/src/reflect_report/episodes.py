@@ -10,16 +10,17 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from reflect_report.looks import (
+from reflect_report.runs import (
+    Run,
     algorithms_in_order,
     decoding_rank,
     describe_algorithm,
     in_order,
     lines_in_order,
     look_of,
+    read_lines,
     with_several_algorithms,
 )
-from reflect_report.runs import Run, read_lines
 from reflect_rl.evaluation.compare import PairedDifference, paired_difference
 from reflect_rl.evaluation.methods import REFERENCE
 

@@ -13,19 +13,32 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from reflect_report.episodes import Comparison, Verdict, compare, read_verdicts, sample
-from reflect_report.looks import describe, lines_in_order, look_of, start_of, with_several_algorithms
 from reflect_report.runs import (
     Curve,
     Run,
     SummaryRow,
     all_horizons,
+    describe,
     hardest_mode,
+    lines_in_order,
+    look_of,
     read_curves,
     read_runs,
+    start_of,
     summarise_runs,
+    with_several_algorithms,
+)
+from reflect_report.tables import (
+    PAPER_NOTE,
+    Cell,
+    Grid,
+    PlainTable,
+    cost_tables,
+    grids,
+    strata_tables,
+    terminal_table,
     unfinished,
 )
-from reflect_report.tables import PAPER_NOTE, Cell, Grid, PlainTable, cost_tables, grids, strata_tables, terminal_table
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import METHODS, REFERENCE, REFERENCES
 from reflect_rl.runs.config import Report

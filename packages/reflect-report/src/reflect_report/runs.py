@@ -1,6 +1,7 @@
-"""Reading run folders, and pooling their results over seeds.
+"""Reading run folders, pooling their results over seeds, and the order, titles and colours in which these are shown.
 
-Only the results are required; every other part may be missing or still be written.
+Only the results are required; every other part may be missing or still be written. Where a method was trained with
+several RL algorithms, each is a line of its own, in the colour of the algorithm.
 """
 
 from __future__ import annotations
@@ -8,17 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from reflect_report.looks import UNKNOWN_ALGORITHM, decoding_rank, describe, lines_in_order, look_of
-from reflect_rl.errors import RunFolderError
+from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.evaluation.evaluate import NO_ALGORITHM, ResultRow, TestedGames, read_rows, wilson_interval
+from reflect_rl.evaluation.methods import METHODS, Method, find_method
 from reflect_rl.runs.folder import CARD, RunCard, read_card
 from reflect_rl.store import check_seal
-
-STARTS = ("data", "demonstration_starts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,32 +135,6 @@ def _compare(folder: Path, path: Path, rows: Sequence[ResultRow]) -> None:
         )
 
 
-def unfinished(run: Run) -> list[str]:
-    """Sentences on the results that the configuration asks for and that are missing, one for each method."""
-    names, starts, seeds = (setting(run.config, *keys) for keys in (("methods",), STARTS, ("seeds",)))
-    if not all(isinstance(values, list) and values for values in (names, starts, seeds)):
-        return []
-    present = {(row.method, row.demonstration_starts, row.seed) for row in run.results}
-    units = [(budget, seed) for budget in starts for seed in seeds]
-    missing = {name: [unit for unit in units if (name, *unit) not in present] for name in names}
-    return [
-        f"not evaluated yet: {look_of(name).title}"
-        + ("" if len(units) == 1 else f" ({len(lacking)} of {len(units)} units)")
-        + _progress(run, name)
-        for name, lacking in missing.items()
-        if lacking
-    ]
-
-
-def _progress(run: Run, name: str) -> str:
-    """Progress of the online training of a method; empty where it has none, or has not begun."""
-    total = setting(run.config, "rlft", "total_turns")
-    turns = [row.get("turns") for curve in read_curves(run, "rlft") if curve.name == name for row in curve.rows[-1:]]
-    known = [int(value) for value in turns if isinstance(value, (int, float))]
-    # The seed that is furthest behind says when the method can be evaluated.
-    return f"; online training is at {min(known):,} of {total:,} turns" if known and isinstance(total, int) else ""
-
-
 def _configured_algorithm(method: str, config: Mapping[str, object]) -> str:
     """Algorithm that trained a method, by the run's configuration."""
     if not describe(method).online:
@@ -232,6 +205,146 @@ def read_curves(run: Run, stage: str) -> list[Curve]:
                     Curve(run.label_source, unit.demonstration_starts, unit.seed, name, algorithm, rows, skipped)
                 )
     return curves
+
+
+def describe(name: str) -> Method:
+    """The method as tables show it; one that is not installed here is shown under its own name.
+
+    >>> describe("sft_rlft").title, describe("mine").title
+    ('SFT + RLFT', 'mine')
+    """
+    # The name may come from somebody else's results, and a file must not choose which modules are imported.
+    try:
+        return Method(name, name.rpartition(":")[2]) if ":" in name else find_method(name)
+    except UserError:
+        return Method(name, name)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Distinct names in listing order; those without a place last, by alphabet.
+
+    >>> in_order(["reflect_rl", "mine", "sft", "sft"])
+    ['sft', 'reflect_rl', 'mine']
+    """
+    return sorted(set(names), key=lambda name: (describe(name).place, name))
+
+
+def start_of(method: Method) -> str:
+    """Name of the method that its online training starts from; empty without online training.
+
+    >>> start_of(find_method("reflect_rl")), start_of(find_method("rlft")), start_of(find_method("sft"))
+    ('sft_reflect', 'base', '')
+    """
+    if not method.online:
+        return ""
+    # The same supervised data for both players: that is the model which online training changes, so the difference
+    # between the two rows is what online training adds.
+    players = (method.reflector, method.policy)
+    starts = (other for other in METHODS if other.model and not other.online)
+    return next((other.name for other in starts if (other.reflector, other.policy) == players), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """Look of one RL algorithm where a method was trained with several."""
+
+    name: str
+    """Name in `rlft.algorithm.name`."""
+    label: str
+    colour: str
+
+
+ALGORITHMS = (
+    Algorithm("reinforce", "REINFORCE", "#999999"),
+    Algorithm("expected", "Expected", "#009E73"),
+    Algorithm("rloo", "RLOO", "#0072B2"),
+    Algorithm("grpo", "GRPO", "#56B4E9"),
+    Algorithm("gigpo", "GiGPO", "#CC79A7"),
+    Algorithm("raft", "RAFT", "#E69F00"),
+    Algorithm("ppo", "PPO", "#D55E00"),
+)
+"""Algorithms in the order in which tables list them; the paper's last, as among the methods."""
+
+UNKNOWN_ALGORITHM = "unknown"
+"""Algorithm of online training that neither the results nor the configuration name."""
+
+DECODINGS = ("sampled", "greedy")
+"""Decodings in the order in which tables list them."""
+
+_ALGORITHMS = {algorithm.name: algorithm for algorithm in ALGORITHMS}
+_ALGORITHM_RANK = {algorithm.name: rank for rank, algorithm in enumerate(ALGORITHMS)}
+
+
+def look_of(name: str, algorithm: str = "") -> Method:
+    """The method as a line of a table or figure shows it.
+
+    Args:
+        name: the method.
+        algorithm: the algorithm that tells it from other lines of the same method; empty if there is no need.
+
+    >>> look_of("sft_rlft").title, look_of("mine").title, look_of("reflect_rl", "grpo").title
+    ('SFT + RLFT', 'mine', 'Reflect-RL (GRPO)')
+    """
+    method = describe(name)
+    if not algorithm:
+        return method
+    look = describe_algorithm(algorithm)
+    # The colour of the method would be the same for each of its algorithms, and the lines could not be told apart.
+    return replace(method, title=f"{method.title} ({look.label})", colour=look.colour)
+
+
+def describe_algorithm(name: str) -> Algorithm:
+    """The look of an algorithm; one that is not listed is shown under its own name.
+
+    >>> describe_algorithm("gigpo").label, describe_algorithm("mine.algorithm").label
+    ('GiGPO', 'mine.algorithm')
+    """
+    # The name may come from somebody else's results, so an algorithm that is not installed here needs a look, too.
+    return _ALGORITHMS.get(name) or Algorithm(name, name, "#777777")
+
+
+def with_several_algorithms(lines: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """Methods that occur with more than one algorithm.
+
+    Args:
+        lines: method and algorithm of each line of a table or figure.
+
+    >>> sorted(with_several_algorithms([("sft", "none"), ("rlft", "ppo"), ("rlft", "grpo")]))
+    ['rlft']
+    """
+    # A set, as each seed and mode brings the same pair again.
+    distinct = [method for method, _ in set(lines)]
+    return frozenset(method for method in distinct if distinct.count(method) > 1)
+
+
+def algorithms_in_order(names: Iterable[str]) -> list[str]:
+    """Distinct names in listing order; unlisted ones last, by alphabet.
+
+    >>> algorithms_in_order(["ppo", "mine", "reinforce", "ppo"])
+    ['reinforce', 'ppo', 'mine']
+    """
+    return sorted(set(names), key=lambda name: (_ALGORITHM_RANK.get(name, len(ALGORITHMS)), name))
+
+
+def lines_in_order(lines: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Distinct pairs of method and algorithm in listing order.
+
+    >>> lines_in_order([("reflect_rl", "ppo"), ("reflect_rl", "rloo"), ("sft", "none")])
+    [('sft', 'none'), ('reflect_rl', 'rloo'), ('reflect_rl', 'ppo')]
+    """
+    distinct = set(lines)
+    methods = in_order(method for method, _ in distinct)
+    algorithms = algorithms_in_order(algorithm for _, algorithm in distinct)
+    return sorted(distinct, key=lambda line: (methods.index(line[0]), algorithms.index(line[1])))
+
+
+def decoding_rank(decoding: str) -> tuple[int, str]:
+    """Sort key of a decoding; an unlisted one comes last.
+
+    >>> sorted(["beam", "greedy", "sampled"], key=decoding_rank)
+    ['sampled', 'greedy', 'beam']
+    """
+    return DECODINGS.index(decoding) if decoding in DECODINGS else len(DECODINGS), decoding
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from reflect_report.looks import look_of
 from reflect_report.page import duration
-from reflect_report.runs import Curve, Run, hardest_mode, read_curves, read_run, summarise, unfinished
-from reflect_report.tables import terminal_text
+from reflect_report.runs import Curve, Run, hardest_mode, look_of, read_curves, read_run, summarise
+from reflect_report.tables import terminal_text, unfinished
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.evaluate import ResultRow, read_rows, wilson_interval
 from reflect_rl.runs.folder import LOCK, PROGRESS, JobProgress

@@ -15,8 +15,20 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from reflect_report.looks import decoding_rank, lines_in_order, look_of, with_several_algorithms
-from reflect_report.runs import Run, SummaryRow, all_horizons, lines_of, read_runs, summarise_runs, unfinished
+from reflect_report.runs import (
+    Run,
+    SummaryRow,
+    all_horizons,
+    decoding_rank,
+    lines_in_order,
+    lines_of,
+    look_of,
+    read_curves,
+    read_runs,
+    setting,
+    summarise_runs,
+    with_several_algorithms,
+)
 from reflect_rl.errors import RunFolderError, printable
 from reflect_rl.evaluation.evaluate import ResultRow, Stratum, wilson_interval
 from reflect_rl.evaluation.methods import Method
@@ -242,6 +254,34 @@ def _paper_success(benchmark: str, method: str, mode: str) -> float | None:
     29
     """
     return PAPER_SUCCESS_PERCENT.get((benchmark.partition("-v")[0], method), {}).get(mode)
+
+
+def unfinished(run: Run) -> list[str]:
+    """Sentences on the results that the configuration asks for and that are missing, one for each method."""
+    names, starts, seeds = (
+        setting(run.config, *keys) for keys in (("methods",), ("data", "demonstration_starts"), ("seeds",))
+    )
+    if not all(isinstance(values, list) and values for values in (names, starts, seeds)):
+        return []
+    present = {(row.method, row.demonstration_starts, row.seed) for row in run.results}
+    units = [(budget, seed) for budget in starts for seed in seeds]
+    missing = {name: [unit for unit in units if (name, *unit) not in present] for name in names}
+    return [
+        f"not evaluated yet: {look_of(name).title}"
+        + ("" if len(units) == 1 else f" ({len(lacking)} of {len(units)} units)")
+        + _progress(run, name)
+        for name, lacking in missing.items()
+        if lacking
+    ]
+
+
+def _progress(run: Run, name: str) -> str:
+    """Progress of the online training of a method; empty where it has none, or has not begun."""
+    total = setting(run.config, "rlft", "total_turns")
+    turns = [row.get("turns") for curve in read_curves(run, "rlft") if curve.name == name for row in curve.rows[-1:]]
+    known = [int(value) for value in turns if isinstance(value, (int, float))]
+    # The seed that is furthest behind says when the method can be evaluated.
+    return f"; online training is at {min(known):,} of {total:,} turns" if known and isinstance(total, int) else ""
 
 
 def terminal_table(run_folders: Sequence[Path], horizons: Sequence[int] | None = None) -> Group:

@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, cast, get_args, runtime_checkable
 
 from pydantic import (
     BaseModel,
@@ -28,6 +28,7 @@ from reflect_rl import registry
 from reflect_rl.errors import ConfigError, UserError, suggestion
 
 Model = TypeVar("Model", bound="Frozen")
+Added = TypeVar("Added", bound="Section")
 
 
 class Frozen(BaseModel):
@@ -75,6 +76,11 @@ class Section(Frozen):
     followed_by: ClassVar[tuple[str, ...]] = ("data", "sft", "rlft", "evaluation")
     """Folders of a unit that hold what follows from the section."""
 
+    @classmethod
+    def unset(cls) -> Self:
+        """The section that says nothing: its defaults, none of which was validated."""
+        return cast(Self, cls.model_construct())
+
 
 def sections() -> dict[str, type[Section]]:
     """The sections that installed distributions add, by their places, outer ones first.
@@ -89,7 +95,7 @@ def sections() -> dict[str, type[Section]]:
     return {name: kind for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, Section)}
 
 
-def section(config: Frozen, place: str, kind: type[Model]) -> Model:
+def section(config: Frozen, place: str, kind: type[Added]) -> Added:
     """The values of a section.
 
     Args:
@@ -101,13 +107,13 @@ def section(config: Frozen, place: str, kind: type[Model]) -> Model:
     for key in place.split("."):
         # The class is made at run time with these fields, so no type checker knows them.
         value = getattr(value, key, None)
-    return value if isinstance(value, kind) else kind.model_construct()
+    return value if isinstance(value, kind) else kind.unset()
 
 
 def sections_of(config: Frozen) -> dict[str, Section]:
     """The sections that say something else than their defaults, by their places."""
     found = {place: section(config, place, kind) for place, kind in sections().items()}
-    return {place: part for place, part in found.items() if part != type(part).model_construct()}
+    return {place: part for place, part in found.items() if part != type(part).unset()}
 
 
 # Shared with the models that `TextEnv` makes for classes without a `Config` of their own.
@@ -200,9 +206,9 @@ def _narrow(
         else:
             chosen = _narrow(kind, part, f"{prefix}{key}.", added)
         if chosen is not kind or key not in model.model_fields:
-            added_here = issubclass(chosen, Section)
-            made = chosen.model_construct if added_here else chosen
-            info = Field(default_factory=made, description=description, validate_default=not added_here)
+            info = Field(default_factory=chosen, description=description)
+            if issubclass(chosen, Section):
+                info = Field(default_factory=chosen.unset, description=description, validate_default=False)
             fields[key] = (chosen, info)
     # A subclass, so that `isinstance` with the original model still holds.
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields) if fields else model

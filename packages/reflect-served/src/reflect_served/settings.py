@@ -89,13 +89,13 @@ class ServerConfig(ServerAddress):
             return None
         # Here, so that settings are read without torch.
         from reflect_rl.models.load import load_chat_frame
-        from reflect_rl.runs.players import numbers_of
+        from reflect_rl.runs.models import numbers_of
         from reflect_served.players.served import ServedReflector
 
         settings, listing = run.reflector, run.output_dir / "reflector"
         # The server completes plain text, so what the chat template adds is put around the prompt on this side.
         chat = load_chat_frame(run.model, folder)
-        numbers = numbers_of(run)
+        numbers = numbers_of(run.env, settings)
         served = ServedReflector(self.of(folder), settings.max_new_tokens, settings.cache_size, listing, numbers, chat)
         # A wrong address or model name is told now and not in the middle of the first rollout.
         served.check()
@@ -147,5 +147,5 @@ class AnnotationConfig(Section):
     """Longest reflection; of a longer one whole sentences are left out."""
     max_new_tokens: int = Field(256, ge=16, le=100_000)
     """Longest answer in tokens, thoughts of a reasoning model included."""
-    endpoint: EndpointConfig = Field(default_factory=EndpointConfig.model_construct)
+    endpoint: EndpointConfig = Field(default_factory=EndpointConfig.unset)
     """Server that is asked (without a `base_url`: the model of `[endpoint]`)."""

@@ -193,8 +193,8 @@ def _unit(config: RunConfig, name: str) -> Unit:
 
 
 def _trained(config: RunConfig, unit: Unit, options: PlayOptions) -> tuple[Reflector, Policy]:
-    from reflect_rl.runs.players import load_players
     from reflect_rl.runs.run import silence
+    from reflect_rl.runs.stages import load_players
 
     method = options.player
     if find_method(method).model:
@@ -232,9 +232,9 @@ def _reflector(config: RunConfig, who: str, own: Reflector) -> Reflector:
         )
 
     from reflect_rl.players.reflectors import FrozenReflector
-    from reflect_rl.runs.players import numbers_of
+    from reflect_rl.runs.models import numbers_of
 
-    numbers = numbers_of(config)
+    numbers = numbers_of(config.env, config.reflector)
     return FrozenReflector(_model_of_folder(config, who), config.reflector.max_new_tokens, numbers=numbers)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reflect_rl import registry
 from reflect_rl.config import EMBEDDED
 from reflect_rl.data.generate import (
     BASE,
@@ -29,19 +27,18 @@ from reflect_rl.data.generate import (
 )
 from reflect_rl.data.recorded import Notes, as_played, has_reflections, labelled, read_episodes, reflected, usable
 from reflect_rl.envs.base import HasStateTeacher
+from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.methods import PROMPTED
-from reflect_rl.launch import process_rank
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import find_labels
-from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.load import load_model
 from reflect_rl.players.base import NoReflector, Policy, RandomPolicy, Reflector
 from reflect_rl.players.language_model import LanguageModelPolicy
-from reflect_rl.players.reflectors import PromptedReflector
-from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.rollout import Request, failure_row, play
-from reflect_rl.runs.config import Annotations, BuiltForRun, RunConfig, annotator_of
+from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
 from reflect_rl.runs.folder import Unit
-from reflect_rl.store import write_json, write_jsonl
+from reflect_rl.runs.models import installed_reflector, lexical_reflector, prompted_reflector, save_whole
+from reflect_rl.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.types import Episode, seed_for, stream, to_json
 
 Progress = Callable[[int, int, str], None]
@@ -53,43 +50,9 @@ def excluded_states(config: RunConfig) -> frozenset[str]:
     return held_out_states(config.env, modes, config.limits)
 
 
-def lexical_reflector(config: RunConfig) -> LexicalReflector:
-    """The reflection player that reads states by the game's own rules.
-
-    Raises:
-        UserError: the game has no such rules.
-    """
-    return LexicalReflector(config.env.needed(HasStateTeacher, "the reflection player 'lexical'"))
-
-
 def is_lexical(config: RunConfig) -> bool:
     """Tell whether the states of the game can be compared word by word."""
     return config.env.capability(HasStateTeacher) is not None
-
-
-def save_whole(model: LanguageModel, folder: Path, card: str | None = None) -> None:
-    """Save a model whole or not at all; of several processes that trained it, the main one does.
-
-    Args:
-        model: to be saved.
-        folder: that it replaces.
-        card: text of its `README.md`; None = none.
-    """
-    if process_rank() != 0:
-        return
-    # Beside its place, so on the same file system, where a rename leaves no half of a model.
-    fresh = folder.with_name(folder.name + ".new")
-    # A kill during an earlier save has left files there that may not belong together.
-    shutil.rmtree(fresh, ignore_errors=True)
-    model.save(fresh)
-    # Libraries that save adapters fill a template of their own with the paths of this machine.
-    (fresh / "README.md").unlink(missing_ok=True)
-    if card is not None:
-        (fresh / "README.md").write_text(card, encoding="utf-8")
-    # A folder that holds files cannot be replaced by a rename. A kill between the two lines leaves the job
-    # without its mark, so the model is made again.
-    shutil.rmtree(folder, ignore_errors=True)
-    fresh.rename(folder)
 
 
 def demonstrated(
@@ -182,27 +145,8 @@ def asked_reflector(config: RunConfig) -> Reflector | None:
     if config.reflector.kind == "own":
         return None
     if config.reflector.kind == PROMPTED:
-        return prompted_reflector(config)
+        return prompted_reflector(config.model, config.env, config.reflector)
     return installed_reflector(config, config.reflector.kind, "demonstrations")
-
-
-def installed_reflector(config: RunConfig, name: str, method: str) -> Reflector:
-    """An installed reflection player, made from the settings of the run where it needs them.
-
-    Args:
-        config: the run.
-        name: of the player.
-        method: that it writes for.
-    """
-    found = registry.find("reflectors", name)
-    writer: Reflector = found.for_run(config, method, "greedy") if isinstance(found, BuiltForRun) else found()
-    return writer
-
-
-def prompted_reflector(config: RunConfig) -> PromptedReflector:
-    """The model of the run, asked for reflections as it is."""
-    settings, model = config.reflector, load_model(config.model, trainable=False)
-    return PromptedReflector(model, config.env, settings.max_new_tokens, settings.cache_size)
 
 
 def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress) -> None:
@@ -234,7 +178,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
     pools = dict.fromkeys(names, episodes)
     if is_lexical(config):
         # The same episodes, played again: only the texts of the reflections differ.
-        pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=lexical_reflector(config)))
+        pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=lexical_reflector(config.env)))
     labels, prompt_facts = _listing(config)
     tables = {}
     for name, kinds in pools.items():
@@ -270,6 +214,28 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
     if annotations is not None:
         card["annotation"] = dict(annotations.card)
     write_json(folder / "card.json", card)
+
+
+def examples_of(unit: Unit, dataset: str) -> list[tuple[str, str]]:
+    """Prompts and completions of a supervised data set.
+
+    Raises:
+        RunFolderError: the file is missing, damaged or empty; the message says what to do.
+    """
+    path = unit.dataset(dataset)
+    remedy = f"Delete {unit.folder / 'data' / 'done'} and run `reflect-rl data` again."
+    try:
+        examples = [(str(row["prompt"]), str(row["completion"])) for row in read_jsonl(path, remedy)]
+    # A file that was changed by hand can be valid JSON and still hold no examples.
+    except (KeyError, TypeError):
+        raise RunFolderError(f"{path} holds a row without prompt or completion. {remedy}") from None
+    # The file is sound here: leaving out held-out states can empty a small data set, and settings can mend that.
+    if not examples:
+        raise RunFolderError(
+            f"{path} has no rows to train on. Raise data.demonstration_starts, or set "
+            "data.exclude_held_out_states = false, in another --output-dir."
+        )
+    return examples
 
 
 def _noted_in(source: Source) -> Notes | None:

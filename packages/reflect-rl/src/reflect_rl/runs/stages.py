@@ -18,9 +18,9 @@ from typing import ClassVar, Literal
 from filelock import FileLock
 
 from reflect_rl import registry
-from reflect_rl.config import EMBEDDED, Rule
+from reflect_rl.config import EMBEDDED, ModelConfig, Rule
 from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS
-from reflect_rl.envs.base import NamesGames
+from reflect_rl.envs.base import EnvSpec, NamesGames
 from reflect_rl.errors import ConfigError, RunFolderError
 from reflect_rl.evaluation.evaluate import (
     NO_ALGORITHM,
@@ -36,26 +36,28 @@ from reflect_rl.evaluation.evaluate import (
     reset_usage,
     write_rows,
 )
-from reflect_rl.evaluation.methods import Decoding, Measure
+from reflect_rl.evaluation.methods import PROMPTED, Decoding, Measure, Method
 from reflect_rl.launch import process_rank, release
-from reflect_rl.players.base import RunsElsewhere
-from reflect_rl.runs.config import RunConfig, TakesTurns, result_mark
-from reflect_rl.runs.demonstrate import demonstrate, excluded_states, save_whole
+from reflect_rl.models.labels import find_labels
+from reflect_rl.players.base import NoReflector, Policy, Reflector, RunsElsewhere
+from reflect_rl.players.language_model import LanguageModelPolicy
+from reflect_rl.runs.config import BuiltForRun, ChoosesDecodings, RunConfig, TakesTurns, result_mark
+from reflect_rl.runs.demonstrate import demonstrate, examples_of, excluded_states
 from reflect_rl.runs.folder import Job, Progress, Unit, check_job, seal_job, units
 from reflect_rl.runs.model_card import add_results, card_of_rlft, card_of_sft
-from reflect_rl.runs.players import (
+from reflect_rl.runs.models import (
     base_folder,
-    decodings_of,
-    labels_of,
+    installed_reflector,
+    lexical_reflector,
     load_of_run,
-    load_players,
+    maker_of,
     metrics_log,
-    policy_folder,
-    policy_job,
-    reflector_of,
-    trained_policy,
+    own_reflector,
+    prompted_reflector,
+    save_whole,
+    start_of_policy,
 )
-from reflect_rl.store import read_jsonl, write_json, write_jsonl
+from reflect_rl.store import write_json, write_jsonl
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import sft_checkpoints, train_sft
 from reflect_rl.types import seed_for
@@ -125,17 +127,17 @@ class SFTStage(Stage):
             if run.model.path == EMBEDDED and any(method.model for method in methods):
                 yield Job(unit, self.name, BASE, unit.sft(BASE), (unit.folder / "data",))
             for dataset in wanted:
-                yield Job(unit, self.name, dataset, unit.sft(dataset), (start_folder(run, unit),))
+                yield Job(unit, self.name, dataset, unit.sft(dataset), (_first_job(run.model, unit),))
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Train one model and save it."""
         part = job.name.removesuffix("_positive")
-        examples = _examples(job)
-        folder, made_by = base_folder(run, job.unit), job.unit.sft(BASE)
+        examples = examples_of(job.unit, job.name)
+        folder, made_by = base_folder(run.model, job.unit), job.unit.sft(BASE)
         # Every other training begins with the base; the base itself with random weights, which `data` has saved.
         if job.name == BASE:
             folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
-        model, settings = load_of_run(run, folder, made_by, trainable=True), run.sft.of(job.name)
+        model, settings = load_of_run(run.model, folder, made_by, trainable=True), run.sft.of(job.name)
         train_sft(
             model,
             examples,
@@ -155,34 +157,16 @@ class SFTStage(Stage):
             sft_checkpoints(job.folder).clear()
 
 
-def start_folder(run: RunConfig, unit: Unit) -> Path:
+def _first_job(settings: ModelConfig, unit: Unit) -> Path:
     """Folder of the job that every training waits for."""
     # Random weights read the game's texts before they learn to play; pretrained ones can read.
-    return unit.sft(BASE) if run.model.path == EMBEDDED else unit.folder / "data"
+    return unit.sft(BASE) if settings.path == EMBEDDED else unit.folder / "data"
 
 
 def _rule_of(run: RunConfig, part: str) -> Rule:
-    """How the completions of a data set are scored: reflections and plain text are written, not chosen."""
+    """Rule by which the completions of a data set are scored: reflections and plain text are written, not chosen."""
     written = part == "reflector" or (part == BASE and run.data.reading == "text")
     return "choice_token" if written else run.prompt.scoring
-
-
-def _examples(job: Job) -> list[tuple[str, str]]:
-    unit, dataset = job.unit, job.name
-    path = unit.dataset(dataset)
-    remedy = f"Delete {unit.folder / 'data' / 'done'} and run `reflect-rl data` again."
-    try:
-        examples = [(str(row["prompt"]), str(row["completion"])) for row in read_jsonl(path, remedy)]
-    # A file that was changed by hand can be valid JSON and still hold no examples.
-    except (KeyError, TypeError):
-        raise RunFolderError(f"{path} holds a row without prompt or completion. {remedy}") from None
-    # The file is sound here: leaving out held-out states can empty a small data set, and settings can mend that.
-    if not examples:
-        raise RunFolderError(
-            f"{path} has no rows to train on. Raise data.demonstration_starts, or set "
-            "data.exclude_held_out_states = false, in another --output-dir."
-        )
-    return examples
 
 
 class RLFTStage(Stage):
@@ -197,13 +181,13 @@ class RLFTStage(Stage):
             for name in run.methods:
                 if (method := run.method(name)).online:
                     parts = tuple(unit.sft(part) for part in method.datasets)
-                    yield Job(unit, self.name, name, unit.rlft(name), parts or (start_folder(run, unit),))
+                    yield Job(unit, self.name, name, unit.rlft(name), parts or (_first_job(run.model, unit),))
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Train one policy and save it."""
         method = job.name
-        folder, made_by = policy_folder(run, job.unit, method), policy_job(run, job.unit, method)
-        model = load_of_run(run, folder, made_by, trainable=True)
+        folder, made_by = start_of_policy(run.method(method), run.model, job.unit)
+        model = load_of_run(run.model, folder, made_by, trainable=True)
         reflector = reflector_of(run, job.unit, method)
         # Before training: an interrupted one has already learned from these reflections.
         if process_rank() == 0 and (origin := origin_of(reflector)):
@@ -212,13 +196,13 @@ class RLFTStage(Stage):
         needs_reference = run.rlft.algorithm.needs_reference
         trainer = OnlineTrainer(
             model,
-            labels_of(run, model),
+            find_labels(model, run.env.max_actions),
             reflector,
             run.env,
             run.rlft,
             job.folder,
             seed_for(job.unit.seed, "rlft", job.name),
-            reference=load_of_run(run, folder, made_by, trainable=False) if needs_reference else None,
+            reference=load_of_run(run.model, folder, made_by, trainable=False) if needs_reference else None,
             rule=run.prompt.scoring,
             shuffle_labels=run.prompt.shuffle_labels,
             excluded=excluded_states(run),
@@ -247,7 +231,7 @@ class EvaluationStage(Stage):
                     needs = (unit.rlft(name),)
                 elif method.model:
                     # A method without supervised training begins with the model that all others begin with.
-                    needs = tuple(unit.sft(part) for part in method.datasets) or (start_folder(run, unit),)
+                    needs = tuple(unit.sft(part) for part in method.datasets) or (_first_job(run.model, unit),)
                 yield Job(unit, self.name, name, unit.evaluation(name), needs)
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
@@ -261,9 +245,66 @@ class EvaluationStage(Stage):
         # The mark comes after both files, each written whole, so a kill never leaves rows without episodes.
         write_jsonl(job.folder / "episodes.jsonl", [played.to_json() for played in episodes])
         write_rows(job.folder / "rows.json", rows)
-        policy = trained_policy(run, job.unit, job.name)
+        policy = _trained_policy(run.method(job.name), job.unit)
         if policy is not None:
             add_results(policy, rows)
+
+
+def reflector_of(config: RunConfig, unit: Unit, name: str) -> Reflector:
+    """The reflection player of a method."""
+    method = config.method(name)
+    if method.writer:
+        return installed_reflector(config, method.writer, name)
+    if method.reflector is None:
+        return NoReflector()
+    if method.reflector == PROMPTED:
+        return prompted_reflector(config.model, config.env, config.reflector)
+    if method.is_lexical:
+        return lexical_reflector(config.env)
+    return own_reflector(config, unit, method.reflector)
+
+
+def load_players(config: RunConfig, unit: Unit, name: str, decoding: Decoding) -> tuple[Reflector, Policy]:
+    """The two players of a method, as they are after its training.
+
+    Raises:
+        RunFolderError: the method is not trained yet.
+    """
+    method = config.method(name)
+    if not method.model:
+        found = registry.find("policies", method.script)
+        scripted: Policy = found.for_run(config, name, decoding) if isinstance(found, BuiltForRun) else found()
+        return reflector_of(config, unit, name), scripted
+    folder, made_by = start_of_policy(method, config.model, unit)
+    if method.online:
+        folder, made_by = unit.rlft(name) / "model", unit.rlft(name)
+    # With the mark but without the model the folder is damaged, and `load_of_run` says how to make it good.
+    if folder is not None and not (folder.exists() or (made_by / "done").exists()):
+        raise RunFolderError(
+            f"no model of the method {name!r} in {folder}. Run `reflect-rl {maker_of(made_by)}` first."
+        )
+    model = load_of_run(config.model, folder, made_by, trainable=False)
+    policy = LanguageModelPolicy(
+        model, find_labels(model, config.env.max_actions), decoding, config.prompt.scoring, name=name
+    )
+    return reflector_of(config, unit, name), policy
+
+
+def _decodings_of(config: RunConfig, name: str) -> Sequence[Decoding]:
+    """The decodings in which a method is evaluated."""
+    method = config.method(name)
+    if method.model:
+        return config.evaluation.decodings
+    found: object = registry.find("policies", method.script) if method.script else None
+    return found.decodings(config) if isinstance(found, ChoosesDecodings) else (method.decoding,)
+
+
+def _trained_policy(method: Method, unit: Unit) -> Path | None:
+    """Folder of the policy that a method trained for itself; None where it plays another's."""
+    if method.online:
+        return unit.rlft(method.name) / "model"
+    # A card holds results of the method that trained the model, not of others that play it.
+    return unit.model(method.policy) if method.model and method.policy in method.datasets else None
 
 
 @contextmanager
@@ -289,7 +330,7 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> tuple[list
     """Every mode and decoding, played once to the largest horizon."""
     method = config.method(job.name)
     results, records = list[ResultRow](), list[EvaluatedEpisode]()
-    modes, decodings = config.evaluated_modes, decodings_of(config, job.name)
+    modes, decodings = config.evaluated_modes, _decodings_of(config, job.name)
     mark = result_mark(config, learned=method.model)
     total = len(modes) * len(decodings)
     # The decoding is a part of the player, so one model is loaded for each and then plays all modes.
@@ -351,7 +392,7 @@ def _condition(
     method = config.method(job.name)
     return Condition(
         benchmark=config.environment.name,
-        tested=_tested(config, mode),
+        tested=_tested(config.env, mode, config.evaluation.split),
         label_source=config.data.label_source,
         demonstration_starts=job.unit.budget,
         seed=job.unit.seed,
@@ -366,11 +407,10 @@ def _condition(
     )
 
 
-def _tested(config: RunConfig, mode: str) -> TestedGames:
+def _tested(spec: EnvSpec, mode: str, split: str) -> TestedGames:
     """The rules, and the games where a split alone does not tell which they are."""
-    game = config.env.capability(NamesGames)
-    facts = {} if game is None else dict(game.games_tested(mode, config.evaluation.split))
-    return TestedGames(version=config.env.version, facts=facts)
+    game = spec.capability(NamesGames)
+    return TestedGames(version=spec.version, facts={} if game is None else dict(game.games_tested(mode, split)))
 
 
 @cache

@@ -231,7 +231,7 @@ def _without_unused(values: Any, path: str = "") -> Any:
     kept: dict[str, Any] = {}
     for key, value in values.items():
         name = f"{path}.{key}" if path else key
-        default = json.loads(known[name].model_construct().model_dump_json()) if name in known else None
+        default = json.loads(known[name].unset().model_dump_json()) if name in known else None
         if name not in known or bound(value, name) != bound(default, name):
             kept[key] = _without_unused(value, name)
     return kept

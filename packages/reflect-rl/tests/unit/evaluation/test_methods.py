@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from reflect_report.looks import describe, in_order, start_of
+from reflect_report.runs import describe, in_order, start_of
 from reflect_rl.config import parse
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor

@@ -9,9 +9,9 @@ from reflect_rl.config import parse
 from reflect_rl.evaluation.evaluate import ResultRow
 from reflect_rl.models.load import load_model
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.runs.demonstrate import save_whole
 from reflect_rl.runs.folder import units
 from reflect_rl.runs.model_card import add_results, card_of_rlft, card_of_sft
+from reflect_rl.runs.models import save_whole
 from tiny_models import save_tiny
 
 

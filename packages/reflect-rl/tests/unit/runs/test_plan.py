@@ -13,8 +13,7 @@ from reflect_rl.players.scripted import AdvicePolicy, LexicalReflector
 from reflect_rl.runs.check import check, feasible
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.demonstrate import is_lexical
-from reflect_rl.runs.players import load_players
-from reflect_rl.runs.stages import plan
+from reflect_rl.runs.stages import load_players, plan
 from three_projects import save_three_projects
 
 FILES = {"name": "autoexplore", "modes": ["d1k8"]}

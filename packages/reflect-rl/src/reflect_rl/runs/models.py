@@ -1,0 +1,153 @@
+"""The models of a run, and the reflection players that are made of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from reflect_rl import registry
+from reflect_rl.config import EMBEDDED, ModelConfig, sections_of
+from reflect_rl.data.generate import BASE
+from reflect_rl.envs.base import EnvSpec, HasStateTeacher, NumbersActions
+from reflect_rl.errors import ModelError, RunFolderError
+from reflect_rl.evaluation.methods import Method
+from reflect_rl.launch import process_rank
+from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.score import check_scoring
+from reflect_rl.players.base import Reflector
+from reflect_rl.players.reflectors import FrozenReflector, Numbers, PromptedReflector
+from reflect_rl.players.scripted import LexicalReflector
+from reflect_rl.runs.config import BuiltForRun, HostsReflector, ReflectorConfig, RunConfig
+from reflect_rl.runs.folder import Job, Unit, check_job
+from reflect_rl.training.metrics import MetricsLog
+
+
+def base_folder(settings: ModelConfig, unit: Unit) -> Path | None:
+    """Folder of the model that both players start from; None = the configured model itself."""
+    return unit.model(BASE) if settings.path == EMBEDDED else None
+
+
+def load_of_run(settings: ModelConfig, folder: Path | None, made_by: Path, *, trainable: bool) -> LanguageModel:
+    """A model of the run.
+
+    Args:
+        settings: of the run's model.
+        folder: the model (None: the configured one).
+        made_by: folder of the job that made it.
+        trainable: whether its weights get gradients.
+
+    Raises:
+        ModelError: the configured model cannot be used.
+        RunFolderError: a model that the run made is missing or corrupt; the message says how to make it again.
+    """
+    if folder is not None:
+        check_job(made_by, maker_of(made_by))
+    try:
+        model = load_model(settings, folder, trainable=trainable)
+    except ModelError as error:
+        # Only a model that the run made can be made again. Libraries name a file as given, or by its resolved path.
+        if folder is None or not any(str(name) in str(error) for name in (folder, folder.resolve())):
+            raise
+        raise RunFolderError(
+            f"{error} This run made it: delete {made_by / 'done'} and run `reflect-rl {maker_of(made_by)}` again."
+        ) from None
+    # Here, because an architecture that changes its logits would train without any error, on wrong probabilities.
+    check_scoring(model)
+    return model
+
+
+def maker_of(folder: Path) -> str:
+    """The command that does the job of this folder (no model is made by any other)."""
+    return "data" if folder.name == "data" else folder.parent.name
+
+
+def numbers_of(spec: EnvSpec, settings: ReflectorConfig) -> Numbers | None:
+    """Find the numbers of a state's actions, which correct reflections; None = these stay as written."""
+    game = spec.capability(NumbersActions)
+    return None if game is None or not settings.set_numbers else game.action_numbers
+
+
+def own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:
+    """The frozen reflection player that the run trained on this data set."""
+    # A section of an installed distribution may let it write elsewhere, for example on a server.
+    for section in sections_of(config).values():
+        if isinstance(section, HostsReflector):
+            hosted = section.reflector(config, unit.model(dataset))
+            if hosted is not None:
+                return hosted
+    # Without gradients: the reflection player is part of the environment that online RL sees (Reflect-RL, stage 2).
+    model = load_of_run(config.model, unit.model(dataset), unit.sft(dataset), trainable=False)
+    settings = config.reflector
+    return FrozenReflector(model, settings.max_new_tokens, settings.cache_size, numbers_of(config.env, settings))
+
+
+def start_of_policy(method: Method, settings: ModelConfig, unit: Unit) -> tuple[Path | None, Path]:
+    """Folder of a method's policy before online training (None: the configured model), and of the job that makes it."""
+    folder = base_folder(settings, unit) if method.policy is None else unit.model(method.policy)
+    return folder, unit.sft(method.policy or BASE)
+
+
+def installed_reflector(config: RunConfig, name: str, method: str) -> Reflector:
+    """An installed reflection player, made from the settings of the run where it needs them.
+
+    Args:
+        config: the run.
+        name: of the player.
+        method: that it writes for.
+    """
+    found = registry.find("reflectors", name)
+    writer: Reflector = found.for_run(config, method, "greedy") if isinstance(found, BuiltForRun) else found()
+    return writer
+
+
+def prompted_reflector(model: ModelConfig, spec: EnvSpec, settings: ReflectorConfig) -> PromptedReflector:
+    """The configured model, asked for reflections as it is."""
+    asked = load_model(model, trainable=False)
+    return PromptedReflector(asked, spec, settings.max_new_tokens, settings.cache_size)
+
+
+def lexical_reflector(spec: EnvSpec) -> LexicalReflector:
+    """The reflection player that reads states by the game's own rules.
+
+    Raises:
+        UserError: the game has no such rules.
+    """
+    return LexicalReflector(spec.needed(HasStateTeacher, "the reflection player 'lexical'"))
+
+
+def save_whole(model: LanguageModel, folder: Path, card: str | None = None) -> None:
+    """Save a model whole or not at all; of several processes that trained it, the main one does.
+
+    Args:
+        model: to be saved.
+        folder: that it replaces.
+        card: text of its `README.md`; None = none.
+    """
+    if process_rank() != 0:
+        return
+    # Beside its place, so on the same file system, where a rename leaves no half of a model.
+    fresh = folder.with_name(folder.name + ".new")
+    # A kill during an earlier save has left files there that may not belong together.
+    shutil.rmtree(fresh, ignore_errors=True)
+    model.save(fresh)
+    # Libraries that save adapters fill a template of their own with the paths of this machine.
+    (fresh / "README.md").unlink(missing_ok=True)
+    if card is not None:
+        (fresh / "README.md").write_text(card, encoding="utf-8")
+    # A folder that holds files cannot be replaced by a rename. A kill between the two lines leaves the job
+    # without its mark, so the model is made again.
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.rename(folder)
+
+
+def metrics_log(job: Job, config: RunConfig) -> MetricsLog:
+    """Make the log of a training's metrics."""
+    return MetricsLog(
+        job.folder,
+        config.trackers,
+        name=f"{config.output_dir.name}/{job.unit.name}/{job.kind}/{job.name}",
+        config=config.model_dump(mode="json"),
+        # All processes of a launch compute the same metrics, and one file holds them once.
+        main=process_rank() == 0,
+        home=config.output_dir,
+    )
