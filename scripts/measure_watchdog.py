@@ -14,8 +14,7 @@ import timeit
 
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import spec_of
-from reflect_rl.players.base import NoReflector, RandomPolicy
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
 from reflect_rl.watchdog import Limits, on_duty, watch
 
 REPEATS = 100_000

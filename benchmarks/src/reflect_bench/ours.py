@@ -9,10 +9,9 @@ from reflect_bench.players import Cast, GuidedPolicy
 from reflect_rl.algorithms import Batch
 from reflect_rl.batch import collate, view_of
 from reflect_rl.config import narrow, parse
-from reflect_rl.players.base import Policy
 from reflect_rl.players.language_model import LanguageModelPolicy, score_views
 from reflect_rl.players.reflectors import FrozenReflector
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import Policy, Request, play
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner, minibatches

@@ -13,8 +13,8 @@ from reflect_rl.envs.corridor import MODES, Corridor, CorridorConfig, tasks
 from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.players.base import NoReflector, Reflector
 from reflect_rl.prompts import policy_prompt
+from reflect_rl.rollout import NoReflector, Reflector
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Task, View

@@ -18,9 +18,8 @@ from household_games import WINNING, kitchen_record
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.gym import limited
 from reflect_rl.errors import UnknownNameError, UserError
-from reflect_rl.players.base import NoReflector
 from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflector, OraclePolicy, OracleReflector
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.types import Step, Task, View
 
 FOLDER = os.environ.get("REFLECT_RL_ALFWORLD", "")

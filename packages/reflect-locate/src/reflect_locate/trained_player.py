@@ -24,11 +24,11 @@ from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggest
 from reflect_rl.evaluation.methods import METHODS, find_method
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, load_model
-from reflect_rl.players.base import NoReflector, Reflector
 from reflect_rl.players.language_model import Decoding
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.registry import refuse_foreign
+from reflect_rl.rollout import NoReflector, Reflector
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.store import read_json, write_json

@@ -29,9 +29,8 @@ from reflect_rl import registry
 from reflect_rl.config import narrow
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UserError
-from reflect_rl.players.base import NoReflector
 from reflect_rl.players.scripted import OraclePolicy
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.types import Observation, Task
 from three_projects import save_task_set, save_three_projects

@@ -9,8 +9,8 @@ from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate, measured
 from reflect_rl.evaluation.methods import find_method
-from reflect_rl.players.base import NoReflector
 from reflect_rl.players.scripted import OraclePolicy
+from reflect_rl.rollout import NoReflector
 from small_task_set import save_small_task_set
 
 

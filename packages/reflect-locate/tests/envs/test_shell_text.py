@@ -11,9 +11,8 @@ from reflect_locate.envs.autoexplore import AutoExplore, Config
 from reflect_locate.envs.shell_text import Shell, depth_first
 from reflect_locate.envs.state_text import ExplorationState
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.players.base import NoReflector
 from reflect_rl.players.scripted import Annotator, OracleReflector
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Request, play
 from three_projects import save_task_set
 
 FILES = {

@@ -10,9 +10,8 @@ from reflect_locate.envs.state_text import ExplorationState, write_state
 from reflect_locate.players.name_greedy import NameGreedyPolicy
 from reflect_locate.players.reader import ReaderPolicy
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.players.base import NoReflector, Policy
 from reflect_rl.players.scripted import AdvicePolicy, LexicalReflector
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Policy, Request, play
 from reflect_rl.types import Observation, View
 from small_task_set import save_small_task_set
 

@@ -26,7 +26,7 @@ _NAMES = {
     "errors": "ReflectRLError UserError",
     "evaluation.methods": "Method",
     "evaluation.compare": "Evaluation",
-    "players.base": "Policy Reflector",
+    "rollout": "Policy Reflector",
     "players.reflectors": "PromptedReflector",
     "types": "Decision Episode Observation Oracle Step Task Turn View",
 }

@@ -16,8 +16,8 @@ from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, device_of
 from reflect_rl.models.score import check_scoring
-from reflect_rl.players.base import NoReflector, Reflector
 from reflect_rl.players.language_model import Decoding, LanguageModelPolicy
+from reflect_rl.rollout import NoReflector, Reflector
 from reflect_rl.types import seed_for, stream
 
 

@@ -31,10 +31,9 @@ from reflect_rl.errors import UserError
 from reflect_rl.evaluation.compare import Evaluation
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_split
 from reflect_rl.models.load import LanguageModel, load_model as load_language_model
-from reflect_rl.players.base import NoReflector, Policy, Reflector
 from reflect_rl.players.language_model import Decoding
 from reflect_rl.players.reflectors import FrozenReflector
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, play
 from reflect_rl.runs.config import BuiltForRun, write_report
 from reflect_rl.runs.folder import Unit
 from reflect_rl.runs.record import begin_training, note_evaluation

@@ -29,11 +29,10 @@ from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import RULES, Corridor
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.players import reflectors as frozen
-from reflect_rl.players.base import NoReflector, Policy, RandomPolicy, Reflector
 from reflect_rl.players.language_model import LanguageModelPolicy, score_views
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflector, OraclePolicy, OracleReflector
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, play
 from reflect_rl.types import Decision, Observation, View
 from reflect_served.llm import Endpoint, EndpointConfig
 from reflect_served.players.policy import ChatPolicy

@@ -13,10 +13,9 @@ from reflect_rl.algorithms._batch import Outputs, Trajectory
 from reflect_rl.batch import collate, view_of
 from reflect_rl.config import Rule
 from reflect_rl.envs.corridor import tasks
-from reflect_rl.players.base import NoReflector
 from reflect_rl.players.language_model import LanguageModelPolicy, score_views
 from reflect_rl.players.scripted import OraclePolicy, OracleReflector
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn, View
 from toy import SMALL, SPEC, tiny_player, training_tasks
 

@@ -20,9 +20,8 @@ from reflect_rl.errors import (
     UserError,
 )
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate
-from reflect_rl.players.base import NoReflector, RandomPolicy
 from reflect_rl.players.scripted import OraclePolicy, OracleReflector
-from reflect_rl.rollout import Request, failure_row, play
+from reflect_rl.rollout import NoReflector, RandomPolicy, Request, failure_row, play
 from reflect_rl.types import Decision, Task
 from reflect_rl.watchdog import Limits
 from troubled.game import Config, Troubled
@@ -266,7 +265,7 @@ from pathlib import Path
 from reflect_rl import watchdog
 from reflect_rl.watchdog import Limits, report_in
 from reflect_rl.players.scripted import OraclePolicy
-from reflect_rl.players.base import NoReflector
+from reflect_rl.rollout import NoReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import tasks

@@ -12,8 +12,7 @@ from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.gym import GymnasiumEnv
 from reflect_rl.errors import FaultyPlayerError
 from reflect_rl.evaluation.evaluate import summary
-from reflect_rl.players.base import NoReflector
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.types import NO_ACTION, Decision, Episode, episode_from_json, to_json
 from small_task_set import save_small_task_set
 from toy import SPEC, training_tasks

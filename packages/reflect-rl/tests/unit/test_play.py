@@ -7,9 +7,8 @@ import pytest
 from reflect_locate.envs import autoexplore
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
-from reflect_rl.players.base import NoReflector, RandomPolicy
 from reflect_rl.players.scripted import OraclePolicy
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
 from reflect_rl.types import Decision, Episode, Turn, View, stream
 from small_task_set import save_small_task_set
 from toy import SPEC, tiny_player, training_tasks

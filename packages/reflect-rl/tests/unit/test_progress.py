@@ -9,9 +9,8 @@ import pytest
 from reflect_rl.batch import MOST_TURNS, with_progress
 from reflect_rl.envs import corridor
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.players.base import NoReflector, RandomPolicy
 from reflect_rl.players.scripted import OraclePolicy
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn, episode_from_json, to_json
 
 

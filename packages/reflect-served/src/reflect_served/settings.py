@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from reflect_rl.config import Section, section
 from reflect_rl.evaluation.methods import find_method
-from reflect_rl.players.base import Reflector
+from reflect_rl.rollout import Reflector
 from reflect_served.llm import INSTALL, EndpointConfig, ServerAddress, check_address
 
 if TYPE_CHECKING:  # its module looks these sections up
@@ -63,7 +63,7 @@ class ServerConfig(ServerAddress):
     """Its address, such as `http://127.0.0.1:8000/v1` (empty: the reflection player runs in the job's own process)."""
     model: str = Field(FOLDER, min_length=1)
     """The name under which it serves the run's reflection model; `{folder}` = the folder of that model."""
-    timeout_seconds: float = Field(120.0, gt=0, le=86_400)
+    timeout_seconds: float = Field(120, gt=0, le=86_400)
     """Longest wait for one reflection; a request is tried three times."""
     parallel_requests: int = Field(32, ge=1, le=1024)
     """Requests under way at the same time."""

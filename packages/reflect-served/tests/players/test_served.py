@@ -15,10 +15,9 @@ from fault_server import rows
 from reflect_rl.config import parse
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import ConfigError, FaultyPlayerError, ModelError, PlayerTimeoutError, RunFolderError
-from reflect_rl.players.base import RandomPolicy
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.prompts import reflection_prompt
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import RandomPolicy, Request, play
 from reflect_rl.runs.check import check
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.types import View

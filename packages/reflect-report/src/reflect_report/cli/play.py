@@ -18,9 +18,8 @@ from reflect_rl.config import Frozen
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, require_known
 from reflect_rl.errors import UnknownNameError, UserError, suggestion
 from reflect_rl.evaluation.methods import find_method, method_names
-from reflect_rl.players.base import NoReflector, Policy, Reflector
 from reflect_rl.players.scripted import OracleReflector
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.store import append_jsonl

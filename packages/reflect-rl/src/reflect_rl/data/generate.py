@@ -29,7 +29,6 @@ from reflect_rl.config import Frozen, Rule
 from reflect_rl.data.recorded import Note, Notes, as_played
 from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, Restartable
 from reflect_rl.errors import ConfigError
-from reflect_rl.players.base import NoReflector, Reflector
 from reflect_rl.players.scripted import Annotator, LabelSource, OracleReflector
 from reflect_rl.prompts import (
     action_text_prompt,
@@ -40,7 +39,7 @@ from reflect_rl.prompts import (
     recommended,
     reflection_prompt,
 )
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Reflector, Request, play
 from reflect_rl.types import Episode, Task, Turn, View, seed_for, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, guarded, on_duty
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reflect_rl.errors import UserError
-from reflect_rl.players.base import Reflector
-from reflect_rl.rollout import blind
+from reflect_rl.rollout import Reflector, blind
 from reflect_rl.store import read_jsonl
 from reflect_rl.types import NO_ACTION, Episode, View, episode_from_json
 

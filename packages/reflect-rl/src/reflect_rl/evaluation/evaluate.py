@@ -24,8 +24,7 @@ from reflect_rl.config import Frozen
 from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.methods import Decoding
-from reflect_rl.players.base import Metered, Policy, Reflector, RunsElsewhere
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import Metered, Policy, Reflector, Request, RunsElsewhere, play
 from reflect_rl.store import read_json_value, write_json
 from reflect_rl.types import NO_ACTION, Episode, Task, seed_for, to_json
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits

@@ -32,9 +32,8 @@ from reflect_rl.evaluation.methods import PROMPTED
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import load_model
-from reflect_rl.players.base import NoReflector, Policy, RandomPolicy, Reflector
 from reflect_rl.players.language_model import LanguageModelPolicy
-from reflect_rl.rollout import Request, failure_row, play
+from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, failure_row, play
 from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
 from reflect_rl.runs.folder import Unit
 from reflect_rl.runs.models import installed_reflector, lexical_reflector, prompted_reflector, save_whole

@@ -14,9 +14,9 @@ from reflect_rl.evaluation.methods import Method
 from reflect_rl.launch import process_rank
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.score import check_scoring
-from reflect_rl.players.base import Reflector
 from reflect_rl.players.reflectors import FrozenReflector, Numbers, PromptedReflector
 from reflect_rl.players.scripted import LexicalReflector
+from reflect_rl.rollout import Reflector
 from reflect_rl.runs.config import BuiltForRun, HostsReflector, ReflectorConfig, RunConfig
 from reflect_rl.runs.folder import Job, Unit, check_job
 from reflect_rl.training.metrics import MetricsLog

@@ -39,8 +39,8 @@ from reflect_rl.evaluation.evaluate import (
 from reflect_rl.evaluation.methods import PROMPTED, Decoding, Measure, Method
 from reflect_rl.launch import process_rank, release
 from reflect_rl.models.labels import find_labels
-from reflect_rl.players.base import NoReflector, Policy, Reflector, RunsElsewhere
 from reflect_rl.players.language_model import LanguageModelPolicy
+from reflect_rl.rollout import NoReflector, Policy, Reflector, RunsElsewhere
 from reflect_rl.runs.config import BuiltForRun, ChoosesDecodings, RunConfig, TakesTurns, result_mark
 from reflect_rl.runs.demonstrate import demonstrate, examples_of, excluded_states
 from reflect_rl.runs.folder import Job, Progress, Unit, check_job, seal_job, units

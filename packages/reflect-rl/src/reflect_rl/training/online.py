@@ -24,9 +24,8 @@ from reflect_rl.errors import TrainingError
 from reflect_rl.launch import release
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.players.base import Reflector
 from reflect_rl.players.language_model import LanguageModelPolicy
-from reflect_rl.rollout import Request, failure_row, play
+from reflect_rl.rollout import Reflector, Request, failure_row, play
 from reflect_rl.store import append_jsonl
 from reflect_rl.training.checkpoint import Checkpoints, Saved, restore_weights
 from reflect_rl.training.config import RLFTConfig

@@ -14,9 +14,8 @@ from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, TextEnv, spec_o
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.envs.gym import ActionIndices, ObservationSpace, limited
 from reflect_rl.errors import UnknownNameError, UserError
-from reflect_rl.players.base import NoReflector, RandomPolicy
 from reflect_rl.registry import register_all
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
 from reflect_rl.types import Observation, Step, Task
 from small_task_set import save_small_task_set
 

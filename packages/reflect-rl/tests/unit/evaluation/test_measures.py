@@ -15,9 +15,8 @@ from reflect_rl.evaluation.evaluate import (
     summary,
     wilson_interval,
 )
-from reflect_rl.players.base import NoReflector, RandomPolicy
 from reflect_rl.players.scripted import OraclePolicy
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
 from reflect_rl.types import Decision, Episode, Task, Turn, View
 from small_task_set import save_small_task_set
 

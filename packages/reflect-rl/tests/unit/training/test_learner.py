@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reflect_rl.players.base import NoReflector
 from reflect_rl.players.language_model import LanguageModelPolicy
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner
 from toy import SPEC, rlft, tiny_player, training_tasks

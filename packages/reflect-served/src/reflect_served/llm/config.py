@@ -65,7 +65,7 @@ class ServerAddress(Section):
 
     base_url: str = ""
     """Address of the server."""
-    timeout_seconds: float = Field(120.0, gt=0, le=86_400)
+    timeout_seconds: float = Field(120, gt=0, le=86_400)
     """Longest wait for one answer."""
     allow_remote: bool = False
     """Allow a server on another machine."""
@@ -105,7 +105,7 @@ class EndpointConfig(ServerAddress):
     """Requests under way at the same time."""
     retries: int = Field(5, ge=0, le=100)
     """Further attempts, after growing pauses, when a failure may pass (the connection, HTTP 408, 409, 429, 5xx)."""
-    temperature: float | None = Field(0.0, ge=0, le=2)
+    temperature: float | None = Field(0, ge=0, le=2)
     """Randomness of the answers, 0 = always the likeliest (unset: the server's own)."""
     seed: int | None = Field(None, ge=0, le=2**31 - 1)
     """Seed of the server's draws; the n-th sample of a prompt is asked for with `seed + n` (unset: none is sent)."""
@@ -113,9 +113,9 @@ class EndpointConfig(ServerAddress):
     """The model thinks before it answers: it is sent `max_completion_tokens`, and no temperature."""
     reasoning_effort: Literal["minimal", "low", "medium", "high"] | None = None
     """Length of a reasoning model's thoughts (unset: the server's own)."""
-    price_input: float = Field(0.0, ge=0, le=1e6)
+    price_input: float = Field(0, ge=0, le=1e6)
     """Price of a million tokens of prompts, in any currency."""
-    price_output: float = Field(0.0, ge=0, le=1e6)
+    price_output: float = Field(0, ge=0, le=1e6)
     """Price of a million tokens of answers, thoughts included, in the same currency."""
     max_cost: float | None = Field(None, gt=0)
     """Most that all requests ever made from one folder may cost, in the currency of the prices (unset: any)."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflect_rl.players.base import Bill, Usage
+from reflect_rl.rollout import Bill, Usage
 from reflect_served.llm import INSTALL, ChatAnswer, ChatRequest, Endpoint
 from reflect_served.players.run import lock_of
 from reflect_served.settings import asks_endpoint, endpoint_config
