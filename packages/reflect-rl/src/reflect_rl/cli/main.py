@@ -241,13 +241,13 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
 def _show_requests(verb: str, config: RunConfig, console: Console) -> None:
     """Print the requests that the stages of a command would send to a server; send and write nothing."""
     from reflect_rl.runs.check import check
-    from reflect_rl.runs.config import PreviewsRequests, parts_of
+    from reflect_rl.runs.config import PreviewsRequests, used_parts
     from reflect_rl.runs.stages import stages_of
 
     # A dry run opens no folder, so nothing else has looked at the configuration.
     check(config)
     _refuse_idle(verb, config)
-    asking = [part for part in parts_of(config) if isinstance(part, PreviewsRequests)]
+    asking = [part for part in used_parts(config) if isinstance(part, PreviewsRequests)]
     # Each text once: a policy and a reflector may share a server, and both tell of it.
     texts = dict.fromkeys(text for part in asking for text in part.preview(config, stages_of(verb)))
     console.print("\n\n".join(texts) or "Nothing of this run asks a server: nothing would be sent.")

@@ -17,7 +17,7 @@ from reflect_rl.envs.base import HasTeacher, NumbersActions
 from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
 from reflect_rl.evaluation.methods import PROMPTED, Method, find_method
 from reflect_rl.launch import process_count
-from reflect_rl.runs.config import ChecksRun, RunConfig, annotator_of, parts_of
+from reflect_rl.runs.config import ChecksRun, RunConfig, annotator_of, used_parts
 from reflect_rl.store import read_json
 from reflect_rl.training.metrics import missing_trackers
 
@@ -216,7 +216,7 @@ def _numbers(config: RunConfig) -> Iterator[str]:
 
 def _parts(config: RunConfig) -> Iterator[str]:
     """Mistakes that parts of installed distributions find, each once: a policy and a reflector may share a server."""
-    asked = [part for part in parts_of(config) if isinstance(part, ChecksRun)]
+    asked = [part for part in used_parts(config) if isinstance(part, ChecksRun)]
     yield from dict.fromkeys(mistake for part in asked for mistake in part.mistakes(config))
 
 

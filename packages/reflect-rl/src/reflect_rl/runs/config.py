@@ -360,7 +360,7 @@ def annotator_of(run: RunConfig) -> Annotator | None:
     return found
 
 
-def parts_of(run: RunConfig) -> Iterator[object]:
+def used_parts(run: RunConfig) -> Iterator[object]:
     """Parts of other distributions that the run uses: sections that say something, the annotator, classes of players.
 
     Raises:
