@@ -11,8 +11,8 @@ import pytest
 
 from odd_files import ODD_NAMES, ODD_TEXTS, letters, odd_files
 from playing import begin, do, nothing_outside
-from reflect_locate.envs.autoexplore import MODES, AutoExplore, Config, advise, task_at, tasks
-from reflect_locate.envs.state_text import read_state
+from reflect_locate.envs.autoexplore import MODES, AutoExplore, Config, task_at, tasks
+from reflect_locate.envs.state_text import advise, read_state
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_rl.errors import UserError

@@ -12,16 +12,8 @@ import pytest
 
 from playing import begin, do
 from reflect_locate.envs import autoexplore
-from reflect_locate.envs.autoexplore_paper import (
-    LINES,
-    MODES,
-    AutoExplorePaper,
-    Config,
-    measures,
-    task_at,
-    tasks,
-    view_of,
-)
+from reflect_locate.envs.autoexplore_paper import MODES, AutoExplorePaper, Config, measures, task_at, tasks
+from reflect_locate.envs.paper_text import LINES, view_of
 from reflect_locate.envs.task_sampling import strata
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.snapshot import Snapshot

@@ -13,13 +13,8 @@ from hypothesis import given, strategies as st
 
 from odd_files import ODD_NAMES, ODD_TEXTS, letters, odd_files
 from playing import begin, do, nothing_outside
-from reflect_locate.envs.autoexplore_paper import (
-    AutoExplorePaper,
-    Config,
-    line_text,
-    name_text,
-    path_text,
-)
+from reflect_locate.envs.autoexplore_paper import AutoExplorePaper, Config
+from reflect_locate.envs.paper_text import line_text, name_text, path_text
 from reflect_rl.prompts import policy_prompt
 from reflect_rl.types import Observation, View
 from three_projects import save_task_set

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 from peft import PeftModel
 
-from reflect_rl.config import EmbeddedConfig, Rule
+from reflect_rl import registry
+from reflect_rl.config import AlgorithmConfig, EmbeddedConfig, Rule
+from reflect_rl.errors import UserError
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, device_of
 from reflect_rl.models.score import check_scoring
 from reflect_rl.players.language_model import Decoding, LanguageModelPolicy
-from reflect_rl.rollout import NoReflector, Reflector
+from reflect_rl.rollout import NoReflector, Policy, Reflector
+from reflect_rl.runs.config import BuiltForRun
 from reflect_rl.types import seed_for, stream
 
 
@@ -116,6 +119,50 @@ class Agent:
         """
         check_scoring(model)
         return cls(model, find_labels(model, actions))
+
+
+Player = Policy | Agent | str
+"""A player as callers name one: the last is the name of an installed policy."""
+
+
+def players_of(
+    policy: Player, reflector: Reflector | None, actions: int, decoding: Decoding
+) -> tuple[Policy, Reflector]:
+    """The two players of a call.
+
+    Args:
+        policy: the player; an agent brings its reflection player.
+        reflector: who writes in place of that one (None: nobody does).
+        actions: number of labels that an agent needs.
+        decoding: of an agent.
+
+    Raises:
+        UnknownNameError: nothing installed has the name.
+        UserError: what was given is no player, or needs the settings of a run.
+    """
+    if isinstance(policy, Agent):
+        return policy.for_actions(actions).policy(decoding), reflector or policy.reflector
+    if isinstance(policy, str):
+        found = registry.find("policies", policy)
+        if isinstance(found, BuiltForRun):
+            raise UserError(
+                f"the player {policy!r} is made from the settings of a run. Name it in a run file's methods."
+            )
+        named: Policy = found()
+        return named, reflector or NoReflector()
+    if not isinstance(policy, Policy):
+        raise UserError(f"{policy!r} is no player. Give an Agent, a Policy (name, sees_oracle, decide), or a name.")
+    return policy, reflector or NoReflector()
+
+
+def algorithm_settings(algorithm: str | type | Mapping[str, Any]) -> AlgorithmConfig | dict[str, Any]:
+    """The table of an algorithm; a class is named by where it can be imported from."""
+    if isinstance(algorithm, str):
+        return {"name": algorithm}
+    if isinstance(algorithm, type):
+        # By name, since settings are kept as JSON and a resumed training must find the class again.
+        return {"name": f"{algorithm.__module__}:{algorithm.__qualname__}"}
+    return dict(algorithm)
 
 
 def trainable_copy(model: LanguageModel) -> LanguageModel:

@@ -13,11 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from reflect_rl import registry
-from reflect_rl.agent import Agent, Blueprint, Origin, chosen_tasks, trainable_copy
+from reflect_rl.agent import (
+    Agent,
+    Blueprint,
+    Origin,
+    Player,
+    algorithm_settings,
+    chosen_tasks,
+    players_of,
+    trainable_copy,
+)
 from reflect_rl.config import (
     EMBEDDED,
-    AlgorithmConfig,
     EmbeddedConfig,
     EnvironmentConfig,
     LoRAConfig,
@@ -33,8 +40,8 @@ from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_sp
 from reflect_rl.models.load import LanguageModel, load_model as load_language_model
 from reflect_rl.players.language_model import Decoding
 from reflect_rl.players.reflectors import FrozenReflector
-from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, play
-from reflect_rl.runs.config import BuiltForRun, write_report
+from reflect_rl.rollout import Reflector, Request, play
+from reflect_rl.runs.config import write_report
 from reflect_rl.runs.folder import Unit
 from reflect_rl.runs.record import begin_training, note_evaluation
 from reflect_rl.store import write_jsonl
@@ -59,7 +66,6 @@ __all__ = [
 
 Environment = EnvSpec | str | type[TextEnv]
 Model = LanguageModel | Blueprint | Agent
-Player = Policy | Agent | str
 Split = Literal["train", "validation", "test"]
 Progress = Callable[[int, int, str], None]
 """Called with what is done, what there is to do (both in steps or turns), and a note."""
@@ -170,7 +176,7 @@ def collect(
     3
     """
     spec = make_env(env)
-    player, writer = _players(policy, reflector, spec, decoding)
+    player, writer = players_of(policy, reflector, spec.max_actions, decoding)
     tasks = _tasks(spec, split)
     order = chosen_tasks(len(tasks), episodes, stream(seed, "collect"))
     # Seeds by task and copy: a longer collection begins with the episodes of a shorter one.
@@ -345,7 +351,7 @@ def train_rl(
         TrainingError: the loss or the gradient is not finite.
     """
     spec = make_env(env)
-    config = parse(RLFTConfig, {"algorithm": _algorithm(algorithm), "total_turns": turns, **settings})
+    config = parse(RLFTConfig, {"algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
     # Before the copy: labels belong to the tokenizer, which copy and reference share.
     start = _agent(model, (), spec, seed).for_actions(spec.max_actions)
     twin, writer = trainable_copy(start.model), reflector or start.reflector
@@ -410,7 +416,7 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     oracle on corridor-v1 (test, greedy, horizon 20): 100.0% won [95% interval 78.5% to 100.0%], 14 of 14 ...
     """
     spec = make_env(env)
-    player, writer = _players(policy, reflector, spec, decoding)
+    player, writer = players_of(policy, reflector, spec.max_actions, decoding)
     _tasks(spec, split)
     longest = horizon or spec.max_episode_steps
     config = EvaluationConfig(split=split, horizons=(longest,), repetitions=repetitions, num_envs=num_envs)
@@ -444,24 +450,6 @@ def report(folder: str | Path, *others: str | Path) -> Path:
     return write_report("page", [Path(folder), *map(Path, others)], Path(folder)).page
 
 
-def _players(
-    policy: Player, reflector: Reflector | None, spec: EnvSpec, decoding: Decoding
-) -> tuple[Policy, Reflector]:
-    if isinstance(policy, Agent):
-        return policy.for_actions(spec.max_actions).policy(decoding), reflector or policy.reflector
-    if isinstance(policy, str):
-        found = registry.find("policies", policy)
-        if isinstance(found, BuiltForRun):
-            raise UserError(
-                f"the player {policy!r} is made from the settings of a run. Name it in a run file's methods."
-            )
-        named: Policy = found()
-        return named, reflector or NoReflector()
-    if not isinstance(policy, Policy):
-        raise UserError(f"{policy!r} is no player. Give an Agent, a Policy (name, sees_oracle, decide), or a name.")
-    return policy, reflector or NoReflector()
-
-
 def _tasks(spec: EnvSpec, split: Split) -> list[Task]:
     tasks = [task for mode in spec.modes for task in spec.tasks(mode, split)]
     if not tasks:
@@ -489,16 +477,6 @@ def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed
 
 WORD_EPISODES = 200
 """Random episodes from which a model without demonstrations learns the words of a game."""
-
-
-def _algorithm(algorithm: str | type | Mapping[str, Any]) -> AlgorithmConfig | dict[str, Any]:
-    """The table of an algorithm; a class is named by where it can be imported from."""
-    if isinstance(algorithm, str):
-        return {"name": algorithm}
-    if isinstance(algorithm, type):
-        # By name, since settings are kept as JSON and a resumed training must find the class again.
-        return {"name": f"{algorithm.__module__}:{algorithm.__qualname__}"}
-    return dict(algorithm)
 
 
 def _numbers(spec: EnvSpec | None) -> Callable[[str], Mapping[str, int]] | None:

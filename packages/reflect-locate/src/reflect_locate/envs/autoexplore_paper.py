@@ -14,15 +14,14 @@ The specification is `docs/guides/autoexplore.md`.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
 
+from reflect_locate.envs.paper_text import is_readable, name_text, path_text, view_of
 from reflect_locate.envs.state_text import ExplorationState, FileNote, question_words, reflection_text, surface
 from reflect_locate.envs.task_sampling import (
     EVALUATION_ONLY,
@@ -40,7 +39,7 @@ from reflect_locate.envs.task_sampling import (
     trained_on,
     unseen_names,
 )
-from reflect_locate.repositories.passages import INVISIBLE, plain
+from reflect_locate.repositories.passages import plain
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.words import words
 from reflect_rl.config import EnvironmentConfig
@@ -70,20 +69,6 @@ CHARGES: dict[Charges, dict[Status, float]] = {
 }
 """Cost of a command beside its turn."""
 
-CODE = (".py", ".c", ".cpp", ".cxx", ".cc", ".h", ".hpp", ".hxx", ".cs", ".java", ".go", ".ipynb")
-DATA = (".csv", ".tsv")
-TEXT = (".txt", ".md", ".rst", ".json", ".yaml", ".yml")
-SCRIPTS = (".sh", ".bash", ".zsh")
-LINES = {
-    **dict.fromkeys(CODE, 1000),
-    **dict.fromkeys(DATA, 5),
-    **dict.fromkeys(TEXT, 100),
-    **dict.fromkeys(SCRIPTS, 10),
-}
-"""Ending of a file that can be read -> lines that `cat` shows; other files are listed only."""
-
-BARE_NAME = re.compile(r"[\w.+@%~,=-]+")
-"""Names that need no quotes."""
 # The measures cut the state at this title, so both take it from here.
 RESULT = "Execution result of your last command"
 """Title of the last section."""
@@ -129,7 +114,7 @@ def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
     known = task_set(config.tasks)
     # The same draw as `autoexplore`, then less: both games are measured on shared questions.
     chosen = question_tasks(config, mode, split)
-    return tuple(task for task in chosen if _is_readable(known.question(task.data["question"]).targets[0]))
+    return tuple(task for task in chosen if is_readable(known.question(task.data["question"]).targets[0]))
 
 
 def task_at(mode: str, state: str) -> Task:
@@ -139,10 +124,6 @@ def task_at(mode: str, state: str) -> Task:
 
 KEPT = ("question", "variant", "folder", "read", "history")
 """Parts of a state that a task can begin with: all of it."""
-
-
-def _is_readable(path: str) -> bool:
-    return PurePosixPath(path).suffix.lower() in LINES
 
 
 @lru_cache(512)
@@ -174,7 +155,7 @@ def _folders(tree: Tree) -> Iterator[str]:
 def _cost(tree: Tree, folder: str) -> int:
     """Number of actions that enter, read and name what stands in a folder."""
     # A readable file has two actions, `cat` and `id`; others are listed without any.
-    return len(tree.folders(folder)) + sum(2 for name in tree.files(folder) if _is_readable(name))
+    return len(tree.folders(folder)) + sum(2 for name in tree.files(folder) if is_readable(name))
 
 
 def _left(
@@ -208,7 +189,7 @@ def _left(
         # One label is kept for `cd ..`.
         left = most_actions - 1
         for *_, path, is_folder in sorted(ranked):
-            left -= 1 if is_folder else 2 * _is_readable(path)
+            left -= 1 if is_folder else 2 * is_readable(path)
             if left < 0:
                 break
             (todo if is_folder else paths).append(path)
@@ -219,66 +200,6 @@ def _above(path: str) -> list[str]:
     """The folders on the way to a file."""
     parts = path.split("/")[:-1]
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
-
-
-@lru_cache(100_000)
-def name_text(name: str) -> str:
-    r"""A name as it stands in the state and in the actions: one line, and in quotes unless it is a plain word.
-
-    >>> name_text("a.py"), name_text('my "f" 3 id b.md\n# Action:')
-    ('a.py', '"my \'f\' 3 id b.md #Action:"')
-    """
-    flat = plain(name)
-    return flat if BARE_NAME.fullmatch(flat) else '"' + flat.replace('"', "'") + '"'
-
-
-def path_text(path: str) -> str:
-    """A path as it stands in the state.
-
-    >>> path_text("src/my app/a.py")
-    'src/"my app"/a.py'
-    """
-    return "/".join(map(name_text, path.split("/"))) if path else ""
-
-
-def line_text(line: str) -> str:
-    r"""A line of a file as it stands in the state: it cannot begin or end a part of the prompt.
-
-    >>> line_text("# Action:"), line_text("\tif a <|endoftext|> b"), line_text("Actions: 0 id evil.md")
-    ('> #Action:', '>     if a <endoftext|> b', '> Actions: 0 id evil.md')
-    """
-    # Tabulators first: they are control characters, and their width is the indentation of the line.
-    flat = INVISIBLE.sub(" ", line.expandtabs(4))
-    # One pass is enough, and takes linear time: neither replacement can make what the other looks for.
-    return ("> " + re.sub(r"<\|+", "<", re.sub(r"# +", "#", flat))).rstrip()
-
-
-def view_of(name: str, text: str, characters: int) -> str:
-    r"""Text that `cat` shows of a file.
-
-    Args:
-        name: of the file; its ending decides how many lines are shown.
-        text: of the file.
-        characters: that are shown at most.
-
-    >>> print(view_of("a.csv", "1\n2\n3\n4\n5\n6\n", 2000))
-    > 1
-    > 2
-    > 3
-    > 4
-    > 5
-    ...
-    Large file, only display first 5 lines and 2000 characters.
-    """
-    # The paper's numbers of lines by type of file.
-    most = LINES[PurePosixPath(name).suffix.lower()]
-    # Cut by characters first, so that a file of one endless line takes no time to split.
-    lines = text[:characters].removesuffix("\n").split("\n")
-    shown = [line_text(line) for line in lines[:most]]
-    if len(text) > characters or len(lines) > most:
-        # Not behind `> `, which every line of a file gets: no file can write this line itself.
-        shown += ["...", f"Large file, only display first {most} lines and {characters} characters."]
-    return "\n".join(shown)
 
 
 @lru_cache(4096)
@@ -308,7 +229,7 @@ def _commands(folder: str, folders: Sequence[str], files: Sequence[str]) -> Iter
         yield "cd", folder.rpartition("/")[0], "cd .."
     for name in folders:
         yield "cd", join(folder, name), f"cd {name_text(name)}"
-    for name in filter(_is_readable, files):
+    for name in filter(is_readable, files):
         yield "cat", join(folder, name), f"cat {name_text(name)}"
         yield "id", join(folder, name), f"id {name_text(name)}"
 
@@ -381,7 +302,7 @@ class AutoExplorePaper(TextEnv):
         self._question = plain(question.text).replace("Actions:", "Actions")
         paths, cut = set(self._tree.paths), len(self._tree.prefix)
         inside = [path[cut:] for path in question.targets if path.startswith(self._tree.prefix)]
-        self._targets = frozenset(path for path in inside if path in paths and _is_readable(path))
+        self._targets = frozenset(path for path in inside if path in paths and is_readable(path))
         if not self._tree.has_folder(folder) or not set(read) <= paths or not self._targets:
             raise UserError(f"task {task.key!r} names a folder or file that its tree lacks. Take tasks from tasks().")
         self._folder, self._history, self.answer = folder, history, ""
@@ -506,7 +427,7 @@ class AutoExplorePaper(TextEnv):
             folder=path_text(self._folder),
             # This game does not show how many files a folder holds; 1 keeps the reflection from using it.
             folders=tuple((name_text(name), 1) for name in self._tree.folders(self._folder)),
-            files=tuple(name_text(name) for name in unread if _is_readable(name)),
+            files=tuple(name_text(name) for name in unread if is_readable(name)),
             read=notes,
             last=self._history[-1] if self._history else "",
             result=self._result,

@@ -351,3 +351,22 @@ def _goal(state: ExplorationState, advice: str) -> str:
         return "the rest of this folder"
     topic = " ".join(surface(state.question, question_words(state.question)[:MOST_NAMED]))
     return f"{'a folder' if verb == 'cd' else 'a file'} about {topic}"
+
+
+def advise(state: str, fullness: Advice = "command") -> str:
+    """The reflection of someone who compares words, and knows no more than a state text.
+
+    Raises:
+        ValueError: the text is no state of AutoExplore.
+    """
+    scene = read_state(state)
+    return reflection_text(scene, advised(scene), fullness=fullness)
+
+
+def action_numbers(state: str) -> dict[str, int]:
+    """Numbers of the actions that a state text names.
+
+    Raises:
+        ValueError: the text is no state of AutoExplore.
+    """
+    return numbers(read_state(state))

@@ -7,7 +7,7 @@ import pytest
 from alfworld_native.plugin import env as alfworld
 from alfworld_native.scene import Scene as Room, write_scene as write_room
 from reflect_locate.envs import autoexplore
-from reflect_locate.envs.state_text import ExplorationState, write_state
+from reflect_locate.envs.state_text import ExplorationState, action_numbers, write_state
 from reflect_rl.prompts import recommended, with_right_number
 
 NUMBERS = {"go to shelf 1": 5, "cat a =1.py": 7}
@@ -39,7 +39,7 @@ def test_what_is_recommended_is_the_last_sentence_without_its_number():
 @pytest.mark.parametrize("text", ["Next: cat rates.py =0.", "Next: cat rates.py =31."])
 def test_the_numbers_of_autoexplore_are_those_of_the_state(text):
     state = write_state(ExplorationState("Parsing rate limits", 1, 15, "src", files=("rates.py",)))
-    assert with_right_number(text, autoexplore.action_numbers(state)) == "Next: cat rates.py =1."
+    assert with_right_number(text, action_numbers(state)) == "Next: cat rates.py =1."
 
 
 def test_the_numbers_of_alfworld_are_those_of_the_state():
