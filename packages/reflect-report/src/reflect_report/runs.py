@@ -260,6 +260,7 @@ ALGORITHMS = (
     Algorithm("rloo", "RLOO", "#0072B2"),
     Algorithm("grpo", "GRPO", "#56B4E9"),
     Algorithm("gigpo", "GiGPO", "#CC79A7"),
+    Algorithm("g2po", "G2PO", "#999933"),
     Algorithm("raft", "RAFT", "#E69F00"),
     Algorithm("ppo", "PPO", "#D55E00"),
 )

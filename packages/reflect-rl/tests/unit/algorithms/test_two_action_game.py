@@ -79,6 +79,8 @@ CASES = [
     # All four turns are in one state, so the step-relative advantage is the episode-relative one.
     ("gigpo", {}, 2 * 3 / 8 * 2 / ROOT3),
     ("gigpo", {"scale_by_std": False, "step_weight": 0.5}, 1.5 * 3 / 8),
+    # All turns are in one state and the last ones: the difference is the return minus the mean.
+    ("g2po", {}, 3 / 8 * 2 / ROOT3),
     # The three best are imitated: ¾ (1 - ¾).
     ("raft", {}, 3 / 16),
     # Untrained critic: as with leave-one-out.
@@ -219,7 +221,7 @@ def test_an_algorithm_has_only_the_settings_that_it_uses(name):
     assert {"name", "gamma", "entropy_coef", "return_entropy_coef", "kl_coef"} <= fields
     assert ("baseline" in fields) == (name in ("ppo", "reinforce"))
     assert ("value_coef" in fields) == (name in ("ppo", "reinforce", "expected"))
-    assert ("clip_ratio" in fields) == (name in ("ppo", "grpo", "gigpo"))
+    assert ("clip_ratio" in fields) == (name in ("ppo", "grpo", "gigpo", "g2po"))
     assert algorithm.critic == ("action" if name == "expected" else "none")
     assert algorithm.epochs == getattr(algorithm.config, "epochs", 1)
 
