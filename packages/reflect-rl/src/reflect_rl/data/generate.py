@@ -94,6 +94,9 @@ class DataConfig(Frozen):
     """First texts of the embedded model, which starts from nothing: `text` = states and action lists as plain text;
     `exercises` = an action of a list is named with its number, which is asked. To follow a name to its number is what
     any language model that has read much can do; a small one learns it from exercises in minutes, hardly from play."""
+    reading_starts: int = Field(0, ge=0)
+    """Training tasks that a random player plays for the embedded model to read, before any demonstration; 0 = it reads
+    the demonstrations. Such play needs no expert, so it may be much where demonstrations are few."""
     exclude_held_out_states: bool = True
     """Leave out every row whose state is the start of a validation or test task."""
     annotator: str = "oracle"
@@ -343,6 +346,9 @@ def exercises(
 FEW_WORDS, FEW_ACTIONS = 40, 8
 """Most words of the state and most actions in an exercise."""
 
+PARTS = 0.5
+"""Share of the exercises without labels that name one word of an action."""
+
 
 def _exercise(episode: Episode, number: int, labels: Sequence[str], rng: np.random.Generator) -> Row:
     turn = episode.turns[number]
@@ -352,9 +358,17 @@ def _exercise(episode: Episode, number: int, labels: Sequence[str], rng: np.rand
     places = rng.permutation(places).tolist()[: int(rng.integers(2, FEW_ACTIONS + 1))]
     view = View(replace(turn.observation, text=text), tuple(turn.order[place] for place in places))
     shown, wanted = [labels[place] for place in places] if labels else [], int(rng.integers(len(places)))
-    prompt = exercise_prompt(view, shown, wanted)
+    part = "" if labels else _part(view, wanted, rng)
+    prompt = exercise_prompt(view, shown, wanted, part)
     answer = shown[wanted] if shown else parts_of(prompt)[1][wanted]
     return Row(prompt, answer, episode.task.key, number, turn.observation.state, "positive")
+
+
+def _part(view: View, wanted: int, rng: np.random.Generator) -> str:
+    """In half of the cases a word that the wanted action alone has, so that words are matched, not whole lines."""
+    names = [set(view.observation.actions[index].split()) for index in view.order]
+    own = sorted(word for word in names[wanted].difference(*names[:wanted], *names[wanted + 1 :]) if word.isalpha())
+    return str(rng.choice(own)) if own and rng.random() < PARTS else ""
 
 
 def _row(part: str, episode: Episode, index: int, note: Note, labels: Sequence[str], rule: Rule) -> Row:

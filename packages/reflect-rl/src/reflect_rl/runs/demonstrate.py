@@ -100,7 +100,7 @@ def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exce
     if source == "none":
         return []
     if source == "successes":
-        return usable(played_untuned(config, unit, data.attempts_per_start, on_failure))
+        return usable(played_untuned(config, unit, unit.budget, data.attempts_per_start, on_failure))
     assert data.episodes is not None  # noqa: S101 (an invariant of the configuration)
     episodes = usable(read_episodes(data.episodes), lost=data.lost_episodes)
     keys = list(dict.fromkeys(episode.task.key for episode in episodes))
@@ -111,7 +111,11 @@ def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exce
 
 
 def played_untuned(
-    config: RunConfig, unit: Unit, attempts: int, on_failure: Callable[[Request, Exception], None] | None = None
+    config: RunConfig,
+    unit: Unit,
+    starts: int,
+    attempts: int,
+    on_failure: Callable[[Request, Exception], None] | None = None,
 ) -> list[Episode]:
     """Episodes of the untuned model; of a random player, where the model is built from these texts."""
     # The embedded model cannot play yet: its tokenizer is to be learned from these very episodes.
@@ -121,7 +125,7 @@ def played_untuned(
         policy = LanguageModelPolicy(
             model, find_labels(model, config.env.max_actions), "sampled", config.prompt.scoring
         )
-    tasks = demonstration_tasks(config.data, config.env, unit.budget, unit.seed)
+    tasks = demonstration_tasks(config.data, config.env, starts, unit.seed)
     requests = [
         # Attempts at one task differ in their seed alone; equal ones would be the same episode.
         Request(task, seed_for(unit.seed, "attempt", task.key, copy))
@@ -191,7 +195,10 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         read, seen, texts = tables["policy_plain"], everything, dict(tables)
         if source in ("successes", "none"):
             # Few episodes or none demonstrate the words of the game, so they are learned from all that was played.
-            seen = labelled(played_untuned(config, unit, config.data.attempts_per_start))
+            seen = labelled(played_untuned(config, unit, unit.budget, config.data.attempts_per_start))
+        if config.data.reading_starts:
+            seen = labelled(played_untuned(config, unit, config.data.reading_starts, 1))
+        if seen is not everything:
             read = texts[BASE] = rows("policy_plain", seen, labels, excluded, config.prompt.scoring, as_played)
         _build(config, unit, texts, labels)
         tables[BASE] = plain_text(read)
