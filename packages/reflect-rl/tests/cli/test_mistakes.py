@@ -74,6 +74,10 @@ FILES = {
         "[data]\ndemonstration_starts = [201]",
         "201 starts are asked for, the training split of dangerous_taxi has 200",
     ),
+    "starts to read": (
+        "[data]\nreading_starts = 201",
+        "data.reading_starts: 201 starts are asked for, the training split of dangerous_taxi has 200",
+    ),
     "no starts": (
         "[data]\ndemonstration_starts = [0]",
         "data.demonstration_starts: 0 is too small. The lowest value is 1.",

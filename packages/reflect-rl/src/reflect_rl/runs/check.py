@@ -269,12 +269,16 @@ def _starts(config: RunConfig) -> Iterator[str]:
     modes = config.data.modes or config.env.modes[-1:]
     # Every mode is demonstrated from the same number of starts, so the smallest one decides.
     count = min(len(config.env.tasks(mode, "train")) for mode in modes)
-    most = max(config.data.demonstration_starts)
-    if most > count:
-        yield (
-            f"data.demonstration_starts: {most} starts are asked for, the training split of {config.environment.name} "
-            f"has {count}. Lower it to {count} or less."
-        )
+    wanted = {
+        "demonstration_starts": max(config.data.demonstration_starts),
+        "reading_starts": config.data.reading_starts,
+    }
+    for name, most in wanted.items():
+        if most > count:
+            yield (
+                f"data.{name}: {most} starts are asked for, the training split of {config.environment.name} "
+                f"has {count}. Lower it to {count} or less."
+            )
 
 
 def _tasks(config: RunConfig) -> Iterator[str]:
