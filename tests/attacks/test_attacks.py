@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
+import commands
 import corruption
 import endpoints
 import hostile
@@ -13,7 +14,7 @@ import pytest
 import sessions
 from table import Table
 
-GENERATORS = {hostile: 80, endpoints: 10, sessions: 10, corruption: 12, kills: 4}
+GENERATORS = {hostile: 80, endpoints: 10, sessions: 10, corruption: 12, commands: 20, kills: 4}
 """Cases of each generator."""
 
 

@@ -361,7 +361,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     try:
         # Some editors on Windows begin a file with a byte order mark, which TOML does not allow.
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        # A table with a long dotted name is read without any recursion, which whoever walks through it then meets.
+        if registry.is_deep(values):
+            raise RecursionError
+        return values
     except FileNotFoundError:
         # A word without the ending is most often the folder of a run.
         kind = "configuration file" if path.suffix == ".toml" else "configuration file or run folder"

@@ -111,8 +111,29 @@ def find(kind: Kind, name: str) -> Any:
     return point.load()
 
 
+DEPTH = 100
+"""Levels of lists and tables in a file. Those who walk through the values call themselves at each."""
 CHOOSING = ("name", "kind", "annotator")
 """Keys of a configuration whose value may be the name of a part."""
+
+
+def is_deep(value: Any) -> bool:
+    """Tell whether lists and tables of a file are nested deeper than any that this program writes.
+
+    >>> import functools
+    >>> is_deep({"a": [1, 2]}), is_deep(functools.reduce(lambda inner, _: [inner], range(200), 0))
+    (False, True)
+    """
+    # Layer by layer: a function that calls itself would meet the end of the stack that is to be kept away from others.
+    layer = [value]
+    for _ in range(DEPTH):
+        layer = [
+            part
+            for whole in layer
+            if isinstance(whole, dict | list)
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+        ]
+    return bool(layer)
 
 
 def dotted_names(values: Any) -> set[str]:

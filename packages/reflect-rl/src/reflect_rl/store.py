@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reflect_rl.errors import RunFolderError
+from reflect_rl.registry import is_deep
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -65,10 +66,13 @@ def read_json_value(path: Path, remedy: str) -> Any:
     """The value in a JSON file, of whatever kind.
 
     Raises:
-        RunFolderError: the file is missing or no JSON; the message ends with `remedy`.
+        RunFolderError: the file is missing or no JSON, or nested too deeply; the message ends with `remedy`.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if is_deep(value):
+            raise RecursionError("its values are nested too deeply")
+        return value
     except FileNotFoundError:
         raise RunFolderError(f"{path} is missing. {remedy}") from None
     # Brackets that are nested a thousand deep exhaust the stack of Python's reader.

@@ -148,3 +148,11 @@ def test_json_that_is_nested_too_deeply_is_named(tmp_path):
     for read in (read_json, read_jsonl):
         with pytest.raises(RunFolderError, match=r"file\.json"):
             read(file, "Make it again.")
+
+
+def test_values_that_are_nested_too_deeply_are_refused(tmp_path):
+    (path := tmp_path / "a.json").write_text(99 * '{"a": ' + "1" + 99 * "}")
+    assert list(read_json(path, "")) == ["a"]
+    path.write_text(200 * '{"a": ' + "1" + 200 * "}")
+    with pytest.raises(RunFolderError, match=r"nested too deeply\)\. Make it again"):
+        read_json(path, "Make it again.")

@@ -206,7 +206,8 @@ def test_who_answered_in_place_of_the_model_is_written_down(tmp_path):
 def test_no_server_sends_the_client_elsewhere(tmp_path):
     with FaultServer() as other:
         there = refuse(307, location=f"{other.url}/chat/completions")
-        with FaultServer(fault=there) as server, pytest.raises(EndpointError, match="HTTP 307"):
+        message = rf"redirects to '{other.url}/chat/completions' \(HTTP 307\).*Set endpoint\.base_url to the address"
+        with FaultServer(fault=there) as server, pytest.raises(EndpointError, match=message):
             Endpoint(server.config(), tmp_path).answer(QUESTIONS)
         assert other.bodies == []
 

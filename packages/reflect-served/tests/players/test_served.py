@@ -246,7 +246,8 @@ def test_a_server_cannot_send_the_client_elsewhere(model):
     with ReflectionServer(model) as other:
         there = {"Location": f"{other.url}/completions"}
         message, _ = failing(model, lambda handler, body: handler.send(307, b"{}", there))
-        assert "HTTP 307" in message
+        assert f"redirects to '{other.url}/completions' (HTTP 307), which is not followed" in message
+        assert "Set reflector.server.base_url" in message
         assert other.requests == []
 
 

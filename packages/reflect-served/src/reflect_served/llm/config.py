@@ -15,6 +15,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 
 # So plain that no two programs can disagree about the host, and that no user:password@ or ?api-key= fits in.
 ADDRESS = re.compile(r"https?://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
+LAST_PORT = 65_535
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 
 
@@ -34,6 +35,9 @@ def check_address(base_url: str, allow_remote: bool, sent: str, key_variable: st
         raise ValueError(
             f"base_url is no plain address such as http://127.0.0.1:8000/v1. A key belongs into {key_variable} only"
         )
+    port = found[2] if base_url and (found := ADDRESS.fullmatch(base_url)) else None
+    if port and not 0 < int(port[1:]) <= LAST_PORT:
+        raise ValueError(f"base_url has the port {port[1:]}. Ports go from 1 to {LAST_PORT}")
     if base_url and not allow_remote and not is_loopback(base_url):
         raise ValueError(
             f"base_url names another machine ({_host(base_url)}), which would be sent {sent}. "

@@ -194,9 +194,9 @@ def _whole(reply: Any, timeout_seconds: float, row: int = -1) -> Any:
 class Failure:
     """Cause of a missing answer."""
 
-    kind: Literal["timeout", "unreachable", "status", "unreadable"]
+    kind: Literal["timeout", "unreachable", "redirect", "status", "unreadable"]
     words: str = ""
-    """Words of the server or the connection: one line, without the key."""
+    """Words of the server or the connection, or the address that it redirects to: one line, without the key."""
     status: int = 0
     """HTTP status, where there is one."""
     subject: str = ""
@@ -243,9 +243,7 @@ def failure_of(error: Exception, key: str, variable: str = KEY_VARIABLE) -> Fail
     if isinstance(error, UserError):
         return None
     if isinstance(error, APIStatusError):
-        text = without_key(error.response.text, key, variable)
-        subject = error.param if isinstance(error.param, str) and error.param else _message(text)
-        return Failure("status", one_line(text, key, variable), error.status_code, subject.lower())
+        return _status_failure(error, key, variable)
     if isinstance(error, APITimeoutError | TimeoutError) or "TimeoutException" in names:
         return Failure("timeout")
     if isinstance(error, APIConnectionError) or "TransportError" in names:
@@ -253,6 +251,14 @@ def failure_of(error: Exception, key: str, variable: str = KEY_VARIABLE) -> Fail
     if isinstance(error, OpenAIError | ValueError | AttributeError | TypeError | LookupError | RecursionError):
         return Failure("unreadable", one_line(str(error), key, variable))
     return None
+
+
+def _status_failure(error: Any, key: str, variable: str) -> Failure:
+    if error.response.has_redirect_location:
+        return Failure("redirect", one_line(error.response.headers["location"], key, variable), error.status_code)
+    text = without_key(error.response.text, key, variable)
+    subject = error.param if isinstance(error.param, str) and error.param else _message(text)
+    return Failure("status", one_line(text, key, variable), error.status_code, subject.lower())
 
 
 def _message(text: str) -> str:
@@ -280,6 +286,11 @@ def error_message(failure: Failure, wording: Wording) -> str:
         )
     if failure.kind == "unreachable":
         return f"{name} cannot be reached: {failure.words}. {wording.start}, or correct {section}.base_url. {GOES_ON}"
+    if failure.kind == "redirect":
+        return (
+            f"{name} redirects to {failure.words!r} (HTTP {failure.status}), which is not followed: a server must not "
+            f"choose who reads the prompts. Set {section}.base_url to the address that is meant."
+        )
     if failure.kind == "status":
         return f"{name} refused a request: HTTP {failure.status}, {failure.words}. {_remedy(failure, wording)}"
     return (
