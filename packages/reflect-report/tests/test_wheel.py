@@ -1,13 +1,11 @@
 """The wheel in an environment of its own: the core finds what it adds, and its tests are not in it."""
 
 import json
-import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from installed_wheel import FreshEnvironment, install_wheel
+from installed_wheel import FreshEnvironment, check_contents, install_above, registered
 
 from .conftest import result_row
 
@@ -16,27 +14,12 @@ PROJECT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
-    environment = install_wheel(tmp_path_factory.mktemp("wheel"), PROJECT, ())
-    # A path named here adds no editable installation, so `reflect_report` itself can only come from the wheel.
-    depends = [Path(str(find_spec(name).origin)).parents[1] for name in ("reflect_rl", "pydantic", "torch")]
-    (site,) = environment.folder.glob("lib/python*/site-packages")
-    (site / "depends.pth").write_text("".join(f"{path}\n" for path in dict.fromkeys(depends)))
-    return environment
+    return install_above(tmp_path_factory.mktemp("wheel"), PROJECT)
 
 
 def test_all_that_it_registers_can_be_loaded(fresh: FreshEnvironment):
-    groups = json.loads(
-        fresh.run("""
-import json
-from importlib.metadata import distribution
-found = {}
-for point in distribution("reflect-report").entry_points:
-    point.load()
-    found.setdefault(point.group, []).append(point.name)
-print(json.dumps(found))
-""")
-    )
-    assert {group: sorted(names) for group, names in groups.items()} == {
+    groups = registered(fresh, "reflect-report")
+    assert groups == {
         "reflect_rl.commands": ["play", "report", "status", "watch"],
         "reflect_rl.reports": ["page"],
     }
@@ -58,17 +41,7 @@ print(reflect_report.__file__, report({str(tmp_path)!r}))
 
 
 def test_the_wheel_has_types_and_licence_and_no_tests(fresh: FreshEnvironment):
-    names = set(zipfile.ZipFile(fresh.wheel).namelist())
-    assert "reflect_report/py.typed" in names
-    for name in (
-        "page.html",
-        "page.css",
-        "page.js",
-        "vendor/uPlot.iife.min.js",
-        "vendor/uPlot.min.css",
-        "vendor/LICENSE",
-    ):
-        assert f"reflect_report/{name}" in names
+    files = ("page.html", "page.css", "page.js", "vendor/uPlot.iife.min.js", "vendor/uPlot.min.css", "vendor/LICENSE")
+    check_contents(fresh.names, "reflect_report", *files)
     # Its own, and uPlot's.
-    assert sum(name.endswith("/LICENSE") and ".dist-info/" in name for name in names) == 2
-    assert not any("/tests/" in name or name.startswith("tests/") for name in names)
+    assert sum(name.endswith("/LICENSE") and ".dist-info/" in name for name in fresh.names) == 2

@@ -79,7 +79,7 @@ class HandcodedExpert:
     def _take(self) -> str:
         kind = self.memory.goal.object_kind
         takes = (command for command in self.memory.admissible if command.startswith(f"take {kind} "))
-        # What was placed already stays where it is.
+        # Things that were placed already stay where they are.
         return next((take for take in takes if not self._placed(take.rpartition(" from ")[2])), "")
 
     def _find(self, kind: str) -> str:

@@ -169,7 +169,7 @@ def test_before_the_first_update_every_ratio_is_one(rule: Rule, shuffle, reflect
     ratio = (Outputs(scores.log_probs).chosen(batch) - batch.behaviour_log_probs).exp()
     torch.testing.assert_close(ratio, torch.ones(len(views)), atol=1e-5, rtol=0)
     # The choices were not all alike, so a wrong column would show.
-    assert float(batch.behaviour_log_probs.std()) > 1e-4
+    assert float(batch.behaviour_log_probs.std()) > 0.01
 
 
 def test_a_listing_order_changes_the_label_of_an_action_and_not_its_column():

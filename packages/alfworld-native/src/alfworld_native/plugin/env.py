@@ -339,7 +339,7 @@ class Alfworld(TextEnv):
 
     def teach(self) -> str:
         """Facts that the player saw, with the expert's advice: the solver's would tell what a player cannot know."""
-        # Of what fell out of the window nothing is said: a reflection player could not know it.
+        # A reflection player could not know what fell out of the window, so nothing tells it.
         scene = scene_of(self._transcript.recall()) if self.is_raw else read_scene(self.shown.text)
         self._advised = self.shown.actions[self._explored()]
         if self.config.advice == "command":

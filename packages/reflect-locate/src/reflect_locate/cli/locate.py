@@ -27,7 +27,7 @@ GUESSED = 1
 
 
 class PlayerOptions(Frozen):
-    """How files are looked for: by an index alone, or by a trained player, too."""
+    """Search by an index alone, or by a trained player, too."""
 
     walk: bool = False
     """Let the trained player walk through the files, too; that takes seconds."""

@@ -232,8 +232,7 @@ class AutoExplore(TextEnv):
             won = subject in self._targets
             # The turn's own -1 counts too: of two ways that win, the shorter one pays more.
             reward += horizon if won else -horizon
-        # The game's own limit, known from the state, so it ends in a loss and is not cut short.
-        elif self._turn >= horizon:
+        elif self._turn >= horizon:  # the game's own limit, known from the state: a loss, and not cut short
             reward, over = reward - horizon, True
         else:
             self._act(kind, subject)

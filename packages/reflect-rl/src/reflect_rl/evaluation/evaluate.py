@@ -254,6 +254,8 @@ def costs_of(episodes: Sequence[Episode], horizon: int, *players: Reflector | Po
         horizon: of the row.
         players: both.
     """
+    import numpy as np  # here, because whoever only searches files needs none of it
+
     used = [player.usage for player in _metered(players)]
     # Every answer has its seconds, so an empty list means that nobody was asked.
     seconds = [value for usage in used for value in usage.seconds]
@@ -262,8 +264,6 @@ def costs_of(episodes: Sequence[Episode], horizon: int, *players: Reflector | Po
     # Longer episodes than the row's horizon were played, and their later turns belong to other rows.
     turns = [turn for episode in episodes for turn in episode.turns[:horizon]]
     count = len(episodes)
-    import numpy as np  # here, because whoever only searches files needs none of it
-
     return Costs(
         invalid_answers=sum(turn.decision.index == NO_ACTION for turn in turns) / count,
         answers=len(seconds) / count,
