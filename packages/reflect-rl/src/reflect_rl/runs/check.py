@@ -266,6 +266,9 @@ def _starts(config: RunConfig) -> Iterator[str]:
         if not config.data.episodes.is_file():
             yield f"data.episodes: no file {str(config.data.episodes)!r}. Name one of `reflect-rl play --record`."
         return
+    # Players that learn nothing need no demonstrations; the job that makes some all the same counts again.
+    if not any(config.method(name).model for name in config.methods):
+        return
     modes = config.data.modes or config.env.modes[-1:]
     # Every mode is demonstrated from the same number of starts, so the smallest one decides.
     count = min(len(config.env.tasks(mode, "train")) for mode in modes)

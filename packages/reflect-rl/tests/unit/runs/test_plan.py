@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from reflect_rl.config import parse
+from reflect_rl.config import parse, sections_of
 from reflect_rl.errors import ConfigError
 from reflect_rl.players.scripted import AdvicePolicy, LexicalReflector
+from reflect_rl.rollout import RandomPolicy
 from reflect_rl.runs.check import check, feasible
-from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.config import RunConfig, used_parts
 from reflect_rl.runs.demonstrate import is_lexical
 from reflect_rl.runs.stages import load_players, plan
 from three_projects import save_three_projects
@@ -195,3 +196,20 @@ def test_modes_of_a_stage_are_checked_one_by_one():
         check(run("near+fra"))
     with pytest.raises(ConfigError, match=r"evaluation\.modes: corridor has no mode 'near\+far'"):
         check(config("sft", environment={"name": "corridor"}, evaluation={"modes": ["near+far"]}))
+
+
+def test_starts_are_counted_only_for_players_that_learn():
+    many = {"environment": {"name": "corridor"}, "data": {"demonstration_starts": [1000]}, "evaluation": {}}
+    check(config("random", "oracle", **many))
+    with pytest.raises(ConfigError, match="1000 starts are asked for"):
+        check(config("random", "sft", **many))
+
+
+def test_sections_that_say_nothing_are_neither_validated_nor_asked():
+    run = config("random", environment={"name": "corridor"}, evaluation={})
+    assert sections_of(run) == {}
+    assert [part for part in used_parts(run) if part is not None] == [RandomPolicy]
+    asking = config("chat", environment={"name": "corridor"}, evaluation={}, chat={"max_new_tokens": 9})
+    assert list(sections_of(asking)) == ["chat"]
+    with pytest.raises(ConfigError, match=r"endpoint.base_url: 'chat' asks a chat model, and none is named"):
+        check(asking)
