@@ -293,6 +293,13 @@ def test_a_hostile_configuration_runs_nothing(repository: Path) -> None:
     assert not evidence.exists()
 
 
+def test_git_does_not_see_the_settings_of_a_repository(repository: Path) -> None:
+    (repository / ".git" / "config").write_text("[no settings\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(repository, "rev-parse", "HEAD")
+    assert "notes.md" in ingest(f"{repository}@HEAD").files
+
+
 def test_an_object_that_is_missing_is_not_fetched(repository: Path) -> None:
     """In a partial clone git would fetch it, over whatever the configuration names."""
     evidence = repository.parent / "PWNED"
@@ -392,7 +399,7 @@ def private(tmp_path: Path) -> Path:
     folder = tmp_path / "private"
     folder.mkdir()
     git(folder, "init", "-q")
-    (folder / "secret.md").write_text("a private word\n")
+    (folder / "word.md").write_text("a private word\n")  # a name that is not left out for itself
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "a private subject")
     return folder
