@@ -121,7 +121,7 @@ class Agent:
         return cls(model, find_labels(model, actions))
 
 
-Player = Policy | Agent | str
+Player = Policy | Agent | LanguageModel | str
 """A player as callers name one: the last is the name of an installed policy."""
 
 
@@ -131,7 +131,7 @@ def players_of(
     """The two players of a call.
 
     Args:
-        policy: the player; an agent brings its reflection player.
+        policy: the player; an agent brings its reflection player, a model plays as it is.
         reflector: who writes in place of that one (None: nobody does).
         actions: number of labels that an agent needs.
         decoding: of an agent.
@@ -140,6 +140,8 @@ def players_of(
         UnknownNameError: nothing installed has the name.
         UserError: what was given is no player, or needs the settings of a run.
     """
+    if isinstance(policy, LanguageModel):
+        policy = Agent.of(policy, actions)
     if isinstance(policy, Agent):
         return policy.for_actions(actions).policy(decoding), reflector or policy.reflector
     if isinstance(policy, str):
@@ -151,7 +153,7 @@ def players_of(
         named: Policy = found()
         return named, reflector or NoReflector()
     if not isinstance(policy, Policy):
-        raise UserError(f"{policy!r} is no player. Give an Agent, a Policy (name, sees_oracle, decide), or a name.")
+        raise UserError(f"{policy!r:.200} is no player. Give an Agent, a Policy (name, sees_oracle, decide), or a name.")
     return policy, reflector or NoReflector()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from reflect_rl.algorithms._batch import Advantages, Batch, Outputs, Trajectory
+from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
 from reflect_rl.algorithms._returns import generalised_advantages, leave_one_out, rewards_to_go, std, turn_baseline
 from reflect_rl.config import AlgorithmConfig
 
@@ -213,6 +213,22 @@ def clipped_loss(config: ClippedConfig, batch: Batch, outputs: Outputs) -> tuple
         "policy/clip_fraction": float((ratio != clipped).float().mean()),
         **kl_to_behaviour(batch, outputs),
     }
+
+
+class Clipped:
+    """Algorithms with a clipped ratio whose groups take the critic's place; they differ in their advantages."""
+
+    critic: Critic = "none"
+
+    def __init__(self, config: ClippedConfig) -> None:
+        self.config = config
+        self.epochs = config.epochs
+
+    def loss(self, batch: Batch, outputs: Outputs) -> Loss:
+        """-mean_t min(ρ_t Â_t, clip(ρ_t) Â_t) + regularisers."""
+        policy, metrics = clipped_loss(self.config, batch, outputs)
+        penalty, penalty_metrics = regularisers(self.config, batch, outputs)
+        return Loss(policy + penalty, metrics | penalty_metrics)
 
 
 def importance_weights(batch: Batch, outputs: Outputs, limit: float) -> Tensor:

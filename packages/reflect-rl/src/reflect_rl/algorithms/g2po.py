@@ -20,11 +20,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
+from reflect_rl.algorithms._batch import Advantages, Trajectory
 from reflect_rl.algorithms._common import (
+    Clipped,
     ClippedConfig,
-    clipped_loss,
-    regularisers,
     returns_of,
     shaped_rewards,
     total_reward_std,
@@ -41,17 +40,11 @@ class G2POConfig(ClippedConfig):
     """γ of returns and of temporal differences."""
 
 
-class G2PO:
+class G2PO(Clipped):
     """Turns are worth what the graph of all episodes of their task says about the step they made."""
 
     Config = G2POConfig
-
-    # The graph takes the critic's place.
-    critic: Critic = "none"
-
-    def __init__(self, config: G2POConfig) -> None:
-        self.config = config
-        self.epochs = config.epochs
+    config: G2POConfig
 
     def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
         """(δ - mean) / standard deviation, over all turns of the update."""
@@ -77,9 +70,3 @@ class G2PO:
             for node, value in zip(row, own, strict=True):
                 visits[node].append(value)
         return [[float(np.mean(visits[node])) for node in row] for row in nodes]
-
-    def loss(self, batch: Batch, outputs: Outputs) -> Loss:
-        """-mean_t min(ρ_t Â_t, clip(ρ_t) Â_t) + regularisers."""
-        policy, metrics = clipped_loss(self.config, batch, outputs)
-        penalty, penalty_metrics = regularisers(self.config, batch, outputs)
-        return Loss(policy + penalty, metrics | penalty_metrics)

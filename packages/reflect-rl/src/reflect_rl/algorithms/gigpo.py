@@ -18,11 +18,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
+from reflect_rl.algorithms._batch import Advantages, Trajectory
 from reflect_rl.algorithms._common import (
+    Clipped,
     ClippedConfig,
-    clipped_loss,
-    regularisers,
     returns_of,
     shaped_rewards,
     total_reward_std,
@@ -43,16 +42,11 @@ class GiGPOConfig(ClippedConfig):
     """Divide by the standard deviation of the group's returns (false: F_norm = 1)."""
 
 
-class GiGPO:
+class GiGPO(Clipped):
     """Episodes compete within their task, turns within their state."""
 
     Config = GiGPOConfig
-
-    critic: Critic = "none"
-
-    def __init__(self, config: GiGPOConfig) -> None:
-        self.config = config
-        self.epochs = config.epochs
+    config: GiGPOConfig
 
     def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
         """Â = A^E + ω A^S (eq. 8)."""
@@ -84,9 +78,3 @@ class GiGPO:
         ]
         # Not pooled: a state that was visited once has nothing to be compared with.
         return group_relative(keys, [g for row in returns for g in row], scaled=self.config.scale_by_std)
-
-    def loss(self, batch: Batch, outputs: Outputs) -> Loss:
-        """-mean_t min(ρ_t Â_t, clip(ρ_t) Â_t) + regularisers (eq. 9)."""
-        policy, metrics = clipped_loss(self.config, batch, outputs)
-        penalty, penalty_metrics = regularisers(self.config, batch, outputs)
-        return Loss(policy + penalty, metrics | penalty_metrics)

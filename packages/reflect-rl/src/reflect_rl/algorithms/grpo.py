@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
-from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
+from reflect_rl.algorithms._batch import Advantages, Trajectory
 from reflect_rl.algorithms._common import (
+    Clipped,
     ClippedConfig,
-    clipped_loss,
     per_turn,
-    regularisers,
     returns_of,
     total_reward_std,
 )
@@ -36,17 +35,11 @@ class GRPOConfig(ClippedConfig):
     """Divide by the standard deviation of the group's returns (false: Dr. GRPO)."""
 
 
-class GRPO:
+class GRPO(Clipped):
     """The episodes of the same task are each other's baseline and scale."""
 
     Config = GRPOConfig
-
-    # The group takes the critic's place.
-    critic: Critic = "none"
-
-    def __init__(self, config: GRPOConfig) -> None:
-        self.config = config
-        self.epochs = config.epochs
+    config: GRPOConfig
 
     def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
         """(G_0 - mean of the group) / standard deviation of the group, at every turn."""
@@ -57,9 +50,3 @@ class GRPO:
         scale = total_reward_std(trajectories) if scaled else 1.0
         # Outcome supervision: all turns of an episode get the same credit.
         return Advantages(per_turn(totals, trajectories), returns, partial(returns_of, self.config), scale)
-
-    def loss(self, batch: Batch, outputs: Outputs) -> Loss:
-        """-mean_t min(ρ_t Â_t, clip(ρ_t) Â_t) + regularisers."""
-        policy, metrics = clipped_loss(self.config, batch, outputs)
-        penalty, penalty_metrics = regularisers(self.config, batch, outputs)
-        return Loss(policy + penalty, metrics | penalty_metrics)
