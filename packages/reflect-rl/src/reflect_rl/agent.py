@@ -153,7 +153,9 @@ def players_of(
         named: Policy = found()
         return named, reflector or NoReflector()
     if not isinstance(policy, Policy):
-        raise UserError(f"{policy!r:.200} is no player. Give an Agent, a Policy (name, sees_oracle, decide), or a name.")
+        raise UserError(
+            f"{policy!r:.200} is no player. Give an Agent, a Policy (name, sees_oracle, decide), or a name."
+        )
     return policy, reflector or NoReflector()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import reflect_rl as rrl
 from guess import Guess
+from reflect_rl.agent import Agent
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError
 
 SMALL = {"hidden_size": 16, "layers": 1, "heads": 2, "context_tokens": 192, "device": "cpu"}
@@ -190,6 +191,13 @@ def test_a_finished_training_is_taken_up_and_one_with_other_settings_is_refused(
     assert rrl.train_rl(warm, Guess, out=out, **TINY_RL).model.hash() == first.model.hash()
     with pytest.raises(RunFolderError, match=r"training\.total_turns is 40 there and 41 here"):
         rrl.train_rl(warm, Guess, out=out, **(TINY_RL | {"turns": 41}))
+
+
+def test_a_model_plays_as_it_is_without_being_made_an_agent():
+    model = rrl.load_model("embedded", hidden_size=32, layers=1, device="cpu", texts=["Answer: wrong. From one to two"])
+    found = rrl.evaluate(model, Guess)
+    assert found.rate == rrl.evaluate(Agent.of(model, Guess.max_actions), Guess).rate
+    assert len(rrl.collect(Guess, model, episodes=3)) == 3
 
 
 def test_mistakes_are_one_sentence(warm):

@@ -187,7 +187,7 @@ def score(
     unique = list(dict.fromkeys(keys))
     place = {key: row for row, key in enumerate(unique)}
     rows = torch.tensor([place[key] for key in keys], device=model.device)
-    scorer = {"choice_token": _score_labels, "line_end": _score_lines}.get(rule, _score_texts)
+    scorer = _score_listed if rule in LISTED else _score_texts
     raw, hidden, values = scorer(model, unique, rule, max_tokens or token_budget(model), network)
     counts = torch.tensor([len(a) for _, a in unique], device=model.device)
     admissible = torch.arange(raw.shape[1], device=model.device)[None] < counts[:, None]
@@ -200,60 +200,38 @@ Raw = tuple[Tensor, Tensor, Tensor | None]
 """Results for N states: (N, A) unnormalised scores, (N, H) hidden states, (N, outputs) of the critic."""
 
 
-def _score_labels(
+def _score_listed(
     model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
 ) -> Raw:
-    if any(len(action) != 1 for _, actions in keys for action in actions):
-        raise ModelError(f"under the rule {rule!r} every action needs a label of exactly one token.")
-    width = max(len(actions) for _, actions in keys)
-    label_ids = sorted({action[0] for _, actions in keys for action in actions})
-    column = {label: i for i, label in enumerate(label_ids)}
-    # Rows are filled up with any column: `admissible` masks what is read there.
-    columns = torch.tensor(
-        [[column[a[0]] for a in actions] + [0] * (width - len(actions)) for _, actions in keys], device=model.device
-    )
-    vocabulary = torch.tensor(label_ids, device=model.device)
-    groups = list(micro_batches([len(prompt) for prompt, _ in keys], max_tokens))
-    parts = []
-    for group in groups:
-        prompts = [keys[i][0] for i in group]
-        ends = [(row, len(prompt) - 1) for row, prompt in enumerate(prompts)]
-        parts.append(read(model, prompts, ends, vocabulary, network))
-    # Micro-batches are in order of length; the rows go back to that of the keys.
-    back = torch.argsort(torch.tensor([i for group in groups for i in group], device=model.device))
-    values = [part.values for part in parts if part.values is not None]
-    return (
-        torch.cat([part.logits for part in parts])[back].gather(1, columns),
-        torch.cat([part.hidden for part in parts])[back],
-        torch.cat(values)[back] if values else None,
-    )
-
-
-def _score_lines(
-    model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
-) -> Raw:
+    """One pass for each prompt, read at its end, and under `line_end` at the end of each line."""
     if not all(prompt for prompt, _ in keys):
         raise ModelError("an empty prompt cannot be scored: the tokenizer gave no tokens for it.")
-    if any(len(action) != 1 or not 0 <= action[0] < len(prompt) for prompt, actions in keys for action in actions):
-        raise ModelError(f"under the rule {rule!r} every action needs a line that ends inside its prompt; one token.")
-    end = torch.tensor([model.end_id], device=model.device)
+    if any(len(action) != 1 for _, actions in keys for action in actions):
+        raise ModelError(f"under the rule {rule!r} every action needs a label of exactly one token.")
+    by_line = rule == "line_end"
+    if by_line and any(not 0 <= action[0] < len(prompt) for prompt, actions in keys for action in actions):
+        raise ModelError(f"under the rule {rule!r} every action needs a line that ends inside its prompt.")
+    tokens = [model.end_id] if by_line else sorted({action[0] for _, actions in keys for action in actions})
+    column, vocabulary = {token: i for i, token in enumerate(tokens)}, torch.tensor(tokens, device=model.device)
     groups = list(micro_batches([len(prompt) for prompt, _ in keys], max_tokens))
-    lines, parts, values = [], [], []
+    scores, hidden, values = [], [], []
     for group in groups:
+        count, listed = len(group), [(row, action[0]) for row, i in enumerate(group) for action in keys[i][1]]
         ends = [(row, len(keys[i][0]) - 1) for row, i in enumerate(group)]
-        places = [(row, place) for row, i in enumerate(group) for (place,) in keys[i][1]]
-        answer = read(model, [keys[i][0] for i in group], [*ends, *places], end, network)
-        lines.append(answer.logits[len(group) :, 0])
-        parts.append(answer.hidden[: len(group)])
+        answer = read(model, [keys[i][0] for i in group], [*ends, *(listed if by_line else ())], vocabulary, network)
+        rows, columns = torch.tensor([(row, column.get(token, 0)) for row, token in listed], device=model.device).T
+        scores.append(answer.logits[count:, 0] if by_line else answer.logits[rows, columns])
+        hidden.append(answer.hidden[:count])
         if answer.values is not None:
-            values.append(answer.values[: len(group)])
+            values.append(answer.values[:count])
+    # Micro-batches are in order of length; the rows go back to that of the keys.
     order = [i for group in groups for i in group]
+    places = torch.tensor([(i, k) for i in order for k in range(len(keys[i][1]))], device=model.device)
     raw = torch.zeros(len(keys), max(len(actions) for _, actions in keys), device=model.device)
-    where = [(i, column) for i in order for column in range(len(keys[i][1]))]
-    # Out of place, because gradients flow through it.
-    raw = raw.index_put(tuple(torch.tensor(where, device=model.device).T), torch.cat(lines))
     back = torch.argsort(torch.tensor(order, device=model.device))
-    return raw, torch.cat(parts)[back], torch.cat(values)[back] if values else None
+    # Out of place, because gradients flow through it.
+    raw = raw.index_put(tuple(places.T), torch.cat(scores))
+    return raw, torch.cat(hidden)[back], torch.cat(values)[back] if values else None
 
 
 def _score_texts(
