@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -215,20 +215,38 @@ def clipped_loss(config: ClippedConfig, batch: Batch, outputs: Outputs) -> tuple
     }
 
 
-class Clipped:
-    """Algorithms with a clipped ratio whose groups take the critic's place; they differ in their advantages."""
+class Grouped:
+    """Algorithms without a critic: episodes of the same task are compared with each other."""
 
     critic: Critic = "none"
 
-    def __init__(self, config: ClippedConfig) -> None:
+    def __init__(self, config: Any) -> None:
         self.config = config
         self.epochs = config.epochs
+
+
+class Clipped(Grouped):
+    """Grouped algorithms with a clipped ratio; they differ in their advantages."""
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t min(ρ_t Â_t, clip(ρ_t) Â_t) + regularisers."""
         policy, metrics = clipped_loss(self.config, batch, outputs)
         penalty, penalty_metrics = regularisers(self.config, batch, outputs)
         return Loss(policy + penalty, metrics | penalty_metrics)
+
+
+def weighted_loss(config: PolicyGradientConfig, weights: Tensor, batch: Batch, outputs: Outputs) -> Loss:
+    """-mean_t weight_t log π(a_t|s_t) + regularisers.
+
+    Args:
+        config: of the regularisers.
+        weights: (N,) constants.
+        batch: the turns.
+        outputs: what the policy says of them now.
+    """
+    policy = -(weights * outputs.chosen(batch)).mean()
+    penalty, metrics = regularisers(config, batch, outputs)
+    return Loss(policy + penalty, metrics | {"policy/loss": float(policy.detach())} | kl_to_behaviour(batch, outputs))
 
 
 def importance_weights(batch: Batch, outputs: Outputs, limit: float) -> Tensor:

@@ -13,8 +13,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
-from reflect_rl.algorithms._common import PolicyGradientConfig, kl_to_behaviour, per_turn, regularisers, returns_of
+from reflect_rl.algorithms._batch import Advantages, Batch, Loss, Outputs, Trajectory
+from reflect_rl.algorithms._common import Grouped, PolicyGradientConfig, per_turn, returns_of, weighted_loss
 
 
 class RAFTConfig(PolicyGradientConfig):
@@ -28,16 +28,11 @@ class RAFTConfig(PolicyGradientConfig):
     """Passes over each batch."""
 
 
-class RAFT:
+class RAFT(Grouped):
     """Supervised learning on the best episode of each task."""
 
     Config = RAFTConfig
-
-    critic: Critic = "none"
-
-    def __init__(self, config: RAFTConfig) -> None:
-        self.config = config
-        self.epochs = config.epochs
+    config: RAFTConfig
 
     def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
         """Give one to every turn of a kept episode, zero to the others."""
@@ -57,7 +52,4 @@ class RAFT:
         """-mean_t 1{kept} log π(a_t|s_t) + regularisers; a replayed success with a gain counts as kept."""
         # The size of a replayed gain does not matter: an episode is imitated or not.
         kept = (batch.advantages > 0).to(outputs.log_probs.dtype)
-        policy = -(kept * outputs.chosen(batch)).mean()
-        penalty, metrics = regularisers(self.config, batch, outputs)
-        own = {"policy/loss": float(policy.detach()), **kl_to_behaviour(batch, outputs)}
-        return Loss(policy + penalty, metrics | own)
+        return weighted_loss(self.config, kept, batch, outputs)

@@ -17,8 +17,7 @@ from reflect_rl.algorithms._common import (
     baseline_advantages,
     critic_loss,
     importance_weights,
-    kl_to_behaviour,
-    regularisers,
+    weighted_loss,
 )
 
 
@@ -52,8 +51,6 @@ class Reinforce:
         weight = importance_weights(batch, outputs, self.config.max_importance_weight)
         # Fresh turns weigh one, also after the first minibatch of the update has moved the policy.
         weight = weight.where(batch.replayed, weight.new_ones(()))
-        policy = -(weight * batch.advantages * outputs.chosen(batch)).mean()
-        penalty, metrics = regularisers(self.config, batch, outputs)
-        critic, critic_metrics = critic_loss(self.config.value_coef, outputs.values, batch.returns)
-        own = {"policy/loss": float(policy.detach()), **kl_to_behaviour(batch, outputs)}
-        return Loss(policy + penalty + critic, metrics | critic_metrics | own)
+        policy = weighted_loss(self.config, weight * batch.advantages, batch, outputs)
+        critic, metrics = critic_loss(self.config.value_coef, outputs.values, batch.returns)
+        return Loss(policy.value + critic, policy.metrics | metrics)

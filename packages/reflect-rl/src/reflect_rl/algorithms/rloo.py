@@ -17,16 +17,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
+from reflect_rl.algorithms._batch import Advantages, Batch, Loss, Outputs, Trajectory
 from reflect_rl.algorithms._common import (
+    Grouped,
     PolicyGradientConfig,
     importance_weights,
-    kl_to_behaviour,
     normalised,
     per_turn,
-    regularisers,
     returns_of,
     total_reward_std,
+    weighted_loss,
 )
 from reflect_rl.algorithms._returns import leave_one_out
 
@@ -44,16 +44,11 @@ class RLOOConfig(PolicyGradientConfig):
     """Passes over each batch."""
 
 
-class RLOO:
+class RLOO(Grouped):
     """The other episodes of the same task are the baseline."""
 
     Config = RLOOConfig
-
-    critic: Critic = "none"
-
-    def __init__(self, config: RLOOConfig) -> None:
-        self.config = config
-        self.epochs = config.epochs
+    config: RLOOConfig
 
     def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
         """G_0 minus the mean G_0 of the other episodes of the task, at every turn."""
@@ -69,7 +64,4 @@ class RLOO:
         """-mean_t w_t Â_t log π(a_t|s_t) + regularisers; w_t = min(ρ_t, limit) is constant."""
         # Truncated, so that one action that was unlikely then cannot outweigh the whole batch.
         weight = importance_weights(batch, outputs, self.config.max_importance_weight)
-        policy = -(weight * batch.advantages * outputs.chosen(batch)).mean()
-        penalty, metrics = regularisers(self.config, batch, outputs)
-        own = {"policy/loss": float(policy.detach()), **kl_to_behaviour(batch, outputs)}
-        return Loss(policy + penalty, metrics | own)
+        return weighted_loss(self.config, weight * batch.advantages, batch, outputs)
