@@ -1,13 +1,10 @@
 """Processes and memory: rank and number of the processes of a launch, and the memory that each gives back.
 
-When one process of a launch fails, most of the others fail too: of the same mistake, or because it is gone. A user is
-to read one message, the first cause. So each waits for its turn to speak; the launcher, which ends all processes a
-moment after the first one has ended, keeps the rest silent.
+When one process of a launch fails, most of the others fail too. A user is to read one message, the first cause, so each
+waits for its turn to speak. The launcher ends all processes a moment after the first one, which keeps the rest silent.
 
 Memory that nobody uses goes back to the system. Batches of text all have other shapes, and two caches keep something
-for each: glibc keeps freed memory in pieces of the sizes that were asked for, oneDNN keeps a compiled kernel with its
-working memory for each of the last 1,024 shapes. A supervised training of 3 million parameters came to hold 9 GB
-after 400 steps (`docs/results/log.md`).
+for each: glibc freed pieces of memory, oneDNN a compiled kernel (9 GB after 400 steps, `docs/results/log.md`).
 """
 
 from __future__ import annotations

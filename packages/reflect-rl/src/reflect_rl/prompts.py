@@ -78,22 +78,14 @@ def parts_of(prompt: str) -> tuple[str, list[str], str]:
     return text + heading, listed.split("\n"), ACTION.lstrip("\n")
 
 
-def exercise_prompt(view: View, labels: Sequence[str], wanted: int, part: str = "") -> str:
-    r"""An exercise in following: an action is named with its number, which is asked. It tells nothing about any game.
-
-    Args:
-        view: a state and some of its actions.
-        labels: of the actions, in listing order; none = a `lines_prompt`, and no number is named.
-        wanted: place in the listing order of the action that is named.
-        part: words that stand for its name (default: all of it).
+def exercise_prompt(view: View, wanted: str) -> str:
+    r"""A `lines_prompt` that names a listed action, or a part of it, and asks for it. It tells nothing about any game.
 
     >>> from reflect_rl.types import Observation
-    >>> exercise_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0)), ("0", "1"), 0)
-    'You are at 3.\nWanted: right =0.\nActions: 0 right 1 left\n # Action:\n'
+    >>> exercise_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0)), "right")
+    'You are at 3.\nWanted: right.\nActions:\nright\nleft\n # Action:\n'
     """
-    number = f" ={labels[wanted]}" if labels else ""
-    named = (part or view.observation.actions[view.order[wanted]]) + number
-    return f"{view.observation.text}\nWanted: {named}." + _listed(view, labels, "")
+    return f"{view.observation.text}\nWanted: {wanted}." + _listed(view, (), "")
 
 
 def _listed(view: View, labels: Sequence[str], text: str) -> str:

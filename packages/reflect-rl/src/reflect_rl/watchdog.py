@@ -7,16 +7,14 @@
 
 When the time is up, the code is interrupted three ways, each for what the one before cannot reach:
 
-1. Python code, sleeping and waiting (main thread, Linux and macOS): a signal raises the error inside the watched code.
-2. Code that does not come back `GRACE` seconds later (C code that goes on after a signal; code that swallows the error;
-   any code in another thread): the stacks of all threads are written down and the process ends with exit code 1.
-3. C code that also holds Python's lock, so that no other Python code can run: the same, by a timer outside of Python,
-   `GRACE` seconds after one to two times the shortest limit on duty. The timer counts the time in which a process is
-   stopped (Ctrl-Z); the others do not.
+1. Python code in the main thread (Linux and macOS): a signal raises the error inside the watched code.
+2. Code that does not come back `GRACE` seconds later: the stacks of all threads are written down and the process ends
+   with exit code 1.
+3. C code that also holds Python's lock: the same, by a timer outside of Python, `GRACE` seconds after one to two times
+   the shortest limit on duty. This timer also counts the time in which a process is stopped (Ctrl-Z).
 
-One thread does this for the whole process. It sleeps until the next deadline, so a watch costs one to two microseconds
-(`scripts/measure_watchdog.py`): it stores a deadline and writes the name of what is watched to a file that outlives
-the process.
+One thread does this for the whole process and sleeps until the next deadline. A watch stores a deadline and writes the
+name of what is watched to a file that outlives the process: one to two microseconds (`scripts/measure_watchdog.py`).
 """
 
 from __future__ import annotations

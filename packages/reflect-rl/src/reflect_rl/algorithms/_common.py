@@ -236,14 +236,7 @@ class Clipped(Grouped):
 
 
 def weighted_loss(config: PolicyGradientConfig, weights: Tensor, batch: Batch, outputs: Outputs) -> Loss:
-    """-mean_t weight_t log π(a_t|s_t) + regularisers.
-
-    Args:
-        config: of the regularisers.
-        weights: (N,) constants.
-        batch: the turns.
-        outputs: what the policy says of them now.
-    """
+    """-mean_t w_t log π(a_t|s_t) + regularisers, with constant `weights` (N,)."""
     policy = -(weights * outputs.chosen(batch)).mean()
     penalty, metrics = regularisers(config, batch, outputs)
     return Loss(policy + penalty, metrics | {"policy/loss": float(policy.detach())} | kl_to_behaviour(batch, outputs))

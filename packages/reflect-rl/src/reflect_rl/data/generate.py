@@ -92,8 +92,8 @@ class DataConfig(Frozen):
     before: first turns are rare otherwise, and a model learns them by heart."""
     reading: Literal["text", "exercises"] = "text"
     """First texts of the embedded model, which starts from nothing: `text` = states and action lists as plain text;
-    `exercises` = an action of a list is named with its number, which is asked. To follow a name to its number is what
-    any language model that has read much can do; a small one learns it from exercises in minutes, hardly from play."""
+    `exercises` = a listed action is named, or a word of it, and is to be chosen (with prompt.scoring = "line_end"). A
+    small model learns to find names in lists from exercises in minutes, hardly from play."""
     reading_starts: int = Field(0, ge=0)
     """Training tasks that a random player plays for the embedded model to read, before any demonstration; 0 = it reads
     the demonstrations. Such play needs no expert, so it may be much where demonstrations are few."""
@@ -316,27 +316,19 @@ def plain_text(prompts: Iterable[Row]) -> list[Row]:
     return [replace(row, prompt="", completion=row.prompt) for row in prompts]
 
 
-def exercises(
-    episodes: Iterable[Episode],
-    labels: Sequence[str],
-    excluded: frozenset[str],
-    rng: np.random.Generator,
-    rule: Rule = "choice_token",
-) -> list[Row]:
-    """Exercises in reading prompts: a randomly named action of a list is to be answered with its number, or chosen.
+def exercises(episodes: Iterable[Episode], excluded: frozenset[str], rng: np.random.Generator) -> list[Row]:
+    """Exercises in reading prompts: a randomly named action of a list is to be chosen, under the rule `line_end`.
 
     They show the beginning of a state and a few of its actions only: what is learned in minutes from short texts would
     take hours from long ones, and carries over.
 
     Args:
         episodes: whose states and lists are read; what was chosen in them is not looked at.
-        labels: the label texts of the policy's tokenizer.
         excluded: states that no row may be about.
         rng: draws the actions and the lengths.
-        rule: how the policy's actions are scored.
     """
     return [
-        _exercise(episode, number, () if rule == "line_end" else labels, rng)
+        _exercise(episode, number, rng)
         for episode in episodes
         for number, turn in enumerate(episode.turns)
         if turn.observation.state not in excluded
@@ -347,28 +339,23 @@ FEW_WORDS, FEW_ACTIONS = 40, 8
 """Most words of the state and most actions in an exercise."""
 
 PARTS = 0.5
-"""Share of the exercises without labels that name one word of an action."""
+"""Share of the exercises that name one word of an action."""
 
 
-def _exercise(episode: Episode, number: int, labels: Sequence[str], rng: np.random.Generator) -> Row:
+def _exercise(episode: Episode, number: int, rng: np.random.Generator) -> Row:
     turn = episode.turns[number]
-    text, places = turn.observation.text, list(range(len(turn.order)))
     # Whole prompts stayed at chance for minutes, and a third of them held up the rest (docs/results/log.md).
-    text = " ".join(text.split()[: int(rng.integers(1, FEW_WORDS + 1))])
-    places = rng.permutation(places).tolist()[: int(rng.integers(2, FEW_ACTIONS + 1))]
-    view = View(replace(turn.observation, text=text), tuple(turn.order[place] for place in places))
-    shown, wanted = [labels[place] for place in places] if labels else [], int(rng.integers(len(places)))
-    part = "" if labels else _part(view, wanted, rng)
-    prompt = exercise_prompt(view, shown, wanted, part)
-    answer = shown[wanted] if shown else parts_of(prompt)[1][wanted]
-    return Row(prompt, answer, episode.task.key, number, turn.observation.state, "positive")
-
-
-def _part(view: View, wanted: int, rng: np.random.Generator) -> str:
-    """In half of the cases a word that the wanted action alone has, so that words are matched, not whole lines."""
-    names = [set(view.observation.actions[index].split()) for index in view.order]
-    own = sorted(word for word in names[wanted].difference(*names[:wanted], *names[wanted + 1 :]) if word.isalpha())
-    return str(rng.choice(own)) if own and rng.random() < PARTS else ""
+    text = " ".join(turn.observation.text.split()[: int(rng.integers(1, FEW_WORDS + 1))])
+    order = tuple(rng.permutation(turn.order).tolist()[: int(rng.integers(2, FEW_ACTIONS + 1))])
+    names = [turn.observation.actions[index] for index in order]
+    wanted = int(rng.integers(len(names)))
+    others = {word for place, name in enumerate(names) if place != wanted for word in name.split()}
+    own = [word for word in names[wanted].split() if word.isalpha() and word not in others]
+    # A word that the action alone has, so that words are matched and not only whole lines.
+    part = str(rng.choice(own)) if own and rng.random() < PARTS else names[wanted]
+    prompt = exercise_prompt(View(replace(turn.observation, text=text), order), part)
+    # The line and not the name, which a mark may follow.
+    return Row(prompt, parts_of(prompt)[1][wanted], episode.task.key, number, turn.observation.state, "positive")
 
 
 def _row(part: str, episode: Episode, index: int, note: Note, labels: Sequence[str], rule: Rule) -> Row:

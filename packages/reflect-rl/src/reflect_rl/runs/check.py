@@ -178,10 +178,10 @@ def _game(config: RunConfig) -> Iterator[str]:
             f"prompt.shuffle_labels: the states of {config.environment.name} give the number of each action, which a "
             "random order would make wrong. Set it to false."
         )
-    if config.data.reading == "exercises" and config.prompt.scoring not in ("choice_token", "line_end"):
+    if config.data.reading == "exercises" and config.prompt.scoring != "line_end":
         yield (
-            f"data.reading: the exercises ask for a listed action, and prompt.scoring = {config.prompt.scoring!r} "
-            "lists none. Set data.reading = 'text'."
+            f"data.reading: the exercises ask for a line of a list, and prompt.scoring is {config.prompt.scoring!r}. "
+            "Set prompt.scoring = 'line_end', or data.reading = 'text'."
         )
     # Cutting such an episode short would contradict the number of turns that its states show.
     if spec.env_class.fixed_horizon:

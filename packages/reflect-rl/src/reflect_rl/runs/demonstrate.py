@@ -204,7 +204,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         tables[BASE] = plain_text(read)
         if config.data.reading == "exercises":
             rng = stream(unit.seed, "exercises")
-            tables[BASE] = shuffled(exercises(seen, labels, excluded, rng, config.prompt.scoring), rng)
+            tables[BASE] = shuffled(exercises(seen, excluded, rng), rng)
     for name, table in tables.items():
         write_jsonl(unit.dataset(name), map(asdict, table))
     write_jsonl(folder / "episodes.jsonl", (to_json(_noted(episode, annotations)) for episode in everything))

@@ -50,8 +50,6 @@ class RLFTConfig(Frozen):
     gradient is that of what it explored with. Validation and results are at 1."""
     learning_rate: float = Field(3e-4, gt=0, le=1)
     """Learning rate of the policy (for a pretrained model with LoRA: 2e-4, as in the paper)."""
-    final_learning_rate_share: float = Field(0.1, ge=0, le=1)
-    """The learning rate falls linearly to this share over the budget."""
     minibatch_turns: int = Field(128, ge=1)
     """Turns of an optimiser step, roughly; turns of equal prompts are always in the same one."""
     micro_batch_tokens: int | None = Field(None, ge=1)

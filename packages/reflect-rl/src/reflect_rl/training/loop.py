@@ -144,17 +144,13 @@ def cosine_factor(step: int, warmup: int, total: int) -> float:
     return 0.5 * (1.0 + math.cos(math.pi * progress)) * (1 - FINAL_SHARE) + FINAL_SHARE
 
 
-def linear_factor(share: float, final: float) -> float:
-    """Learning rate after a share of the training, as a share of the first one: a line from 1 to `final`.
+def linear_factor(share: float) -> float:
+    """Learning rate after a share of the training, as a share of the first one: a line from 1 to a tenth.
 
-    Args:
-        share: of the training that is done, from 0 to 1.
-        final: value at the end of the training.
-
-    >>> linear_factor(0.5, 0.5)
-    0.75
+    >>> [linear_factor(share) for share in (0.0, 1.0)]
+    [1.0, 0.1]
     """
-    return 1 - share * (1 - final)
+    return 1 - share * (1 - FINAL_SHARE)
 
 
 @contextmanager

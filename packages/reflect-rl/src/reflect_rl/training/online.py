@@ -130,7 +130,7 @@ class OnlineTrainer:
         # Drawn before the fresh ones are added: an episode is not both in one update.
         replayed = self.replay.draw(self.config.replay_per_update, stream(self.seed, "replay", self.update))
         self.replay.add(episodes)
-        rate = self.config.learning_rate * linear_factor(share, self.config.final_learning_rate_share)
+        rate = self.config.learning_rate * linear_factor(share)
         try:
             own, again = ([with_progress(e, self.config.progress) for e in part] for part in (episodes, replayed))
             metrics = self.learner.learn(own, again, self.update, rate)

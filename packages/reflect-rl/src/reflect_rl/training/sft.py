@@ -98,8 +98,7 @@ def train_sft(  # noqa: PLR0913 (what differs between the trainings of a run)
     folder.mkdir(parents=True, exist_ok=True)
     order = _order(seed, [completion for _, completion in examples], config.steps * config.batch_size, config.balance)
     # Only rows that will be trained on are tokenised; large data sets have many more.
-    wanted = {number: examples[number] for number in dict.fromkeys(order)}
-    rows = _line_rows(model, wanted) if rule == "line_end" else _rows(model, wanted, ends=ends)
+    rows = _rows(model, {number: examples[number] for number in dict.fromkeys(order)}, ends=ends, rule=rule)
     engine = Engine(model.device)
     log = metrics or MetricsLog(folder, main=engine.main)
     try:
@@ -278,26 +277,19 @@ def _order(seed: int, completions: Sequence[str], count: int, balance: float) ->
     return [int(row) for order in passes for row in order][:count]
 
 
-def _rows(model: LanguageModel, examples: dict[int, tuple[str, str]], *, ends: bool) -> dict[int, Row]:
+def _rows(model: LanguageModel, examples: dict[int, tuple[str, str]], *, ends: bool, rule: Rule) -> dict[int, Row]:
     """Tokens of the examples, by number."""
     tail = [model.end_id] if ends else []
     rows = {}
     for number, (prompt, completion) in examples.items():
-        head, body = model.encode_prompt(prompt), [*model.encode_after(prompt, completion), *tail]
-        rows[number] = Row(prompt, completion, [*head, *body], [0] * len(head) + [1] * len(body))
-    longest = max(rows.values(), key=lambda row: len(row.input_ids))
-    check_context(model, len(longest.input_ids), longest.prompt)
-    return rows
-
-
-def _line_rows(model: LanguageModel, examples: dict[int, tuple[str, str]]) -> dict[int, Row]:
-    """Examples in which one of the listed lines is to be chosen, by number."""
-    rows = {}
-    for number, (prompt, completion) in examples.items():
-        head, lines, tail = parts_of(prompt)
-        ids, ends = model.encode_lines(head, lines, tail)
-        # One target a row, as the loss counts them.
-        rows[number] = Row(prompt, completion, ids, [0] * (len(ids) - 1) + [1], ends, lines.index(completion))
+        if rule == "line_end":
+            text, lines, after = parts_of(prompt)
+            ids, places = model.encode_lines(text, lines, after)
+            # One target a row, as the loss counts them.
+            rows[number] = Row(prompt, completion, ids, [0] * (len(ids) - 1) + [1], places, lines.index(completion))
+        else:
+            head, body = model.encode_prompt(prompt), [*model.encode_after(prompt, completion), *tail]
+            rows[number] = Row(prompt, completion, [*head, *body], [0] * len(head) + [1] * len(body))
     longest = max(rows.values(), key=lambda row: len(row.input_ids))
     check_context(model, len(longest.input_ids), longest.prompt)
     return rows
