@@ -17,18 +17,22 @@ from table import Outcome, attempt
 
 PROGRAM = """
 import sys, time
-from reflect_locate.serve import Located, make_server, serve_stdio
+from reflect_locate.serve import make_server, serve_stdio
+from reflect_locate.served_answers import Located
 from reflect_rl.errors import UserError
 
-def answer(question, path, top_k, is_stopped):
-    print("began", question[:40], file=sys.stderr, flush=True)
-    while question.startswith("wait"):
-        if is_stopped():
-            raise UserError("stopped")
-        time.sleep(0.005)
-    return Located(found=False, root=question[:40], files=[], confidence=0, threshold=0)
+class Scripted:
+    def find_file(self, question, path, top_k, is_stopped):
+        print("began", question[:40], file=sys.stderr, flush=True)
+        while question.startswith("wait"):
+            if is_stopped():
+                raise UserError("stopped")
+            time.sleep(0.005)
+        return Located(root=question[:40], sureness="a guess", confidence=0, files=[])
 
-serve_stdio(make_server(answer))
+    find_passage = what_is_in = None
+
+serve_stdio(make_server(Scripted()))
 """
 PATIENCE = 300
 """Seconds until a missing reply counts as missing; no reply is asked to come within a time."""
@@ -81,7 +85,7 @@ class Session:
         self.send({"id": number, "method": method, "params": values or {}})
 
     def ask(self, number: object, question: object, **more: object) -> None:
-        self.request(number, "tools/call", {"name": "locate", "arguments": {"question": question, **more}})
+        self.request(number, "tools/call", {"name": "find_file", "arguments": {"question": question, **more}})
 
     def cancel(self, number: object) -> None:
         self.send({"method": "notifications/cancelled", "params": {"requestId": number}})

@@ -26,7 +26,7 @@ from reflect_locate.evidence import (
     sureness,
 )
 from reflect_locate.repositories.best_lines import BestLines, best_lines
-from reflect_locate.repositories.passages import PassageIndex
+from reflect_locate.repositories.passages import words_together
 from reflect_locate.repositories.roles import is_test
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
@@ -41,6 +41,8 @@ TEST = "test"
 """The word of a question that asks for tests, as `words` gives it (testing, tests, ...)."""
 INDEXED = 10
 """Best files of the index that are candidates."""
+PASSAGES_OF_FILE = 3
+"""Most passages of one file among those of all files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,24 @@ def find(tree: Tree, question: str, index: StoredIndex | None = None, threshold:
     return answer_of(files, rarity, LIKELY if threshold is None else threshold, 0, time.perf_counter() - started)
 
 
+def passages(tree: Tree, answer: Answer, most: int) -> list[tuple[str, BestLines]]:
+    """The best passages of all candidates, best first, each with its file.
+
+    Args:
+        tree: that was asked about.
+        answer: to the question; its candidates are read.
+        most: number of passages.
+    """
+    # By their own words, not by those of the whole file: a long file may hold the one right function.
+    found = [
+        (entry.path, lines)
+        for entry in answer.files
+        for lines in best_lines(entry.path, tree.text(entry.path), answer.rarity, PASSAGES_OF_FILE)
+    ]
+    shares = {entry.path: TEST_SHARE if entry.evidence.is_test else 1.0 for entry in answer.files}
+    return sorted(found, key=lambda pair: -shares[pair[0]] * pair[1].score)[:most]
+
+
 def check_tree(tree: Tree) -> None:
     """Refuse a tree without files.
 
@@ -208,7 +228,7 @@ def ranked(
     candidates = dict.fromkeys([*(_indexed(matches, tests) if matches else ()), *(named or ())]) or _first_files(tree)
     found = []
     for path in candidates:
-        near = PassageIndex(path, tree.text(path)).nearest(asked).found
+        near = words_together(tree.text(path), asked)
         match, name = (matches.contents.get(path, 0.0), matches.paths.get(path, 0.0)) if matches else (None, None)
         # Rounding can take a mean of probabilities above 1.
         share = None if named is None else min(1.0, named.get(path, 0.0))

@@ -1,4 +1,4 @@
-"""An MCP server with one tool, `locate`, for editors and coding agents (Model Context Protocol, official SDK).
+"""An MCP server that finds files and lines, for editors and coding agents (Model Context Protocol, official SDK).
 
 It speaks over stdin and stdout, or over HTTP on this machine only. Nothing outside the folders that it was started with
 can be asked about, and nothing leaves the machine.
@@ -12,20 +12,17 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from reflect_locate.finder import SearchOptions, StoppedError, locate
-from reflect_locate.ranking import Answer
-from reflect_locate.served_folders import ServedFolders
+from reflect_locate.outline import Outline
+from reflect_locate.served_answers import IsStopped, Located, Passages, Service
 from reflect_rl import __version__
 from reflect_rl.errors import ReflectRLError, UserError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
-
-    from reflect_locate.trained_player import Player
 
 # No setting: code of the user must not become readable from the network by a flag.
 ADDRESS = "127.0.0.1"
@@ -44,85 +41,41 @@ ESCAPE = re.compile(
 """An escaped backslash, a pair of surrogates, or a lone one (the group)."""
 IDENTITY = re.compile(r'"id"\s*:\s*(\d{1,18}|"[\w-]{1,100}")')
 INSTRUCTIONS = (
-    "Finds the file of a repository that answers a question in words. Ask what the file does, not for its name. Scores "
-    "are shares of the evidence; `found` is false when no file stands out, and then `files` is empty."
+    "Finds files and lines of a repository by what they do, from an index in memory. Ask in words where you do not "
+    "know the name; use grep for an exact name or string, and for all places that use it. An answer always comes; "
+    "`sureness` tells how far to trust it. Lines are numbered from 1 and can be opened as they are."
 )
+FIND_FILE = (
+    "Find the file that does or holds something, asked in words, for example `Where are rate limits parsed?`. Prefer "
+    "it over grep when you do not know how the code names a thing: one call ranks all files, and each comes with its "
+    "best lines and the function around them. Prefer grep for an exact name, an error message, a regular expression, "
+    "or every occurrence. Open the lines before you rely on `a guess`."
+)
+FIND_PASSAGE = (
+    "Find the lines that answer a question in words, the best of all files, each with its function, class or heading. "
+    "Prefer it over find_file when you want a few places to read and not a file, and over grep when you know what the "
+    "code does and not how it is spelt. Prefer grep for an exact string, and to see all places."
+)
+WHAT_IS_IN = (
+    "Outline of a file (functions, classes and headings with their lines) or of a folder (folders with their number of "
+    "files; files with their lines and first names). Prefer it over reading a long file whole, and over ls -R. Prefer "
+    "grep to find who uses a name. Nothing is executed."
+)
+TOO_LONG = f"the question or the path has more than {MOST_CHARACTERS} characters. Ask in a sentence."
 
 
-class LocatedFile(BaseModel):
-    """A file that may answer the question."""
-
-    path: str = Field(description="Relative to `root`.")
-    score: float = Field(description="Evidence that it answers the question, in [0, 1].")
-    named: float = Field(description="Mean probability with which the player names it.")
-    match: float = Field(description="Its index score divided by that of the best file; 0 without the index.")
-    path_match: float = Field(description="The same for the words of its path.")
-    is_test: bool = Field(description="A test file; false where the question speaks of tests.")
-    words: list[str] = Field(description="Words of the question that stand close together in it.")
-    coverage: float = Field(description="Share of the question's words that these are.")
-    walk: list[str] = Field(description="Commands on the way to it.")
-    reasons: list[str] = Field(description="What was noted on the way.")
+Question = Annotated[str, Field(description="What the code or text does or holds, in words.")]
+Folder = Annotated[str, Field(description="Folder to search: absolute, or below the root (empty: all that is served).")]
+FileOrFolder = Annotated[str, Field(description="File or folder: absolute, or below the root (empty: the root).")]
+Most = Annotated[int, Field(ge=1, le=MOST_FILES, description="Most entries to return.")]
+Result = TypeVar("Result")
 
 
-class Located(BaseModel):
-    """Answer to a call of the tool."""
-
-    found: bool = Field(description="Whether the confidence reaches the threshold.")
-    root: str = Field(description="The folder that paths are relative to.")
-    files: list[LocatedFile] = Field(description="Best first; empty when nothing was found.")
-    confidence: float
-    threshold: float
-
-
-class LocateService:
-    """Answers questions, one at a time: the players share a model.
-
-    Args:
-        folders: the folders that may be asked about.
-        player: who plays.
-        effort: how long to search.
-        threshold: confidence below which nothing is found (None: the player's).
-    """
-
-    def __init__(
-        self, folders: ServedFolders, player: Player, effort: SearchOptions, threshold: float | None = None
-    ) -> None:
-        self._folders, self._player, self._effort, self._threshold = folders, player, effort, threshold
-        self._alone = threading.Lock()
-
-    def answer(self, question: str, path: str, top_k: int, is_stopped: Callable[[], bool]) -> Located:
-        """The answer to one call.
-
-        Raises:
-            UserError: the question or the path is of no use.
-            StoppedError: the call was cancelled.
-        """
-        # One model, and caches that are not made for several threads.
-        with self._alone:
-            if is_stopped():
-                raise StoppedError("the search was stopped.")
-            root, tree = self._folders.tree(path)
-            answer = locate(self._player, tree, question, self._effort, self._threshold, is_stopped)
-        return _located(answer, str(root.place), tree.prefix, top_k)
-
-
-def _located(answer: Answer, root: str, prefix: str, top_k: int) -> Located:
-    # A caller that is a program would use a doubtful file as if it were found.
-    rows = [entry.to_json() for entry in answer.files[:top_k]] if answer.found else []
-    return Located(
-        found=answer.found,
-        root=root,
-        files=[LocatedFile(**{**row, "path": prefix + row["path"]}) for row in rows],
-        confidence=round(answer.confidence, 4),
-        threshold=answer.threshold,
-    )
-
-
-def make_server(answer: Callable[[str, str, int, Callable[[], bool]], Located]) -> MCPServer[Any]:
+def make_server(service: Service) -> MCPServer[Any]:
     """The server.
 
     Args:
-        answer: see `LocateService.answer`; it is called in another thread, so that the server goes on listening.
+        service: answers the calls; in another thread, so that the server goes on listening.
 
     Raises:
         UserError: the SDK is not installed.
@@ -144,38 +97,46 @@ def make_server(answer: Callable[[str, str, int, Callable[[], bool]], Located]) 
     # One thread of its own: the threads of the server read and write messages, whatever is asked meanwhile.
     turn, waiting = anyio.CapacityLimiter(1), [0]
 
-    async def locate_tool(
-        question: Annotated[str, Field(description="What the file does or holds, in words.")],
-        path: Annotated[str, Field(description="Folder to search (empty: all that is served).")] = "",
-        top_k: Annotated[int, Field(ge=1, le=MOST_FILES, description="Most files to return.")] = 5,
-    ) -> Located:
-        if max(len(question), len(path)) > MOST_CHARACTERS:
-            raise ToolError(f"the question or the path has more than {MOST_CHARACTERS} characters. Ask in a sentence.")
+    async def answered(work: Callable[[IsStopped], Result], *said: str) -> Result:
+        """The answer of the service, when it is this call's turn.
+
+        Raises:
+            ToolError: the call is too long, too many wait, or the service refuses it.
+        """
+        if max(map(len, said)) > MOST_CHARACTERS:
+            raise ToolError(TOO_LONG)
         if waiting[0] > MOST_WAITING:
             raise ToolError(f"busy: {MOST_WAITING} questions are waiting. Ask again when one is answered.")
         waiting[0] += 1
         cancelled = threading.Event()
-        work = partial(answer, question, path, top_k, cancelled.is_set)
         try:
-            # In a thread, because a search takes seconds and the server has to hear a cancellation meanwhile.
-            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=turn)
+            # In a thread, because a search may take long and the server has to hear a cancellation meanwhile.
+            return await anyio.to_thread.run_sync(work, cancelled.is_set, abandon_on_cancel=True, limiter=turn)
         except ReflectRLError as error:
             raise ToolError(str(error)) from None
         except Exception as error:
             # To stderr: on stdout a stray line would break the protocol.
-            print(f"locate failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            print(f"a call failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             raise ToolError(f"unexpected {type(error).__name__}: {error}") from None
         finally:
             waiting[0] -= 1
             cancelled.set()  # when the call was cancelled, the thread stops at its next turn
 
-    server.tool(
-        "locate",
-        title="Locate a file",
-        description="Find the file that answers a question about a repository.",
-        annotations=reads_only,
-        structured_output=True,
-    )(locate_tool)
+    async def find_file(question: Question, path: Folder = "", top_k: Most = 5) -> Located:
+        return await answered(partial(service.find_file, question, path, top_k), question, path)
+
+    async def find_passage(question: Question, path: Folder = "", top_k: Most = 5) -> Passages:
+        return await answered(partial(service.find_passage, question, path, top_k), question, path)
+
+    async def what_is_in(path: FileOrFolder = "") -> Outline:
+        return await answered(partial(service.what_is_in, path), path)
+
+    for work, title, description in (
+        (find_file, "Find a file", FIND_FILE),
+        (find_passage, "Find lines", FIND_PASSAGE),
+        (what_is_in, "Outline", WHAT_IS_IN),
+    ):
+        server.tool(title=title, description=description, annotations=reads_only, structured_output=True)(work)
     return server
 
 

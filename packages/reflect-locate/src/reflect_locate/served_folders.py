@@ -1,4 +1,4 @@
-"""Folders that may be asked about: snapshots that are read again when their files have changed.
+"""Folders that may be asked about: snapshots and indexes that are made again when their files have changed.
 
 A path that a caller names is never opened. It only chooses a part of a snapshot, so it can lead nowhere else.
 """
@@ -8,15 +8,18 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from reflect_locate.repositories.git import GitRepository
+from reflect_locate.repositories.index_cache import open_store
 from reflect_locate.repositories.ingest import IngestConfig, ingest, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import forget_indexes
+from reflect_locate.repositories.word_store import WordStore
 from reflect_rl.errors import UserError
 
 MOST_TREES = 16
@@ -40,6 +43,40 @@ class Root:
     """Changes when a file does."""
     trees: dict[str, Tree] = field(default_factory=dict)
     """Parts that were asked about, by their folder."""
+    store: WordStore | None = None
+    """Counted words of the snapshot; opened at the first question."""
+    indexes: dict[str, StoredIndex] = field(default_factory=dict)
+    """Indexes of these parts, by their folder."""
+
+    def forget(self) -> None:
+        """Drop everything that was made of the snapshot."""
+        self.trees.clear()
+        # Trees that a player walked through have indexes of their own.
+        forget_indexes()
+        self.close()
+
+    def close(self) -> None:
+        """Close the store, and drop the indexes that read it."""
+        self.indexes.clear()
+        if self.store is not None:
+            self.store.close()
+            self.store = None
+
+
+@dataclass(frozen=True)
+class ServedFile:
+    """A file of a root."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A folder that is asked about."""
+
+    root: Root
+    tree: Tree
 
 
 class ServedFolders:
@@ -48,16 +85,24 @@ class ServedFolders:
     Args:
         sources: a folder, an archive or `FOLDER@REVISION` each.
         config: what is read of them.
+        cache: folder of the indexes (None: they are made in memory).
+        tell: is told, in a few words, what is wrong with the cache.
 
     Raises:
         UserError: no root, or one of them twice.
         SnapshotError: a root cannot be read.
     """
 
-    def __init__(self, sources: Sequence[str], config: IngestConfig | None = None) -> None:
+    def __init__(
+        self,
+        sources: Sequence[str],
+        config: IngestConfig | None = None,
+        cache: Path | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
         if not sources:
             raise UserError("no folder is named. Name those that may be asked about: reflect-rl serve PATH...")
-        self._config = config or IngestConfig()
+        self._config, self._cache, self._tell = config or IngestConfig(), cache, tell
         self.roots = [Root(source, split_revision(source)[0].resolve()) for source in sources]
         places = [root.place for root in self.roots]
         if len(set(places)) < len(places):
@@ -78,19 +123,54 @@ class ServedFolders:
         """
         root, folder = self._split(path)
         self._refresh(root)
+        assert root.snapshot is not None  # noqa: S101 (it was just read)
+        if folder in root.snapshot.files:
+            raise UserError(f"{path!r} is a file. Name a folder.")
+        return root, self._tree(root, folder, path)
+
+    def part(self, path: str = "") -> Part:
+        """The folder that a caller names, to be asked about; see `tree`."""
+        return Part(*self.tree(path))
+
+    def index(self, part: Part, is_in_memory: bool = False) -> StoredIndex:
+        """The index of a folder, kept until a file changes.
+
+        Args:
+            part: the folder.
+            is_in_memory: make it anew, without the cache.
+        """
+        root, folder = part.root, part.tree.prefix
+        if is_in_memory:
+            root.close()
+        if root.store is None:
+            place, cache = split_revision(root.source)[0], None if is_in_memory else self._cache
+            root.store, note = open_store(place, part.tree.snapshot, cache)
+            if note:
+                self._tell(f"{root.source}: {note}")
+        if folder not in root.indexes:
+            root.indexes[folder] = StoredIndex(part.tree, root.store)
+        return root.indexes[folder]
+
+    def file_or_folder(self, path: str = "") -> tuple[str, ServedFile | Tree]:
+        """The place of a root, and the file or the folder of it that a caller names; see `tree`."""
+        root, inside = self._split(path)
+        self._refresh(root)
+        assert root.snapshot is not None  # noqa: S101 (it was just read)
+        text = root.snapshot.files.get(inside)
+        found = self._tree(root, inside, path) if text is None else ServedFile(inside, text)
+        return str(root.place), found
+
+    def _tree(self, root: Root, folder: str, path: str) -> Tree:
+        assert root.snapshot is not None  # noqa: S101 (callers have read it)
         if folder not in root.trees:
-            assert root.snapshot is not None  # noqa: S101 (it was just read)
-            if folder in root.snapshot.files:
-                raise UserError(f"{path!r} is a file. Name a folder.")
             tree = Tree(root.snapshot, folder)
             if not tree.paths:
                 raise UserError(f"there is no folder {path!r} with text files in {root.source!r}.")
-            # Each tree has an index of tens of megabytes; a caller may name any number of parts.
+            # Each tree has an index of megabytes; a caller may name any number of parts.
             if len(root.trees) >= MOST_TREES:
-                root.trees.clear()
-                forget_indexes()
+                root.forget()
             root.trees[folder] = tree
-        return root, root.trees[folder]
+        return root.trees[folder]
 
     def _split(self, path: str) -> tuple[Root, str]:
         """The root, and the folder inside it; nothing on the disk is looked at."""
@@ -137,8 +217,7 @@ class ServedFolders:
         root.mark = mark
         # A time can change without the text; trees and their indexes then stay.
         if before is not None and before.identity != root.snapshot.identity:
-            root.trees.clear()
-            forget_indexes()
+            root.forget()
 
 
 def _mark(source: str, config: IngestConfig) -> str:

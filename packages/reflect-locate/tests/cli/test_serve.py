@@ -1,5 +1,6 @@
 """`reflect-rl serve`, driven by a real MCP client: over the pipes of a process, and over HTTP on this machine."""
 
+import json
 import re
 import subprocess
 import sys
@@ -31,32 +32,66 @@ except UserError as error:
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
-    """The command: a program, its folder and a player."""
-    folder = tmp_path_factory.mktemp("served")
-    player = save_tiny_player(folder / "player")
-    project = write_files(folder / "kettle")
-    return ["-c", PROGRAM, str(project), "--model", str(player), "--episodes", "2"]
+    """The command: a program and its folder."""
+    return ["-c", PROGRAM, str(write_files(tmp_path_factory.mktemp("served") / "kettle")), "--no-cache"]
 
 
 async def ask(server):
     async with mcp.Client(server, read_timeout_seconds=60) as client:
-        good = await client.call_tool("locate", {"question": "Where are rate limits parsed?", "top_k": 2})
-        bad = await client.call_tool("locate", {"question": "rates", "path": "/etc"})
-        return good, bad
+        good = await client.call_tool("find_file", {"question": "Where are rate limits parsed?", "top_k": 1})
+        lines = await client.call_tool("find_passage", {"question": "Where are rate limits parsed?"})
+        outline = await client.call_tool("what_is_in", {"path": "src"})
+        bad = await client.call_tool("find_file", {"question": "rates", "path": "/etc"})
+        return good, lines, outline, bad
 
 
-def check(good, bad):
-    assert good.is_error is False
+def check(good, lines, outline, bad):
+    assert (good.is_error, lines.is_error, outline.is_error, bad.is_error) == (False, False, False, True)
     files = good.structured_content["files"]
-    assert 1 <= len(files) <= 2
-    assert 0 < files[0]["score"] <= 1
-    assert bad.is_error is True
+    assert len(files) == 1
+    assert (files[0]["path"], files[0]["first_line"], files[0]["sureness"]) == ("src/limits.py", 1, "sure")
+    best = lines.structured_content["passages"][0]
+    assert (best["path"], best["first_line"], best["last_line"]) == ("src/limits.py", 1, 1)
+    entries = outline.structured_content["file_entries"]
+    assert [entry["path"] for entry in entries] == ["src/clock.py", "src/limits.py"]
     assert "'/etc' is outside of what is served" in bad.content[0].text
 
 
 def test_a_client_asks_over_stdin_and_stdout(words):
     server = mcp.StdioServerParameters(command=sys.executable, args=words)
     check(*anyio.run(ask, server))
+
+
+def test_a_client_asks_a_trained_player(words, tmp_path):
+    player = save_tiny_player(tmp_path / "player")
+    server = mcp.StdioServerParameters(command=sys.executable, args=[*words, "--model", str(player), "--episodes", "2"])
+
+    async def walked():
+        async with mcp.Client(server, read_timeout_seconds=60) as client:
+            return await client.call_tool("find_file", {"question": "Where are rate limits parsed?"})
+
+    result = anyio.run(walked)
+    assert result.is_error is False
+    assert any(file["walk"] for file in result.structured_content["files"])
+
+
+def test_no_model_library_is_loaded_unless_a_model_is_asked_for(tmp_path):
+    program = PROGRAM.replace(
+        "except UserError",
+        """    assert not {"torch", "transformers"} & set(sys.modules)
+except UserError""",
+    )
+    project = write_files(tmp_path / "kettle")
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "what_is_in", "arguments": {}}}
+    process = subprocess.run(
+        [sys.executable, "-c", program, str(project), "--no-cache"],
+        input=json.dumps(request) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
 
 
 def test_stdout_carries_the_protocol_only(words):

@@ -1,5 +1,6 @@
 """The MCP server, asked by a client in this process."""
 
+import gc
 import io
 import json
 import threading
@@ -7,13 +8,17 @@ import threading
 import anyio
 import pytest
 
-from reflect_locate.finder import SearchOptions
-from reflect_locate.serve import MOST_BYTES, MOST_WAITING, Located, LocateService, _Lines, limited, make_server
+from reflect_locate.finder import SearchOptions, locate
+from reflect_locate.outline import Outline
+from reflect_locate.serve import MOST_BYTES, MOST_WAITING, _Lines, limited, make_server
+from reflect_locate.served_answers import Located, Passages, SearchService
 from reflect_locate.served_folders import ServedFolders
 from reflect_rl.errors import UserError
-from tiny_player import FILES, ScriptedPlayer, write_files
+from tiny_player import FILES, PLACES, THINGS, VERBS, ScriptedPlayer, project_files, write_files
 
 mcp = pytest.importorskip("mcp")
+
+QUESTION = "Where are rate limits parsed?"
 
 
 def straight(actions):
@@ -25,53 +30,137 @@ def straight(actions):
 
 @pytest.fixture
 def service(tmp_path):
-    library = ServedFolders([str(write_files(tmp_path / "kettle", FILES))])
-    return LocateService(library, ScriptedPlayer(straight, straight), SearchOptions(2))
+    return SearchService(ServedFolders([str(write_files(tmp_path / "kettle", FILES))]))
 
 
-def call(answer, **arguments):
-    """The result of one call of the tool."""
+class Scripted:
+    """A service whose files are found by a function."""
+
+    def __init__(self, find_file):
+        self.find_file = find_file
+
+    find_passage = what_is_in = None
+
+
+NOTHING = Located(root="", sureness="a guess", confidence=0, files=[])
+
+
+def call(service, tool="find_file", **arguments):
+    """The result of one call of a tool."""
 
     async def main():
-        async with mcp.Client(make_server(answer)) as client:
-            return await client.call_tool("locate", arguments)
+        async with mcp.Client(make_server(service)) as client:
+            return await client.call_tool(tool, arguments)
 
     return anyio.run(main)
 
 
-def test_the_tool_says_what_it_takes_and_gives(service):
+def test_the_tools_say_what_they_take_and_give(service):
     async def main():
-        async with mcp.Client(make_server(service.answer)) as client:
+        async with mcp.Client(make_server(service)) as client:
             return (await client.list_tools()).tools
 
-    (tool,) = anyio.run(main)
-    assert tool.name == "locate"
-    assert tool.input_schema["required"] == ["question"]
-    assert set(tool.input_schema["properties"]) == {"question", "path", "top_k"}
-    assert set(tool.output_schema["properties"]) == {"found", "root", "files", "confidence", "threshold"}
-    assert tool.annotations.read_only_hint is True
+    tools = {tool.name: tool for tool in anyio.run(main)}
+    assert set(tools) == {"find_file", "find_passage", "what_is_in"}
+    for name in ("find_file", "find_passage"):
+        assert tools[name].input_schema["required"] == ["question"]
+        assert set(tools[name].input_schema["properties"]) == {"question", "path", "top_k"}
+    assert set(tools["what_is_in"].input_schema["properties"]) == {"path"}
+    assert set(tools["find_file"].output_schema["properties"]) == {"root", "sureness", "confidence", "files"}
+    for tool in tools.values():
+        assert tool.annotations.read_only_hint is True
+        assert "Prefer it over" in tool.description
+        assert "Prefer grep" in tool.description
 
 
-def test_an_answer_is_structured(service, tmp_path):
-    result = call(service.answer, question="Where are rate limits parsed?")
+def test_a_file_comes_with_its_word_its_lines_and_its_symbol(service, tmp_path):
+    result = call(service, question=QUESTION)
     assert result.is_error is False
     said = Located.model_validate(result.structured_content)
-    assert said.found is True
-    assert said.root == str(tmp_path / "kettle")
-    (file,) = said.files
-    assert (file.path, file.score, file.coverage) == ("src/limits.py", 1.0, 1.0)
-    assert file.walk == ["cd src", "cat limits.py", "id src/limits.py"]
+    assert (said.root, said.sureness) == (str(tmp_path / "kettle"), "sure")
+    file = said.files[0]
+    assert (file.path, file.sureness, file.score) == ("src/limits.py", "sure", 1.0)
+    # The module's docstring has all three words of the question, the function below it two.
+    assert (file.first_line, file.last_line, file.symbol, file.kind) == (1, 1, "", "")
+    assert file.excerpt == ['"""Parsing of rate limits."""']
+    assert (file.walk, file.reasons) == ([], [])
+    (file, *_) = Located.model_validate(call(service, question="parse limit").structured_content).files
+    assert (file.first_line, file.last_line, file.symbol, file.kind) == (4, 5, "parse_limit", "function")
+
+
+def test_a_trained_player_adds_its_walk(service, tmp_path):
+    player = ScriptedPlayer(straight, straight)
+    played = SearchService(
+        ServedFolders([str(tmp_path / "kettle")]),
+        player=lambda tree, question, is_stopped: locate(
+            player, tree, question, SearchOptions(2), is_stopped=is_stopped
+        ),
+    )
+    said = Located.model_validate(call(played, question=QUESTION).structured_content)
+    assert said.files[0].walk == ["cd src", "cat limits.py", "id src/limits.py"]
+    assert said.files[0].first_line == 1
 
 
 def test_paths_are_relative_to_the_root_also_of_a_part(service):
-    result = call(service.answer, question="Where are rate limits parsed?", path="src")
+    result = call(service, question=QUESTION, path="src")
     assert result.structured_content["files"][0]["path"] == "src/limits.py"
+    result = call(service, "find_passage", question=QUESTION, path="src")
+    assert result.structured_content["passages"][0]["path"] == "src/limits.py"
 
 
-def test_nothing_found_is_no_error(service):
-    result = call(service.answer, question="quantum chromodynamics")
+def test_a_question_without_a_word_of_the_tree_has_a_guess_for_an_answer(service):
+    result = call(service, question="quantum chromodynamics")
     assert result.is_error is False
-    assert (result.structured_content["found"], result.structured_content["files"]) == (False, [])
+    assert result.structured_content["sureness"] == "a guess"
+    assert result.structured_content["files"][0]["path"] == "README.md"
+
+
+def test_passages_of_all_files_are_ranked_together(tmp_path):
+    files = {
+        "a.py": "def pour():\n    ...\n\n\ndef heat_water():\n    ...\n\n\ndef whistle():\n    ...\n",
+        "b.md": "# Tea\n\nA cup.\n\n# Water\n\nHeat the water slowly.\n",
+        "c.py": "TIME = 3\n",
+    }
+    service = SearchService(ServedFolders([str(write_files(tmp_path / "stove", files))]))
+    said = Passages.model_validate(call(service, "find_passage", question="heat water").structured_content)
+    places = [(entry.path, entry.first_line, entry.last_line, entry.symbol) for entry in said.passages]
+    assert sorted(places) == [("a.py", 5, 6, "heat_water"), ("b.md", 5, 8, "Water")]
+
+
+def test_what_is_in_a_file_and_in_a_folder(service):
+    file = Outline.model_validate(call(service, "what_is_in", path="src/limits.py").structured_content)
+    assert (file.kind, file.path, file.lines) == ("file", "src/limits.py", 5)
+    assert [(entry.name, entry.first_line, entry.last_line) for entry in file.symbols] == [("parse_limit", 4, 5)]
+    root = Outline.model_validate(call(service, "what_is_in").structured_content)
+    assert (root.kind, root.path, root.files) == ("folder", "", 4)
+    assert [(entry.path, entry.files) for entry in root.folder_entries] == [("docs", 1), ("src", 2)]
+    assert [(entry.path, entry.lines, entry.names) for entry in root.file_entries] == [("README.md", 3, "Kettle")]
+
+
+@pytest.mark.parametrize("path", ["..", "/etc/passwd", "src/../../x", "way_out", "way_out/secret.md", ".git"])
+def test_what_lies_outside_has_no_outline(service, tmp_path, path):
+    write_files(tmp_path / "stove", {"secret.md": "# Hidden\n"})
+    (tmp_path / "kettle/way_out").symlink_to(tmp_path / "stove")
+    result = call(service, "what_is_in", path=path)
+    assert result.is_error is True
+    assert "Hidden" not in str(result)
+
+
+def test_files_with_secrets_have_no_outline_and_no_lines(service, tmp_path):
+    write_files(tmp_path / "kettle", {".env": "TEAPOT_TOKEN=x\n", "id_rsa.md": "teapot\n"})
+    for path in (".env", "id_rsa.md"):
+        assert call(service, "what_is_in", path=path).is_error is True
+    said = Passages.model_validate(call(service, "find_passage", question="teapot token").structured_content)
+    assert not {entry.path for entry in said.passages} & {".env", "id_rsa.md"}
+
+
+def test_a_changed_file_is_noticed_by_the_next_question(service, tmp_path):
+    assert call(service, question=QUESTION).structured_content["files"][0]["path"] == "src/limits.py"
+    (tmp_path / "kettle/src/limits.py").rename(tmp_path / "kettle/src/bounds.py")
+    write_files(tmp_path / "kettle", {"src/clock.py": "def wind_spring():\n    ...\n"})
+    assert call(service, question=QUESTION).structured_content["files"][0]["path"] == "src/bounds.py"
+    said = call(service, question="wind the spring").structured_content
+    assert (said["files"][0]["path"], said["files"][0]["symbol"]) == ("src/clock.py", "wind_spring")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +173,7 @@ def test_nothing_found_is_no_error(service):
     ],
 )
 def test_mistakes_are_errors_of_the_tool(service, arguments, message):
-    result = call(service.answer, **arguments)
+    result = call(service, **arguments)
     assert result.is_error is True
     assert message in result.content[0].text
 
@@ -93,10 +182,10 @@ def test_a_fault_is_an_error_of_the_tool_too(capsys):
     def broken(*_):
         raise ZeroDivisionError("by nought")
 
-    result = call(broken, question="rates")
+    result = call(Scripted(broken), question="rates")
     assert result.is_error is True
     assert "unexpected ZeroDivisionError: by nought" in result.content[0].text
-    assert "locate failed" in capsys.readouterr().err
+    assert "a call failed" in capsys.readouterr().err
 
 
 def test_a_cancelled_call_stops_the_search_and_the_next_one_is_answered(service):
@@ -104,7 +193,7 @@ def test_a_cancelled_call_stops_the_search_and_the_next_one_is_answered(service)
 
     def patient(question, path, top_k, is_stopped):
         if question != "wait":
-            return service.answer(question, path, top_k, is_stopped)
+            return service.find_file(question, path, top_k, is_stopped)
         begun.set()
         while not is_stopped():
             pass
@@ -112,16 +201,16 @@ def test_a_cancelled_call_stops_the_search_and_the_next_one_is_answered(service)
         raise UserError("nobody hears this")
 
     async def main():
-        async with mcp.Client(make_server(patient)) as client:
+        async with mcp.Client(make_server(Scripted(patient))) as client:
             async with anyio.create_task_group() as group:
-                group.start_soon(client.call_tool, "locate", {"question": "wait"})
+                group.start_soon(client.call_tool, "find_file", {"question": "wait"})
                 assert await anyio.to_thread.run_sync(begun.wait, 10)
                 group.cancel_scope.cancel()
             assert await anyio.to_thread.run_sync(ended.wait, 10)
-            return await client.call_tool("locate", {"question": "Where are rate limits parsed?"})
+            return await client.call_tool("find_file", {"question": QUESTION})
 
     with anyio_timeout(20):
-        assert anyio.run(main).structured_content["found"] is True
+        assert anyio.run(main).structured_content["sureness"] == "sure"
 
 
 def anyio_timeout(seconds):
@@ -139,14 +228,14 @@ def test_a_full_queue_refuses_at_once_and_other_requests_are_answered_meanwhile(
         begun.set()
         while not (release.wait(0.01) or is_stopped()):
             pass
-        return Located(found=False, root="", files=[], confidence=0, threshold=0)
+        return NOTHING
 
     async def main():
         said = []
-        async with mcp.Client(make_server(patient)) as client:
+        async with mcp.Client(make_server(Scripted(patient))) as client:
 
             async def ask():
-                said.append(await client.call_tool("locate", {"question": "wait"}))
+                said.append(await client.call_tool("find_file", {"question": "wait"}))
                 if len(said) == 60 - 1 - MOST_WAITING:
                     await client.list_tools()
                     release.set()
@@ -164,8 +253,30 @@ def test_a_full_queue_refuses_at_once_and_other_requests_are_answered_meanwhile(
 
 
 def test_a_question_of_megabytes_is_not_searched_for():
-    result = call(lambda *_: pytest.fail("it was read"), question="x" * 2_000_000)
+    result = call(Scripted(lambda *_: pytest.fail("it was read")), question="x" * 2_000_000)
     assert "more than 4000 characters" in result.content[0].text
+
+
+def test_fifty_questions_leave_nothing_behind(tmp_path):
+    """Objects are counted after half of the questions, and after all: what each leaves behind would be seen."""
+    service = SearchService(ServedFolders([str(write_files(tmp_path / "shop", project_files()))]))
+    asked = [f"{verb} {thing} {place}" for verb in VERBS for thing in THINGS[:3] for place in PLACES[:3]]
+
+    async def main():
+        counts = []
+        async with mcp.Client(make_server(service)) as client:
+            for number, question in enumerate(asked[:50], start=1):
+                assert not (await client.call_tool("find_file", {"question": question})).is_error
+                assert not (await client.call_tool("find_passage", {"question": question})).is_error
+                assert not (await client.call_tool("what_is_in", {"path": "shop/north"})).is_error
+                if number in (25, 50):
+                    gc.collect()
+                    counts.append(len(gc.get_objects()))
+        return counts
+
+    half, whole = anyio.run(main)
+    # The last 75 calls; a result of one call alone has more than ten objects.
+    assert whole - half < 75 * 5
 
 
 def test_messages_of_a_stream_are_bounded_and_readable():

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from reflect_locate.repositories.snapshot import SnapshotError
+from reflect_locate.served_answers import SearchService
 from reflect_locate.served_folders import ServedFolders
 from reflect_rl.errors import UserError
 from tiny_player import write_files
@@ -146,3 +147,48 @@ def test_a_root_that_is_gone_is_an_error(kettle):
 def test_roots_are_named_once(kettle, count, message):
     with pytest.raises(UserError, match=message):
         ServedFolders([str(kettle)] * count)
+
+
+def test_the_index_is_kept_until_a_file_changes(kettle):
+    library = ServedFolders([str(kettle)])
+    before = library.index(library.part("src"))
+    assert library.index(library.part("src")) is before
+    (kettle / "src/clock.py").write_text("def wind_spring(): ...\n")
+    after = library.index(library.part("src"))
+    assert after is not before
+    assert list(after.ask("wind the spring")[0].contents) == ["clock.py"]
+
+
+def test_the_index_lies_in_the_cache_and_is_read_from_there(kettle, tmp_path):
+    cache, notes = tmp_path / "cache", []
+    for _ in range(2):
+        library = ServedFolders([str(kettle)], cache=cache, tell=notes.append)
+        assert list(library.index(library.part()).ask("descale with vinegar")[0].contents) == ["docs/guide.md"]
+    assert len(list(cache.glob("*.sqlite"))) == 1
+    assert notes == []
+
+
+def test_a_damaged_cache_is_told_and_made_again(kettle, tmp_path):
+    cache, notes = tmp_path / "cache", []
+    library = ServedFolders([str(kettle)], cache=cache)
+    library.index(library.part())
+    library.roots[0].close()
+    (place,) = cache.glob("*.sqlite")
+    place.write_bytes(b"nonsense" * 1000)
+    library = ServedFolders([str(kettle)], cache=cache, tell=notes.append)
+    assert list(library.index(library.part()).ask("descale with vinegar")[0].contents) == ["docs/guide.md"]
+    assert notes == [f"{kettle}: index rebuilt"]
+
+
+def test_an_index_that_breaks_while_it_is_used_is_made_in_memory(kettle, tmp_path):
+    cache = tmp_path / "cache"
+    library = ServedFolders([str(kettle)], cache=cache)
+    service = SearchService(library)
+    library.index(library.part())
+    (place,) = cache.glob("*.sqlite")
+    # Every page but the first is overwritten, below an open connection.
+    with place.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (place.stat().st_size - 4096))
+    said = service.find_file("descale with vinegar", "", 5, lambda: False)
+    assert said.files[0].path == "docs/guide.md"

@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from reflect_locate.repositories.passages import INVISIBLE, PassageCache, PassageIndex, plain
+from reflect_locate.repositories.passages import INVISIBLE, PassageCache, PassageIndex, plain, words_together
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 
@@ -135,3 +135,13 @@ def test_a_full_shelf_is_emptied():
     assert passages.get(tree, "a") is first
     passages.get(tree, "b")
     assert passages.get(tree, "a") is not first
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["Red", "car_parks", "bus", "parking", "of", "42", "été"])).map(" ".join)).map(
+        "\n".join
+    ),
+    st.lists(st.sampled_from(["red", "car", "park", "bus", "42", "été"]), unique=True),
+)
+def test_one_question_is_answered_as_by_the_index_of_all_words(text: str, asked: list[str]):
+    assert words_together(text, asked) == PassageIndex("a.txt", text).nearest(asked).found

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 from rich.console import Console
 
-from reflect_locate.cli.locate import PlayerOptions, told_left_out
+from reflect_locate.cli.locate import PlayerOptions, printable, told_left_out
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from reflect_locate.served_answers import Search
 
 VERB = "serve"
 
 
 class ServeOptions(PlayerOptions):
-    """Serve the tool `locate` to editors and coding agents (MCP): over stdin and stdout, or HTTP on this machine."""
+    """Find files and lines for editors and coding agents (MCP): over stdin and stdout, or HTTP on this machine."""
 
     http: bool = False
     """Serve over HTTP, on 127.0.0.1 only (`--http`, without a value)."""
     port: int = Field(8765, ge=0, le=65_535)
     """Port for HTTP; 0 = a free one."""
     seconds: float = Field(30, gt=0, le=86_400)
-    """Longest search; episodes that are not finished then do not count."""
+    """Longest search of the player; episodes that are not finished then do not count."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -40,20 +44,16 @@ def run(arguments: Sequence[str], console: Console) -> None:
     # Over stdin and stdout the protocol owns stdout; one line of ours would break it.
     notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
-    from reflect_locate.finder import SearchOptions
-    from reflect_locate.serve import LocateService, make_server, serve_http, serve_stdio
+    from reflect_locate.repositories.index_cache import cache_folder
+    from reflect_locate.serve import make_server, serve_http, serve_stdio
+    from reflect_locate.served_answers import SearchService
     from reflect_locate.served_folders import ServedFolders
-    from reflect_locate.trained_player import load_player
-    from reflect_rl.runs.run import silence
 
-    # Read before the model is loaded, so that a wrong path is told at once.
-    folders = ServedFolders(paths)
-    silence()
-    effort = SearchOptions(options.episodes, options.seconds, options.search, options.seed)
-    service = LocateService(
-        folders, load_player(options.model, options.unit, options.method), effort, options.threshold
+    # Read before a model is loaded, so that a wrong path is told at once.
+    folders = ServedFolders(
+        paths, cache=None if options.no_cache else cache_folder(), tell=lambda note: notes.print(printable(note))
     )
-    server = make_server(service.answer)
+    server = make_server(SearchService(folders, options.threshold, _player(options) if options.is_played else None))
     for root in folders.roots:
         if root.snapshot is not None:
             notes.print(told_left_out(root.snapshot))
@@ -61,6 +61,18 @@ def run(arguments: Sequence[str], console: Console) -> None:
         serve_http(server, options.port, lambda address: notes.print(f"serving {address}"))
     else:
         serve_stdio(server)
+
+
+def _player(options: ServeOptions) -> Search:
+    """How the player of the options is asked; torch is loaded for it, and for nothing else."""
+    from reflect_locate.finder import SearchOptions, locate
+    from reflect_locate.trained_player import load_player
+    from reflect_rl.runs.run import silence
+
+    silence()
+    player = load_player(options.model, options.unit, options.method)
+    effort = SearchOptions(options.episodes, options.seconds, options.search, options.seed)
+    return lambda tree, question, is_stopped: locate(player, tree, question, effort, options.threshold, is_stopped)
 
 
 def parse_serve(arguments: Sequence[str]) -> tuple[tuple[str, ...], ServeOptions]:

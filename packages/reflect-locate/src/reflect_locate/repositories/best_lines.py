@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reflect_locate.repositories.index import LENGTH_SHARE, SATURATION
-from reflect_locate.repositories.passages import INVISIBLE, LONGEST_TEXT
+from reflect_locate.repositories.passages import INVISIBLE, LONGEST_TEXT, lines_with
 from reflect_locate.repositories.symbols import Symbol, symbols
 from reflect_locate.repositories.words import words
 
@@ -81,27 +81,17 @@ def best_lines(path: str, text: str, rarity: Mapping[str, float], most: int = 1)
     text = text[:LONGEST_TEXT]
     lines = text.split("\n")
     found = symbols(path, text)
-    held = _words_of_lines(lines, rarity)
+    # Lines are numbered from 1 from here on, as people count them.
+    held = {number + 1: shared for number, shared in lines_with(lines, rarity).items()}
     parts = _parts(lines, found, rarity, held)
     mean = sum(part.lines for part in parts) / max(len(parts), 1)
     scored = [(_score(part, rarity, mean), part) for part in parts]
     # The first of equal parts, so that an answer does not depend on chance.
-    ranked = sorted(scored, key=lambda pair: -pair[0])[:most]
+    ranked = [pair for pair in sorted(scored, key=lambda pair: -pair[0])[:most] if pair[0]]
     # Nothing is known of it: a reader begins at the top.
-    if not ranked[0][0]:
+    if not ranked:
         ranked = [(0.0, _Part(None, numbers=list(range(1, min(WINDOW, len(lines)) + 1))))]
     return [_shown(part, score, lines, held, rarity) for score, part in ranked]
-
-
-def _words_of_lines(lines: Sequence[str], rarity: Mapping[str, float]) -> dict[int, frozenset[str]]:
-    """Number of a line (from 1) -> words of the question in it."""
-    held = {}
-    for number, line in enumerate(lines, start=1):
-        lower = line.lower()
-        # A word is a part of the text that it was cut from, so most lines are done with here.
-        if any(word in lower for word in rarity) and (shared := rarity.keys() & words(line)):
-            held[number] = frozenset(shared)
-    return held
 
 
 def _parts(
@@ -139,9 +129,10 @@ def _shown(
 ) -> BestLines:
     numbers = part.numbers or [part.symbol.first if part.symbol else 1]
 
-    def worth(start: int) -> float:
+    def worth(start: int) -> tuple[float, bool]:
         shared = frozenset[str]().union(*(held.get(number, frozenset()) for number in range(start, start + EXCERPT)))
-        return sum(sorted(rarity[word] for word in shared))
+        # What follows a hit tells more than what precedes it.
+        return sum(sorted(rarity[word] for word in shared)), start in held
 
     first, last = (part.symbol.first, part.symbol.last) if part.symbol else (numbers[0], numbers[-1])
     last = min(last, len(lines))

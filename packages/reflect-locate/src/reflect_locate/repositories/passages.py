@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
@@ -71,6 +71,40 @@ class Passage:
     text: str
     found: tuple[str, ...]
     """Words of the question (as `words` gives them) that stand in it, in the order of the question."""
+
+
+def lines_with(lines: Sequence[str], asked: Collection[str]) -> dict[int, frozenset[str]]:
+    """Number of each line (from 0) that holds one of these words -> those that it holds.
+
+    Args:
+        lines: of a file.
+        asked: words, as `words` gives them.
+    """
+    held = {}
+    for number, line in enumerate(lines):
+        lower = line.lower()
+        # A word is a part of the text that it was cut from, so most lines are done with here.
+        if any(word in lower for word in asked) and (shared := frozenset(words(line)).intersection(asked)):
+            held[number] = shared
+    return held
+
+
+def words_together(text: str, asked: Sequence[str]) -> tuple[str, ...]:
+    """Words of a question that stand close together: those of the passage with most of them (`PassageIndex.nearest`).
+
+    Only lines with a word of the question are cut into words, which an answer to a single question is quicker for.
+
+    Args:
+        text: of a file.
+        asked: distinct content words of the question.
+    """
+    lines = [line for line in text[:LONGEST_TEXT].split("\n") if line.strip()]
+    held = lines_with(lines, asked)
+    passages = {start: held.get(start, frozenset()) | held.get(start + 1, frozenset()) for start in held}
+    # A passage may also begin with the line before; it is the same set of words or a larger one.
+    passages |= {start - 1: held.get(start - 1, frozenset()) | shared for start, shared in held.items()}
+    best = max(sorted(passages), key=lambda start: len(passages[start]), default=None)
+    return () if best is None else tuple(word for word in asked if word in passages[best])
 
 
 class PassageIndex:

@@ -1,0 +1,172 @@
+"""Answers of the server: which file, which lines, and what a file or a folder holds.
+
+One question is answered at a time. An index answers, the one of `locate`; a trained player walks, too, if one was
+asked for.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Protocol, Self
+
+from pydantic import BaseModel, Field
+
+from reflect_locate.evidence import Sureness
+from reflect_locate.outline import Outline, outline_file, outline_folder
+from reflect_locate.ranking import Answer, FoundFile, find, passages
+from reflect_locate.repositories.best_lines import BestLines
+from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.word_store import StaleStoreError
+from reflect_locate.served_folders import Part, ServedFolders
+from reflect_rl.errors import ReflectRLError
+
+IsStopped = Callable[[], bool]
+
+
+class StoppedCallError(ReflectRLError):
+    """The call was cancelled before its turn came."""
+
+
+class Lines(BaseModel):
+    """Lines of a file that answer a question best."""
+
+    path: str = Field(description="Relative to `root`.")
+    first_line: int = Field(description="From 1.")
+    last_line: int
+    symbol: str = Field(description="The function, class or heading around them; empty = none.")
+    kind: str = Field(description="`function`, `class`, `heading`, or empty.")
+    excerpt_line: int = Field(description="Number of the first line of `excerpt`.")
+    excerpt: list[str] = Field(description="Up to three lines, those with most words of the question.")
+
+    @classmethod
+    def of(cls, path: str, lines: BestLines) -> Self:
+        """These lines of a file."""
+        return cls(path=path, **lines.to_json())
+
+
+class LocatedFile(Lines):
+    """A file that may answer the question, with its best lines."""
+
+    sureness: Sureness = Field(description="How sure it is that this file answers; of all but the first `a guess`.")
+    score: float = Field(description="Evidence that it answers the question, in [0, 1].")
+    words: list[str] = Field(description="Words of the question that stand close together in it.")
+    walk: list[str] = Field(description="Commands of the trained player on the way to it; empty without one.")
+    reasons: list[str] = Field(description="What the player noted on the way; empty without one.")
+
+
+class Located(BaseModel):
+    """Files for a question."""
+
+    root: str = Field(description="The folder that paths are relative to.")
+    sureness: Sureness = Field(description="How sure it is that the first file answers: `sure`, `likely`, `a guess`.")
+    confidence: float = Field(description="Confidence in the first file, in [0, 1].")
+    files: list[LocatedFile] = Field(description="Best first.")
+
+
+class Passages(BaseModel):
+    """Lines for a question."""
+
+    root: str = Field(description="The folder that paths are relative to.")
+    passages: list[Lines] = Field(description="Best first; a file may have several.")
+
+
+class Service(Protocol):
+    """Object that answers the calls of the server's tools; it is called in another thread."""
+
+    def find_file(self, question: str, path: str, top_k: int, is_stopped: IsStopped) -> Located:
+        """Files that answer a question."""
+
+    def find_passage(self, question: str, path: str, top_k: int, is_stopped: IsStopped) -> Passages:
+        """Lines that answer a question."""
+
+    def what_is_in(self, path: str, is_stopped: IsStopped) -> Outline:
+        """Outline of a file or a folder."""
+
+
+Search = Callable[[Tree, str, IsStopped], Answer]
+"""How a trained player is asked."""
+
+
+class SearchService:
+    """Answers about folders.
+
+    Args:
+        folders: that may be asked about.
+        threshold: confidence below which an answer is a guess (None: as measured).
+        player: looks for files, too (None: the index alone).
+
+    Raises:
+        UserError: of each method: the question or the path is of no use.
+        StoppedCallError: of each method: the call was cancelled before its turn.
+    """
+
+    def __init__(self, folders: ServedFolders, threshold: float | None = None, player: Search | None = None) -> None:
+        self._folders, self._threshold, self._player = folders, threshold, player
+        # Stores and players keep caches that are not made for several threads.
+        self._alone = threading.Lock()
+
+    def find_file(self, question: str, path: str, top_k: int, is_stopped: IsStopped) -> Located:
+        """Files that answer a question, best first."""
+        with self._alone:
+            part = self._part(path, is_stopped)
+            # The player is asked for files only: for lines an index is enough.
+            answer = self._player(part.tree, question, is_stopped) if self._player else self._find(part, question)
+            files = answer.with_lines(part.tree, top_k)
+        return Located(
+            root=str(part.root.place),
+            sureness=answer.sureness,
+            confidence=round(answer.confidence, 4),
+            files=[_located(entry, part.tree.prefix) for entry in files],
+        )
+
+    def find_passage(self, question: str, path: str, top_k: int, is_stopped: IsStopped) -> Passages:
+        """Lines that answer a question, best first."""
+        with self._alone:
+            part = self._part(path, is_stopped)
+            found = passages(part.tree, self._find(part, question), top_k)
+        rows = [Lines.of(part.tree.prefix + name, lines) for name, lines in found]
+        return Passages(root=str(part.root.place), passages=rows)
+
+    def what_is_in(self, path: str, is_stopped: IsStopped) -> Outline:
+        """Outline of a file or a folder."""
+        with self._alone:
+            _check(is_stopped)
+            root, inside = self._folders.file_or_folder(path)
+            if isinstance(inside, Tree):
+                return outline_folder(inside, root)
+            return outline_file(inside.path, inside.text, root)
+
+    def _part(self, path: str, is_stopped: IsStopped) -> Part:
+        _check(is_stopped)
+        return self._folders.part(path)
+
+    def _find(self, part: Part, question: str) -> Answer:
+        try:
+            return find(part.tree, question, self._folders.index(part), self._threshold)
+        except (sqlite3.Error, StaleStoreError):
+            # The file was damaged, or is locked by another process: the words are then counted in memory.
+            return find(part.tree, question, self._folders.index(part, is_in_memory=True), self._threshold)
+
+
+def _check(is_stopped: IsStopped) -> None:
+    """Refuse a call that nobody waits for any more.
+
+    Raises:
+        StoppedCallError: it was cancelled.
+    """
+    if is_stopped():
+        raise StoppedCallError("the call was cancelled.")
+
+
+def _located(entry: FoundFile, prefix: str) -> LocatedFile:
+    assert entry.lines is not None  # noqa: S101 (`with_lines` has set it)
+    return LocatedFile(
+        **Lines.of(prefix + entry.path, entry.lines).model_dump(),
+        sureness=entry.sureness,
+        score=round(entry.score, 4),
+        words=list(entry.words),
+        walk=list(entry.walk),
+        reasons=list(entry.reasons),
+    )

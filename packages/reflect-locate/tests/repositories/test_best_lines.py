@@ -1,0 +1,151 @@
+"""The part of a file that answers a question: a question about a function gets that function."""
+
+import pytest
+
+from reflect_locate.repositories.best_lines import LONGEST, LONGEST_LINE, WINDOW, best_lines
+from reflect_locate.repositories.words import words
+
+PYTHON = '''\
+"""Tools of a kitchen."""
+
+
+def boil_water(kettle):
+    """Heat the kettle until steam comes."""
+    kettle.on()
+    return kettle.steam
+
+
+class Timer:
+    """Counts seconds."""
+
+    def start(self):
+        self.seconds = 0
+
+    def stop_bell(self):
+        """Silence the bell of the timer."""
+        self.bell = None
+
+
+def pour(cup):
+    return cup
+'''
+
+MARKDOWN = """\
+# Kettle
+
+Boils water.
+
+## Descaling
+
+Fill it with vinegar.
+
+## Guarantee
+
+Two years.
+"""
+
+JAVASCRIPT = "\n".join(
+    [*(f"const unused{number} = {number};" for number in range(45)), "function descale(kettle) {", "  vinegar();", "}"]
+)
+
+C = """\
+#include <stdio.h>
+
+static int count;
+
+int boil_water(int degrees)
+{
+    return degrees > 99;
+}
+
+int pour_tea(int cups)
+{
+    return cups;
+}
+"""
+
+
+def best(path, text, question, most=1):
+    return best_lines(path, text, dict.fromkeys(words(question), 1.0), most)
+
+
+def place(path, text, question):
+    (found,) = best(path, text, question)
+    return found.symbol, found.kind, found.first, found.last
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Where is water boiled?", ("boil_water", "function", 4, 7)),
+        ("How does the kettle make steam?", ("boil_water", "function", 4, 7)),
+        ("Where is the bell stopped?", ("Timer.stop_bell", "function", 16, 18)),
+        ("timer start", ("Timer.start", "function", 13, 14)),
+        ("pour into a cup", ("pour", "function", 21, 22)),
+        ("tools of the kitchen", ("", "", 1, 1)),
+    ],
+)
+def test_a_question_about_a_python_function_gets_that_function(question, expected):
+    assert place("kitchen.py", PYTHON, question) == expected
+
+
+def test_a_question_about_a_section_gets_that_section():
+    assert place("kettle.md", MARKDOWN, "descale with vinegar") == ("Descaling", "heading", 5, 8)
+
+
+def test_a_file_without_symbols_has_a_window_around_the_words():
+    symbol, kind, first, last = place("kettle.js", JAVASCRIPT, "descale a kettle")
+    assert (symbol, kind) == ("", "")
+    # Line 46 has both words; windows begin at multiples of 20.
+    assert (first, last) == (40, 48)
+    assert best("kettle.js", JAVASCRIPT, "descale a kettle")[0].excerpt == (
+        "function descale(kettle) {",
+        "  vinegar();",
+        "}",
+    )
+
+
+def test_a_question_about_a_c_function_gets_that_function():
+    pytest.importorskip("tree_sitter_c")
+    assert place("tea.c", C, "Where is water boiled?") == ("boil_water", "function", 5, 8)
+    assert place("tea.c", C, "pour the tea") == ("pour_tea", "function", 10, 13)
+
+
+def test_without_a_word_of_the_question_the_beginning_is_shown():
+    (found,) = best("kettle.js", JAVASCRIPT, "guarantee", most=3)
+    assert (found.first, found.last, found.score) == (1, WINDOW, 0.0)
+    assert found.excerpt[0] == "const unused0 = 0;"
+
+
+def test_several_parts_are_those_with_words_only():
+    # The bell stands in three lines and in the name, the kettle in four of a longer function.
+    found = best("kitchen.py", PYTHON, "kettle bell", most=5)
+    assert [entry.symbol for entry in found] == ["Timer.stop_bell", "boil_water"]
+    assert found[0].score > found[1].score > 0
+
+
+def test_a_rare_word_counts_for_more():
+    (found,) = best_lines("kitchen.py", PYTHON, {"kettl": 0.1, "bell": 3.0})
+    assert found.symbol == "Timer.stop_bell"
+
+
+def test_a_long_section_is_cut_around_its_best_lines():
+    text = "# All\n" + "".join(f"line {number}\n" for number in range(500)) + "vinegar\n" + "end\n" * 500
+    (found,) = best("a.md", text, "vinegar")
+    assert found.last - found.first + 1 == LONGEST
+    # Line 1 is the heading, so number 499 stands in line 501, and the word in line 502.
+    assert found.first < 502 < found.last
+    assert "vinegar" in found.excerpt
+
+
+def test_a_line_can_be_printed():
+    (found,) = best("a.txt", "vinegar\x1b[2J" + "x" * 1000, "vinegar")
+    (line,) = found.excerpt
+    assert "\x1b" not in line
+    assert len(line) == LONGEST_LINE
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\n\n\n"])
+def test_an_empty_file_has_no_lines_to_fail_on(text):
+    (found,) = best("a.py", text, "vinegar")
+    assert found.first == 1

@@ -1,0 +1,147 @@
+"""Functions, classes and headings of small files, with the lines that a reader would give them."""
+
+import pytest
+
+from reflect_locate.repositories.symbols import LONGEST_PARSED, symbols
+
+PYTHON = '''\
+"""A kettle."""
+
+import os
+
+
+@cached
+@property
+def volume():
+    return 1
+
+
+class Kettle:
+    """Boils."""
+
+    size = 2
+
+    async def boil(self):
+        def inner():
+            pass
+
+        return inner
+
+
+if os.name == "nt":
+
+    def whistle(): ...
+else:
+    try:
+        import bell
+    except ImportError:
+
+        def whistle(): ...
+'''
+
+MARKDOWN = """\
+Tea
+===
+
+Intro.
+
+## Green ##
+
+```sh
+# no heading: a comment inside a fence
+```
+
+### Leaves
+
+Dry.
+
+Water
+-----
+
+Hot.
+"""
+
+C = """\
+#include <stdio.h>
+
+int boil(int degrees);
+
+static int *pour(struct cup *cup)
+{
+    return 0;
+}
+
+struct cup {
+    int size;
+};
+"""
+
+GO = """\
+package tea
+
+type Cup struct {
+	Size int
+}
+
+func (c *Cup) Pour() int {
+	return c.Size
+}
+"""
+
+
+def rows(path, text):
+    return [(entry.name, entry.kind, entry.first, entry.last) for entry in symbols(path, text)]
+
+
+def test_python_has_functions_and_classes_with_decorators_and_names_around_them():
+    assert rows("kettle.py", PYTHON) == [
+        ("volume", "function", 6, 9),
+        ("Kettle", "class", 12, 21),
+        ("Kettle.boil", "function", 17, 21),
+        ("Kettle.boil.inner", "function", 18, 19),
+        ("whistle", "function", 26, 26),
+        ("whistle", "function", 32, 32),
+    ]
+
+
+def test_documents_have_sections_that_end_before_the_next_of_their_level():
+    # Underlines have levels of their own, in the order in which they come: `=` is the first, `-` the second.
+    assert rows("tea.md", MARKDOWN) == [
+        ("Tea", "heading", 1, 20),
+        ("Green", "heading", 6, 15),
+        ("Leaves", "heading", 12, 15),
+        ("Water", "heading", 16, 20),
+    ]
+
+
+def test_c_has_functions_with_a_body_and_structs():
+    pytest.importorskip("tree_sitter_c")
+    assert rows("tea.c", C) == [("pour", "function", 5, 8), ("cup", "class", 10, 12)]
+
+
+def test_go_has_methods_and_types():
+    pytest.importorskip("tree_sitter_go")
+    assert rows("tea.go", GO) == [("Cup", "class", 3, 5), ("Pour", "function", 7, 9)]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("tea.js", "function boil() {\n  return 1;\n}\n"),
+        ("tea.py", "def broken(:\n"),
+        ("tea.py", "x = " + "(" * 5000),
+        ("tea.py", "def f(): ...\n" + "#" * LONGEST_PARSED),
+        ("tea.csv", "# a\n"),
+        ("tea.md", ""),
+    ],
+    ids=["no grammar", "no Python", "too deep", "too long", "no document", "empty"],
+)
+def test_other_files_have_no_symbols(path, text):
+    assert rows(path, text) == []
+
+
+def test_nothing_in_a_file_is_executed(tmp_path):
+    mark = tmp_path / "mark"
+    text = f"open({str(mark)!r}, 'w')\n\n\ndef f(x=open({str(mark)!r}, 'w')): ...\n"
+    assert rows("a.py", text) == [("f", "function", 4, 4)]
+    assert not mark.exists()
