@@ -117,16 +117,7 @@ class Snapshot:
             name, files, left_out = value["name"], value["files"], value["left_out"]
             _check_texts((name, *files.values(), *(text for entry in left_out for text in _pair(entry))))
             return cls(name, files, [LeftOut(*entry) for entry in left_out])
-        except (
-            OSError,
-            EOFError,
-            ValueError,
-            KeyError,
-            TypeError,
-            RecursionError,
-            AttributeError,
-            zlib.error,
-        ) as error:
+        except DAMAGE as error:
             raise SnapshotError(f"cannot read the snapshot {path}: {error}. Make the task set again.") from None
 
 
