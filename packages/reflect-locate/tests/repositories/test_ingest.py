@@ -13,7 +13,7 @@ from reflect_locate.repositories._text import decode, is_safe_name, shown
 from reflect_locate.repositories.ingest import IngestConfig, ingest
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_rl.errors import UserError
-from reflect_served.llm.secrets import holds_private_key, holds_secret
+from reflect_served.secrets import holds_private_key, holds_secret
 
 
 def reasons(snapshot: Snapshot) -> dict[str, str]:

@@ -14,7 +14,7 @@ from reflect_locate.repositories._text import decode, is_safe_name, shown
 from reflect_locate.repositories.ignore import SECRETS, is_bounded, names_pattern
 from reflect_locate.repositories.snapshot import LeftOut, files_that_are_folders
 from reflect_rl.config import Frozen
-from reflect_served.llm.secrets import holds_private_key
+from reflect_served.secrets import holds_private_key
 
 CODE = (".py", ".c", ".cpp", ".cxx", ".cc", ".h", ".hpp", ".hxx", ".cs", ".java", ".go", ".ipynb")
 TABLES = (".csv", ".tsv")

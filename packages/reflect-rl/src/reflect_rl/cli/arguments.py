@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -23,16 +23,15 @@ from reflect_rl import registry
 from reflect_rl.config import Frozen, config_of, may_hold_secret, narrow, parse, read_toml
 from reflect_rl.errors import ConfigError, suggestion
 from reflect_rl.registry import Kind, refuse_foreign
-from reflect_rl.runs.config import RunConfig
 from reflect_rl.store import read_json
 
+if TYPE_CHECKING:
+    from reflect_rl.runs.config import RunConfig
+
 Options = TypeVar("Options", bound=Frozen)
-
 Help = Literal["none", "short", "all"]
-
 SWITCH_WORDS = ("true", "false", "yes", "no", "on", "off", "1", "0", "none")
 """Words that pydantic reads as a truth value, and the one that unsets it."""
-
 FLAG = re.compile(r"--?[A-Za-z][^\s=]*(=|$)", re.DOTALL)
 """Beginning of a word that is a flag; -0.5 and a question that begins with dashes are none."""
 
@@ -288,6 +287,8 @@ def parse_arguments(
         ConfigError: a wrong key or value, or a word too many; names it, and the nearest valid key.
         SystemExit: the help was asked for (0).
     """
+    from reflect_rl.runs.config import RunConfig  # here: commands of other packages start without it
+
     extra = settings or (DryRun if _knows_dry_run(verb) else None)
     own = {} if extra is None else dict(fields_of(extra))
     # Two passes: which flags exist depends on parts that flags and the file choose.

@@ -11,7 +11,7 @@ from typing import Any
 
 from reflect_served.llm.config import EndpointConfig
 from reflect_served.llm.errors import UnreadableError
-from reflect_served.llm.secrets import without_secrets
+from reflect_served.secrets import without_secrets
 
 FEATURES: dict[str, tuple[str, ...]] = {
     "response": ("response_format", "json_schema"),

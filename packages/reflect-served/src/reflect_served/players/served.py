@@ -30,7 +30,7 @@ from reflect_served.llm import (
     open_client,
 )
 from reflect_served.llm.messages import bounded
-from reflect_served.llm.secrets import without_secrets
+from reflect_served.secrets import without_secrets
 from reflect_served.settings import ServerConfig
 
 RETRIES = 2

@@ -20,7 +20,7 @@ from reflect_locate.questions.candidate import CandidateQuestion
 from reflect_locate.questions.endpoint_client import EndpointConfig, PromptClient
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_served.llm import ChatAnswer, EndpointError, Progress, RefusedError, Store
-from reflect_served.llm.secrets import holds_secret
+from reflect_served.secrets import holds_secret
 
 NAME = "endpoint"
 
