@@ -20,7 +20,7 @@ TEST_SHARE = 0.7
 """Factor of a test file's score. Tests repeat the words of what they test, often more of them and closer together,
 and who asks where something is done wants the source."""
 SURE, LIKELY = 0.6, 0.3
-"""Confidence from which an answer is sure, and likely (`docs/guides/locate.md`, "How sure it is")."""
+"""Confidence from which an answer is sure, and likely (`docs/start/locate.md`, "How sure it is")."""
 Sureness = Literal["sure", "likely", "a guess"]
 
 
