@@ -1,0 +1,35 @@
+"""A job reads only what a finished job left: what was changed afterwards is named before anything is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from reflect_rl.config import parse
+from reflect_rl.errors import RunFolderError
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.stages import execute, plan
+from reflect_rl.runs.start import open_run
+
+
+def test_one_flipped_bit_in_the_data_stops_the_training_that_reads_them(tmp_path):
+    values = {
+        "output_dir": str(tmp_path),
+        "methods": ["sft"],
+        "environment": {"name": "corridor"},
+        "data": {"demonstration_starts": [2]},
+        "sft": {"base": {"steps": 1}},
+    }
+    config = parse(RunConfig, values)
+    open_run(config, "")
+    jobs = {f"{job.kind} {job.name}".strip(): job for job in plan(config)}
+    execute(jobs["data"], config, lambda *_: None)
+    path = jobs["data"].unit.dataset("policy_plain")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    training = jobs["sft base"]
+    with pytest.raises(RunFolderError, match=r"policy_plain\.jsonl") as refused:
+        execute(training, config, lambda *_: None)
+    assert "again" in str(refused.value)
+    assert not training.done
+    assert not (training.folder / "metrics.jsonl").exists()
