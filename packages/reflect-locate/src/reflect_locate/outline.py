@@ -1,4 +1,4 @@
-"""What a file or a folder holds: symbols and headings of a file; files and folders of a folder, with their sizes.
+"""Outlines of a file or a folder: symbols and headings of a file; files and folders of a folder, with their sizes.
 
 Everything comes from a snapshot in memory. Nothing is opened and nothing is executed.
 """

@@ -64,7 +64,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
 
 
 def _player(options: ServeOptions) -> Search:
-    """How the player of the options is asked; torch is loaded for it, and for nothing else."""
+    """Search by the player that the options name; torch is loaded for it, and for nothing else."""
     from reflect_locate.finder import SearchOptions, locate
     from reflect_locate.trained_player import load_player
     from reflect_rl.runs.run import silence

@@ -488,7 +488,7 @@ def measures(config: Config, episode: Episode) -> dict[str, float]:
 
 
 def _replayed(game: AutoExplore, episode: Episode) -> Iterator[ExplorationState]:
-    """What there was to see before each turn of an episode whose texts cannot be read back."""
+    """Observations before each turn of an episode whose texts cannot be read back."""
     for turn in episode.turns:
         if turn.reflection is not None:
             game.hear(turn.reflection)

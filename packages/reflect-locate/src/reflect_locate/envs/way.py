@@ -21,7 +21,7 @@ def entries_of(tree: Tree, folder: str, read: Container[str]) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Way:
-    """What decides how far the target is."""
+    """Facts that decide how far the target is."""
 
     tree: Tree
     page_entries: int

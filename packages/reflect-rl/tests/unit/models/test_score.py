@@ -82,7 +82,8 @@ def test_every_rule_equals_whole_forward_passes_of_the_model(model, rule):
         expected = by_hand(model, prompt, listed, rule)
         torch.testing.assert_close(result.log_probs[row, : len(listed)].double(), expected, atol=2e-5, rtol=0)
         # Not a uniform row, on which a wrong position would go unnoticed.
-        assert len(listed) == 1 or float(expected.exp().std()) > 5e-3
+        # The end token tells neighbouring places apart less than labels are told apart.
+        assert len(listed) == 1 or float(expected.exp().std()) > (5e-3 if rule == "line_end" else 1e-2)
 
 
 @pytest.mark.parametrize("rule", RULES)

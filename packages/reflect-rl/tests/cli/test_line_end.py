@@ -1,0 +1,23 @@
+"""A run of every stage whose actions are scored where their lines end."""
+
+from __future__ import annotations
+
+import json
+
+from tiny_run import SMOKE, TINY
+
+
+def test_a_run_scores_lines_in_every_stage_and_online_rl_changes_the_policy(call, tmp_path):
+    run = tmp_path / "run"
+    flags = ("--prompt.scoring", "line_end", "--data.reading", "exercises", "--data.reading-starts", "4")
+    answer = call("run", SMOKE, "--output-dir", run, *TINY, "--methods", "sft", "sft_rlft", *flags)
+    assert answer.code == 0, answer
+    unit = run / "starts-4" / "seed-0"
+    rows = [json.loads(line) for line in (unit / "data" / "base.jsonl").read_text().splitlines()]
+    assert rows
+    assert all("\nWanted: " in row["prompt"] and row["completion"] in row["prompt"].splitlines() for row in rows)
+    updates = [json.loads(line) for line in (unit / "rlft" / "sft_rlft" / "metrics.jsonl").read_text().splitlines()]
+    assert updates[-1]["turns"] >= 40
+    before = (unit / "models" / "policy_plain" / "model.safetensors").read_bytes()
+    assert (unit / "rlft" / "sft_rlft" / "model" / "model.safetensors").read_bytes() != before
+    assert {row["method"] for row in json.loads((run / "results.json").read_text())} == {"sft", "sft_rlft"}
