@@ -69,9 +69,9 @@ class DataConfig(Frozen):
 
     label_source: LabelSource = "clean"
     """Labels: `clean` = the solver's action in every state; `paper` = the action that the perturbed solver played;
-    `exploring` = the action of an expert who must look for the goal like the player (games that have one); `successes`
-    = the actions of won episodes of the untuned model (with the embedded one: of a random player), without a solver;
-    `recorded` = the actions of `data.episodes`."""
+    `exploring` = the action of an expert who must look for the goal like the player (games that have one); `noisy` =
+    the action that this expert, perturbed, played; `successes` = the actions of won episodes of the untuned model (with
+    the embedded one: of a random player), without a solver; `recorded` = the actions of `data.episodes`."""
     episodes: Path | None = None
     """Recorded episodes to learn from, in place of demonstrations: a JSONL file, as `reflect-rl play --record` writes.
     Labels are then `recorded`: the actions that were played."""

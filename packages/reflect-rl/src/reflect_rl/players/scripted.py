@@ -12,7 +12,7 @@ from reflect_rl.types import Decision, Oracle, View
 if TYPE_CHECKING:
     import numpy as np
 
-LabelSource = Literal["clean", "paper", "exploring", "successes", "recorded"]
+LabelSource = Literal["clean", "paper", "exploring", "noisy", "successes", "recorded"]
 
 
 class OraclePolicy:
@@ -35,6 +35,7 @@ class Annotator:
       (the public reference code's rule, whose labels are as noisy as its behaviour).
     - `exploring`: as `clean`, but the solver is replaced by an expert who must look for the goal like the player: from
       a solver that knows where the goal is one learns to go there, not to look for it.
+    - `noisy`: as `paper`, with the expert of `exploring`.
     """
 
     name = "annotator"
@@ -51,17 +52,18 @@ class Annotator:
     def _decide(self, view: View, rng: np.random.Generator) -> Decision:
         oracle = _oracle(view)
         best = oracle.best
-        if self.label_source == "exploring" and oracle.explorer is not None:
+        if self.label_source in ("exploring", "noisy") and oracle.explorer is not None:
             best = oracle.explorer
         candidates = tuple(range(len(view.observation.actions)))
-        if self.label_source != "paper":
+        as_played = self.label_source in ("paper", "noisy")
+        if not as_played:
             # The expert's action may be a safe detour to the solver; it is no mistake of the expert.
             candidates = tuple(index for index in oracle.safe if index != best)
         index = best
         # `candidates` first: a state without a safe detour draws nothing.
         if candidates and rng.random() < self.perturbation:
             index = candidates[int(rng.integers(len(candidates)))]
-        return Decision(index, self.name, target=index if self.label_source == "paper" else best)
+        return Decision(index, self.name, target=index if as_played else best)
 
 
 def _oracle(view: View) -> Oracle:

@@ -37,6 +37,8 @@ def decided(
         ("exploring", 3, 3),
         # A game without an explorer is demonstrated by its solver.
         ("exploring", None, 0),
+        ("noisy", 3, 3),
+        ("noisy", None, 0),
     ],
 )
 def test_who_is_followed_when_nothing_is_perturbed(label_source: LabelSource, explorer: int | None, expected: int):
@@ -63,3 +65,11 @@ def test_about_the_share_that_was_asked_for_is_perturbed():
     wrong = sum(index != target for index, target in decided("exploring", 0.3, 3, 1000))
     # Binomial with n = 1000, p = 0.3: five standard deviations are 72.
     assert abs(wrong - 300) < 72
+
+
+def test_noisy_labels_are_what_the_perturbed_explorer_played():
+    played = Counter(decided("noisy", 0.5, 3, 800))
+    assert all(index == target for index, target in played)
+    # The explorer's own action is drawn with probability 0.5 + 0.5 / 4, each other one with 0.5 / 4.
+    assert {index for index, _ in played} == {0, 1, 2, 3}
+    assert 0.56 < played[3, 3] / 800 < 0.69
