@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from reflect_report.page import Points, on_common_grid
+from reflect_report.charts import Points, on_common_grid
 from reflect_report.runs import (
     Curve,
     SummaryRow,

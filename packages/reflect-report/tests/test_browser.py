@@ -59,7 +59,7 @@ def text(tab: Browser, selector: str) -> str:
 
 def choose(tab: Browser, name: str, chosen: str) -> None:
     event = "input" if name == "search" else "change"
-    change = f'e.value = {chosen!r}; e.dispatchEvent(new Event("{event}"))'
+    change = f'e.value = {chosen!r}; e.dispatchEvent(new Event("{event}", {{ bubbles: true }}))'
     tab.do(f'(e => {{ {change} }})(document.querySelector("#{name}, .{name}"))')
     # The search waits for the next letter.
     tab.do("new Promise(done => setTimeout(done, 250))")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from a_script import load_script
-from reflect_report.page import on_common_grid
+from reflect_report.charts import on_common_grid
 from reflect_report.runs import Curve, describe_algorithm, summarise
 from reflect_report.tables import grids
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from reflect_report.page import _measures, _points, duration, write_report
+from reflect_report.charts import measures_of
+from reflect_report.page import _points, duration, write_report
 from reflect_report.runs import Curve
 from reflect_rl.errors import RunFolderError
 
@@ -196,7 +197,7 @@ def test_the_metric_shown_first_is_success_on_the_hardest_validation_tasks() -> 
         {"turns": 2, "update": 2, "policy/kl": 0.2, "rollout/success_rate": 0.5, "time/seconds": 2.0, "same": 3},
         {"turns": 3, "validation/full/success_rate": 0.5, "validation/pickup/success_rate": 0.5},
     )
-    names = _measures([Curve("clean", 100, 0, "reflect_rl", "ppo", rows, 0)])
+    names = measures_of([Curve("clean", 100, 0, "reflect_rl", "ppo", rows, 0)])
     assert names == [
         "validation/full/success_rate",
         "validation/pickup/success_rate",

@@ -156,7 +156,7 @@ def test_files_of_no_use_are_told_and_hide_nothing(run: Path, text: str) -> None
     rows.write_text(text)
     state = read_status(run)
     assert [job.state for job in state.jobs] == ["done"]
-    assert any("rows.json" in line for line in state.missing)
+    assert any("rows.json" in line for line in state.faults)
 
 
 def test_several_runs_and_hostile_texts(run: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from installed_wheel import FreshEnvironment, check_contents, install_above, registered
+from reflect_report.page import SCRIPTS, SECTIONS
 
 from .conftest import result_row
 
@@ -41,7 +42,9 @@ print(reflect_report.__file__, report({str(tmp_path)!r}))
 
 
 def test_the_wheel_has_types_and_licence_and_no_tests(fresh: FreshEnvironment):
-    files = ("page.html", "page.css", "page.js", "vendor/uPlot.iife.min.js", "vendor/uPlot.min.css", "vendor/LICENSE")
+    files = ["page.css", "vendor/uPlot.iife.min.js", "vendor/uPlot.min.css", "vendor/LICENSE"]
+    files += [f"templates/{name}.html" for name in ("page", "macros", "now", *SECTIONS)]
+    files += [*SCRIPTS, "script/live.js"]
     check_contents(fresh.names, "reflect_report", *files)
     # Its own, and uPlot's.
     assert sum(name.endswith("/LICENSE") and ".dist-info/" in name for name in fresh.names) == 2

@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from reflect_report.files import Version, kept_until_changed, read_lines, version_of
 from reflect_report.runs import (
     Run,
     algorithms_in_order,
@@ -18,7 +20,6 @@ from reflect_report.runs import (
     in_order,
     lines_in_order,
     look_of,
-    read_lines,
     with_several_algorithms,
 )
 from reflect_rl.evaluation.compare import PairedDifference, paired_difference
@@ -29,6 +30,10 @@ MISSES = 50
 
 Wins = dict[tuple[str, str], dict[tuple[int, str, int], bool]]
 """Outcome of each start (True = won), for each method and algorithm."""
+
+
+End = tuple[str, str, str, int, bool, int, Path, int]
+"""The last fields of a `Verdict`, which its line tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,28 +114,33 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
     skipped: dict[Path, int] = {}
     for unit in run.units:
         for path in sorted(unit.folder.glob("evaluation/*/episodes.jsonl")):
-            for offset, row in read_lines(path):
-                method = path.parent.name
-                condition = (run.label_source, unit.demonstration_starts, unit.seed, method, run.algorithm(method))
-                verdict = _verdict(condition, row, path, offset)
-                if verdict is None:
+            ends = _ends(path)
+            method = path.parent.name
+            condition = (run.label_source, unit.demonstration_starts, unit.seed, method, run.algorithm(method))
+            for end in ends:
+                if end is None:
                     skipped[path] = skipped.get(path, 0) + 1
-                else:
-                    key = (*verdict.group, verdict.method, verdict.mode, verdict.decoding, *verdict.start)
-                    # A pair of equal starts must count once: doubled pairs would make the p-value too small.
-                    verdicts.setdefault(key, verdict)
+                    continue
+                verdict = Verdict(*condition, *end)
+                key = (*verdict.group, verdict.method, verdict.mode, verdict.decoding, *verdict.start)
+                # A pair of equal starts must count once: doubled pairs would make the p-value too small.
+                verdicts.setdefault(key, verdict)
     return list(verdicts.values()), skipped
 
 
-def _verdict(
-    condition: tuple[str, int, int, str, str], row: Mapping[str, Any] | None, path: Path, offset: int
-) -> Verdict | None:
+@kept_until_changed
+def _ends(path: Path) -> list[End | None]:
+    """The end of each episode of a file; None for a line that holds none."""
+    return [_end(row, path, offset) for offset, row in read_lines(path)]
+
+
+def _end(row: Mapping[str, Any] | None, path: Path, offset: int) -> End | None:
     if row is None:
         return None
     try:
         # The file may be of an interrupted run or edited by hand; one bad line must not cost the whole report.
-        end = (str(row["mode"]), str(row["decoding"]), str(row["task"]["key"]), int(row["seed"]))
-        return Verdict(*condition, *end, bool(row["success"]), len(row["turns"]), path, offset)
+        told = (str(row["mode"]), str(row["decoding"]), str(row["task"]["key"]), int(row["seed"]))
+        return *told, bool(row["success"]), len(row["turns"]), path, offset
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -216,6 +226,15 @@ def sample(verdicts: Sequence[Verdict], max_characters: int) -> tuple[str, int]:
         verdicts: ends of all episodes.
         max_characters: episodes that would make the JSON much longer than this are left out.
     """
+    versions = {path: version_of(path) for path in {v.path for v in verdicts}}
+    return _sampled(tuple(verdicts), max_characters, frozenset(versions.items()))
+
+
+@lru_cache(maxsize=1)
+def _sampled(
+    verdicts: tuple[Verdict, ...], max_characters: int, versions: frozenset[tuple[Path, Version]]
+) -> tuple[str, int]:
+    """The sample of `sample`; the last one is kept until a file has another version."""
     names = _names({v.line for v in verdicts})
     texts: dict[Any, int] = {}
     episodes: list[str] = []
@@ -223,8 +242,8 @@ def sample(verdicts: Sequence[Verdict], max_characters: int) -> tuple[str, int]:
     for verdict in _by_start(verdicts):
         known = len(texts)
         episode = _compact(verdict, names[verdict.line][0], texts)
-        text = "" if episode is None else _json(episode)
-        length = len(text) + sum(len(_json(new)) for new in list(texts)[known:])
+        text = "" if episode is None else json_in_html(episode)
+        length = len(text) + sum(len(json_in_html(new)) for new in list(texts)[known:])
         if episode is None or length > room:
             while len(texts) > known:
                 texts.popitem()
@@ -235,7 +254,7 @@ def sample(verdicts: Sequence[Verdict], max_characters: int) -> tuple[str, int]:
             continue
         episodes.append(text)
         room -= length
-    head = _json({"methods": list(names.values()), "texts": list(texts)})
+    head = json_in_html({"methods": list(names.values()), "texts": list(texts)})
     return f'{head[:-1]},"episodes":[{",".join(episodes)}]}}', len(episodes)
 
 
@@ -254,7 +273,8 @@ def _by_start(verdicts: Iterable[Verdict]) -> list[Verdict]:
     )
 
 
-def _json(value: Any) -> str:
+def json_in_html(value: Any) -> str:
+    """JSON that can stand inside a script element."""
     # `JSON.parse` of a browser refuses NaN, which Python would write: better to fail here than on the page.
     # The HTML parser ends a script element at `</script`, even inside a JSON string.
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -275,8 +295,10 @@ def _compact(verdict: Verdict, key: str, texts: dict[Any, int]) -> dict[str, Any
     # Bytes, as the offset counts them; a text file can only seek to places that it has told itself.
     with verdict.path.open("rb") as lines:
         lines.seek(verdict.offset)
-        row = json.loads(lines.readline())
+        line = lines.readline()
     try:
+        # A run that begins anew may have written the file again since its ends were read.
+        row = json.loads(line)
         turns = [_compact_turn(turn, texts) for turn in row["turns"]]
     except (KeyError, TypeError, ValueError):
         return None

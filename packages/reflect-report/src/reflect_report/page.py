@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from reflect_report.episodes import Comparison, Verdict, compare, read_verdicts, sample
+from reflect_report.charts import budget_charts, first_measures, training_charts
+from reflect_report.episodes import Comparison, Verdict, compare, json_in_html, read_verdicts, sample
 from reflect_report.runs import (
     Curve,
     Run,
@@ -20,13 +23,11 @@ from reflect_report.runs import (
     all_horizons,
     describe,
     hardest_mode,
-    lines_in_order,
     look_of,
     read_curves,
     read_runs,
     start_of,
     summarise_runs,
-    with_several_algorithms,
 )
 from reflect_report.tables import (
     PAPER_NOTE,
@@ -40,22 +41,15 @@ from reflect_report.tables import (
     unfinished,
 )
 from reflect_rl.errors import UserError
-from reflect_rl.evaluation.methods import METHODS, REFERENCE, REFERENCES
+from reflect_rl.evaluation.methods import REFERENCE, REFERENCES
 from reflect_rl.runs.config import Report
 
 MAX_EPISODE_CHARACTERS, MAX_CHART_CHARACTERS = 6_000_000, 4_000_000
 """Shares of the page that episodes and curves may take."""
-MAX_POINTS = 400
-"""Points of a line in a chart."""
-HOUSEKEEPING = ("time/", "memory/", "model/", "update", "step", "turns", "episodes")
-"""Beginnings of metrics that say nothing about learning."""
 CARD_KEYS = ("benchmark", "created", "finished", "git_commit", "seeds", "fingerprint", "config_hash", "hardware")
-COLOURS = tuple(dict.fromkeys(method.colour for method in METHODS if method.model))
-"""Colours of lines that are no methods."""
-
-Points = Sequence[tuple[float, float]]
-Group = tuple[str, int]
-"""Label source and number of demonstration starts."""
+SECTIONS = ("result", "curves", "episodes", "tables", "conditions")
+"""Parts of the page in their order, each with a template of its own."""
+SCRIPTS = ("vendor/uPlot.iife.min.js", "script/page.js", "script/charts.js", "script/episodes.js")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +88,20 @@ class Outcome:
     rates: tuple[Rate, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that is not put together yet."""
+
+    title: str
+    sections: Mapping[str, str]
+    """HTML of each section, in their order."""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Sums of the sections, which differ where the sections do."""
+        return {name: sha256(html.encode()).hexdigest()[:16] for name, html in self.sections.items()}
+
+
 def report(run_folders: Sequence[Path], folder: Path) -> Report:
     """Write `report.html` into a folder (entry point `page` of `reflect_rl.reports`).
 
@@ -122,20 +130,75 @@ def write_report(run_folders: Sequence[Path], output: Path) -> Path:
         RunFolderError: a folder is no run folder with results, or two folders contradict each other.
     """
     output = output / "report.html" if output.is_dir() else output
-    page = _environment().get_template("page.html").render(_context(read_runs(run_folders)))
+    text = html_of(read_page(read_runs(run_folders)))
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(page, encoding="utf-8")
+    output.write_text(text, encoding="utf-8")
     return output
 
 
+def read_page(runs: Sequence[Run]) -> Page:
+    """The sections of the page of some runs.
+
+    Raises:
+        RunFolderError: two runs contradict each other.
+    """
+    context = _context(runs)
+    return Page(context["title"], {name: render(name, **context) for name in SECTIONS})
+
+
+def render(section: str, **context: Any) -> str:
+    """HTML of one section."""
+    return _environment().get_template(f"{section}.html").render(context)
+
+
+def html_of(page: Page, live: bool = False) -> str:
+    """The page as one file.
+
+    Args:
+        page: its sections.
+        live: whether the page asks the server that it came from for newer sections.
+    """
+    licence = _source("vendor/LICENSE")
+    scripts = [f"/*\n{licence}*/\n", *map(_source, SCRIPTS), *([_source("script/live.js")] if live else [])]
+    # A script of its own for the library: both are strict or not by their first statement.
+    texts = ["".join(scripts[:2]), "".join(scripts[2:])]
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=page.title,
+            sections=page.sections,
+            versions=page.versions,
+            live=live,
+            styles=_source("vendor/uPlot.min.css") + "\n" + _source("page.css"),
+            scripts=texts,
+            policy=_policy(texts, live),
+        )
+    )
+
+
+def _policy(scripts: Sequence[str], live: bool) -> str:
+    """Content security policy: these scripts and no other, so that an attribute of a hostile text could run none."""
+    sums = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts)
+    asks = " connect-src 'self';" if live else ""
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src {sums};{asks} base-uri 'none'; form-action 'none'"
+    )
+
+
+def _source(name: str) -> str:
+    return (Path(__file__).parent / name).read_text("utf-8")
+
+
+@cache
 def _environment() -> Environment:
-    loader = FileSystemLoader(Path(__file__).parent)
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
     # Names and texts come from files, which may hold HTML. A misspelt name in the template fails instead of
     # leaving a hole in the page.
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(percent=_percent, source=lambda name: (Path(__file__).parent / name).read_text("utf-8"))
+    environment.filters["percent"] = _percent
     return environment
 
 
@@ -157,15 +220,19 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         if curve.skipped_lines
     ]
     episodes, shown = sample(verdicts, MAX_EPISODE_CHARACTERS)
-    charts = {"learning": _charts(rlft, "turns"), "budget": _budget_charts(summaries), "losses": _charts(sft, "step")}
-    if sum(len(_json(chart)) for part in charts.values() for chart in part) > MAX_CHART_CHARACTERS:
-        charts = {name: [_first_measures(chart) for chart in part] for name, part in charts.items()}
+    charts = {
+        "learning": training_charts(rlft, "turns"),
+        "budget": budget_charts(summaries),
+        "losses": training_charts(sft, "step"),
+    }
+    if sum(len(json_in_html(chart)) for part in charts.values() for chart in part) > MAX_CHART_CHARACTERS:
+        charts = {name: [first_measures(chart) for chart in part] for name, part in charts.items()}
     return {
         "title": ", ".join(dict.fromkeys(_benchmarks(runs))),
         "outcomes": [o for _, parts in tables[:1] for grid in parts if (o := _outcome(grid, mode, comparisons))],
         "notes": notes,
         "charts": charts,
-        "chart_data": _json([chart for part in charts.values() for chart in part]),
+        "chart_data": json_in_html([chart for part in charts.values() for chart in part]),
         "episodes": episodes,
         "episodes_shown": shown,
         "episodes_played": len(verdicts),
@@ -177,11 +244,6 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         "times": [times for run in runs if (times := _stage_times(run)) is not None],
         "headers": [_header(run) for run in runs],
     }
-
-
-def _json(value: Any) -> str:
-    # A browser ends a script element at `</script`, even inside a string of JSON.
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _benchmarks(runs: Sequence[Run]) -> Iterator[str]:
@@ -250,115 +312,6 @@ def _sentence(rate: Rate, comparisons: Sequence[Comparison]) -> str:
 
 def _interval(summary: SummaryRow) -> str:
     return f"{_percent(summary.success_rate)}% [{100 * summary.lo:.0f}, {100 * summary.hi:.0f}]"
-
-
-def _charts(curves: Sequence[Curve], x: str) -> list[dict[str, Any]]:
-    """One chart per label source and budget, with every metric of the trainings to choose from."""
-    groups: dict[Group, list[Curve]] = {}
-    for curve in curves:
-        groups.setdefault((curve.label_source, curve.demonstration_starts), []).append(curve)
-    return [chart for key, group in sorted(groups.items()) if (chart := _chart(key, group, x))["measures"]]
-
-
-def _chart(group: Group, curves: Sequence[Curve], x: str) -> dict[str, Any]:
-    several = with_several_algorithms((curve.name, curve.algorithm) for curve in curves)
-    trainings: dict[tuple[str, str], list[Curve]] = {}
-    for curve in curves:
-        trainings.setdefault((curve.name, curve.algorithm), []).append(curve)
-    measures = {}
-    for key in _measures(curves):
-        lines = []
-        for number, line in enumerate(lines_in_order(trainings)):
-            seeds = [points for curve in trainings[line] if (points := curve.series(x, key))]
-            look = look_of(line[0], line[1] if line[0] in several else "")
-            # Supervised models are named after data sets, which are no methods.
-            label, colour = (look.title, look.colour) if x == "turns" else (line[0], COLOURS[number % len(COLOURS)])
-            lines += [_line(label, colour, x == "turns" and look.dashed, seeds)] if seeds else []
-        if lines:
-            measures[key] = lines
-    numbers = ", ".join(map(str, sorted({curve.seed for curve in curves})))
-    title = f"Label source {group[0]}, {group[1]} demonstration starts, seed {numbers}"
-    axis = "environment turns" if x == "turns" else "optimiser steps"
-    return {"title": title, "x": axis, "measures": measures, "stages": _stages(curves[0])}
-
-
-def _measures(curves: Sequence[Curve]) -> list[str]:
-    """Names of metrics that change, those of success first, validation in the hardest mode before all."""
-    values: dict[str, set[float]] = {}
-    for key, value in (item for curve in curves for row in curve.rows for item in row.items()):
-        if isinstance(value, (int, float)) and not key.startswith(HOUSEKEEPING):
-            values.setdefault(key, set()).add(value)
-    keys = [key for key, known in values.items() if len(known) > 1 or "success_rate" in key]
-    modes = [key for key in keys if key.startswith("validation/") and key.endswith("/success_rate")]
-    first = [*(key for key in modes if "/full/" in key), *reversed(modes), "rollout/success_rate", "loss"]
-    return list(dict.fromkeys([*(key for key in first if key in keys), *keys]))
-
-
-def _first_measures(chart: dict[str, Any]) -> dict[str, Any]:
-    return chart | {"measures": dict(list(chart["measures"].items())[:2])}
-
-
-def _line(label: str, colour: str, dashed: bool, seeds: Sequence[Points]) -> dict[str, Any]:
-    x, values = on_common_grid(seeds)
-    parts = {"x": x, "y": values.mean(axis=0)}
-    if len(seeds) > 1:
-        parts |= {"lo": values.min(axis=0), "hi": values.max(axis=0)}
-    # Five digits are more than a screen shows. JSON has no NaN: a broken training leaves a gap.
-    numbers = {name: [float(f"{v:.5g}") if np.isfinite(v) else None for v in part] for name, part in parts.items()}
-    return {"label": label, "colour": colour, "dashed": dashed, **numbers}
-
-
-def on_common_grid(seeds: Sequence[Points]) -> tuple[np.ndarray, np.ndarray]:
-    """x, shape (points,), and the value of each seed there, shape (seeds, points), linearly interpolated."""
-    arrays = [np.asarray(points, dtype=float).T for points in seeds]
-    # Seeds log at different turns. Only the range that all reached is drawn: beyond it `np.interp` repeats the
-    # last value, which looks like a plateau.
-    first, last = max(x[0] for x, _ in arrays), min(x[-1] for x, _ in arrays)
-    count = min(MAX_POINTS, max(len(x) for x, _ in arrays))
-    longest = max((x for x, _ in arrays), key=len)
-    # Seeds without common turns, as after an early stop, give one point rather than a grid that runs backwards.
-    evenly = np.linspace(first, max(first, last), count)
-    # A single seed keeps its measured points: markers on interpolated ones would show what nobody measured.
-    grid = longest if len(arrays) == 1 and len(longest) <= MAX_POINTS else evenly
-    return grid, np.stack([np.interp(grid, x, y) for x, y in arrays])
-
-
-def _stages(curve: Curve) -> list[tuple[str, float]]:
-    """Name and last turn of each stage of the curriculum; empty with one stage, which tells nothing."""
-    rows = [row for row in curve.rows if row.get("stage") is not None and isinstance(row.get("turns"), (int, float))]
-    stages = [(str(name), float(list(group)[-1]["turns"])) for name, group in groupby(rows, lambda row: row["stage"])]
-    return stages if len(stages) > 1 else []
-
-
-def _budget_charts(summaries: Sequence[SummaryRow]) -> list[dict[str, Any]]:
-    """Success at the largest horizon against the number of demonstration starts, where there are several numbers."""
-    groups: dict[tuple[str, str, str], list[SummaryRow]] = {}
-    for s in summaries:
-        if s.horizon == all_horizons(summaries)[-1]:
-            groups.setdefault((s.benchmark, s.label_source, s.split), []).append(s)
-    charts = []
-    for (benchmark, label_source, split), group in groups.items():
-        if len({s.demonstration_starts for s in group}) < 2:
-            continue
-        several = with_several_algorithms((s.method, s.algorithm) for s in group)
-        measures: dict[str, list[dict[str, Any]]] = {}
-        # Modes go from easy to hard: the hardest is shown first.
-        for mode, decoding in reversed(dict.fromkeys((s.mode, s.decoding) for s in group)):
-            for method, algorithm in lines_in_order((s.method, s.algorithm) for s in group):
-                key = (method, algorithm, mode, decoding)
-                points = sorted(
-                    (s.demonstration_starts, s.success_rate, s.lo, s.hi)
-                    for s in group
-                    if (s.method, s.algorithm, s.mode, s.decoding) == key
-                )
-                look = look_of(method, algorithm if method in several else "")
-                if points:
-                    named: dict[str, Any] = {"label": look.title, "colour": look.colour, "dashed": look.dashed}
-                    line = named | dict(zip(("x", "y", "lo", "hi"), zip(*points, strict=True), strict=True))
-                    measures.setdefault(f"success rate, {mode}, {decoding}", []).append(line)
-        title = f"{benchmark}, label source {label_source}, {split} split"
-        charts.append({"title": title, "x": "demonstration starts", "measures": measures, "stages": [], "logX": True})
-    return charts
 
 
 def _pair_title(c: Comparison) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from reflect_report.files import kept_until_changed, read_lines
 from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.evaluation.evaluate import NO_ALGORITHM, ResultRow, TestedGames, read_rows, wilson_interval
 from reflect_rl.evaluation.methods import METHODS, Method, find_method
@@ -88,8 +90,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def read_runs(folders: Sequence[Path]) -> list[Run]:
+def read_runs(folders: Sequence[Path], at_work: bool = False) -> list[Run]:
     """Each run folder once, in the order given.
+
+    Args:
+        folders: the run folders.
+        at_work: see `read_run`.
 
     Raises:
         RunFolderError: no folder is named, or one is not a run folder with results.
@@ -97,11 +103,16 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     if not folders:
         raise RunFolderError("no run folder given. Name at least one folder that `reflect-rl eval` has written.")
     # Resolved first: one folder under two names would count its episodes twice and narrow the intervals.
-    return [read_run(folder) for folder in dict.fromkeys(Path(folder).resolve() for folder in folders)]
+    return [read_run(folder, at_work) for folder in dict.fromkeys(Path(folder).resolve() for folder in folders)]
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: Path, at_work: bool = False) -> Run:
     """Read a run folder; one that is not finished has the results it has so far, maybe none.
+
+    Args:
+        folder: the run folder.
+        at_work: whether the results are those of the evaluations that are done, where there are any: `results.json`
+            is written last, and after a restart it is of an earlier time.
 
     Raises:
         RunFolderError: the folder is missing, is no run folder, or a file in it is corrupt.
@@ -114,6 +125,8 @@ def read_run(folder: Path) -> Run:
     for mark in sorted(folder.glob("starts-*/seed-*/**/done")):
         # Weights are not compared: no report reads them.
         check_seal(mark, f"Delete {mark} and run the command of the run again.", ".safetensors")
+    if at_work and (rows := _evaluated(folder, skips=True)):
+        return Run(folder, card, config, rows)
     if path.is_file():
         rows = read_rows(path, remedy)
         _compare(folder, path, rows)
@@ -124,11 +137,18 @@ def read_run(folder: Path) -> Run:
     return Run(folder, card, config, ())
 
 
+def _evaluated(folder: Path, skips: bool = False) -> tuple[ResultRow, ...]:
+    """The results of the evaluations that are done; unreadable ones may be skipped."""
+    rows: list[ResultRow] = []
+    for mark in sorted(folder.glob("starts-*/seed-*/evaluation/*/done")):
+        with suppress(RunFolderError) if skips else nullcontext():
+            rows += read_rows(mark.parent / "rows.json", "Delete its folder and evaluate again.")
+    return tuple(rows)
+
+
 def _compare(folder: Path, path: Path, rows: Sequence[ResultRow]) -> None:
     """Refuse results that are not those of the evaluations; runs from Python have none to compare with."""
-    remedy = "Delete its folder and evaluate again."
-    marks = folder.glob("starts-*/seed-*/evaluation/*/done")
-    known = {row.model_dump_json() for mark in marks for row in read_rows(mark.parent / "rows.json", remedy)}
+    known = {row.model_dump_json() for row in _evaluated(folder)}
     if known and any(row.model_dump_json() not in known for row in rows):
         raise RunFolderError(
             f"{path} differs from the evaluations in {folder}. Run `reflect-rl report {folder}` alone."
@@ -168,26 +188,12 @@ def _read_json(path: Path) -> Any:
         raise RunFolderError(f"cannot read {path}: {error}. Restore the file or run `reflect-rl eval` again.") from None
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
-    """Byte offset and object of each line of a JSONL file; None for a line that is no JSON object.
-
-    A run that was killed leaves half a line, usually the last.
-    """
-    with path.open("rb") as lines:
-        offset = 0
-        for line in lines:
-            # Empty lines are no episodes and no damage, but their bytes count for the offsets of later lines.
-            if line.strip():
-                yield offset, _object_or_none(line)
-            offset += len(line)
-
-
-def _object_or_none(line: bytes) -> Mapping[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+@kept_until_changed
+def _metrics(path: Path) -> tuple[tuple[Mapping[str, Any], ...], int]:
+    """Rows of a `metrics.jsonl`, and the number of its unreadable lines."""
+    values = [value for _, value in read_lines(path)]
+    rows = tuple(value for value in values if value is not None)
+    return rows, len(values) - len(rows)
 
 
 def read_curves(run: Run, stage: str) -> list[Curve]:
@@ -195,11 +201,10 @@ def read_curves(run: Run, stage: str) -> list[Curve]:
     curves = []
     for unit in run.units:
         for path in sorted(unit.folder.glob(f"{stage}/*/metrics.jsonl")):
-            values = [value for _, value in read_lines(path)]
-            rows = tuple(value for value in values if value is not None)
+            rows, skipped = _metrics(path)
             # A training that has just begun has an empty file.
             if rows:
-                name, skipped = path.parent.name, len(values) - len(rows)
+                name = path.parent.name
                 algorithm = run.algorithm(name) if stage == "rlft" else NO_ALGORITHM
                 curves.append(
                     Curve(run.label_source, unit.demonstration_starts, unit.seed, name, algorithm, rows, skipped)

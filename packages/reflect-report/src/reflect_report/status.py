@@ -40,6 +40,8 @@ class JobStatus:
     """`waiting` (it has not begun), `running`, `failed`, `stopped` (its process is gone; the same command goes on),
     `done`."""
     progress: str = ""
+    share: float | None = None
+    """Of its work, from 0 to 1; None before it is known how much there is."""
     success: str = ""
     """Percent with Wilson's 95% interval."""
     speed: str = ""
@@ -61,6 +63,8 @@ class RunStatus:
     """Sentences on what is not evaluated yet."""
     seconds: float
     """Time of the jobs that are done."""
+    faults: tuple[str, ...] = ()
+    """Sentences on files of no use."""
     is_held: bool = False
     """True if a process has the folder, even one that is between two jobs."""
 
@@ -68,6 +72,20 @@ class RunStatus:
     def is_running(self) -> bool:
         """True if a process is at work."""
         return self.is_held or any(job.state == "running" for job in self.jobs)
+
+    @property
+    def at_work(self) -> list[JobStatus]:
+        """Jobs that have begun and are not done, also those that have stopped or failed."""
+        return [job for job in self.jobs if job.state not in ("done", "waiting")]
+
+    @property
+    def headline(self) -> str:
+        """Name, state and jobs done: `taxi-smoke: running, 3 jobs done in 12.0 s`."""
+        done = sum(job.state == "done" for job in self.jobs)
+        state = "no job at work"
+        if self.is_running:
+            state = "running" if any(job.state == "running" for job in self.jobs) else "starting"
+        return f"{self.name}: {state}, {done} job{'s' * (done != 1)} done in {duration(self.seconds)}"
 
 
 def read_status(folder: Path, planned: Sequence[str] = ()) -> RunStatus:
@@ -80,7 +98,7 @@ def read_status(folder: Path, planned: Sequence[str] = ()) -> RunStatus:
     Raises:
         RunFolderError: the folder is missing, or is no run folder.
     """
-    run = read_run(folder.resolve())
+    run = read_run(folder.resolve(), at_work=True)
     curves = [(stage, curve) for stage in ("sft", "rlft") for curve in read_curves(run, stage)]
     jobs = []
     places = [("", run.folder / "annotation")]
@@ -102,8 +120,9 @@ def read_status(folder: Path, planned: Sequence[str] = ()) -> RunStatus:
         run.folder.name,
         tuple(jobs),
         tuple((title, success) for title, success, _ in results),
-        (*faults, *unfinished(evaluated)),
+        tuple(unfinished(evaluated)),
         seconds,
+        tuple(faults),
         is_at_work(run.folder),
     )
 
@@ -137,13 +156,15 @@ def _job(title: str, is_done: bool, written: JobProgress | None, curve: Curve | 
     # The mark counts: it is set before the progress goes away.
     if is_done or written is None:
         return JobStatus(title, "done", success=success)
-    share = f"{100 * written.done / written.total:.0f}% of {written.total:,}" if written.total else "starting"
+    share = written.done / written.total if written.total else None
+    text = "starting" if share is None else f"{100 * share:.0f}% of {written.total:,}"
     memory = _number(row, "memory/peak_gib") or written.memory_gib
     running = written.is_running
     left = _number(row, "time/seconds_left")
     return JobStatus(
         title,
         "running" if running else "stopped" if written.process else "failed",
+        text,
         share,
         success,
         _speed(row),
@@ -216,14 +237,9 @@ def status_table(runs: Sequence[RunStatus]) -> Group:
 
 
 def _parts(run: RunStatus) -> Iterator[Table | Text]:
-    done = [job for job in run.jobs if job.state == "done"]
     waiting = [job.title for job in run.jobs if job.state == "waiting"]
-    others = [job for job in run.jobs if job.state not in ("done", "waiting")]
-    state = "no job at work"
-    if run.is_running:
-        state = "running" if any(job.state == "running" for job in run.jobs) else "starting"
-    head = f"{run.name}: {state}, {len(done)} job{'s' * (len(done) != 1)} done in {duration(run.seconds)}"
-    yield terminal_text(head, style="bold")
+    others = run.at_work
+    yield terminal_text(run.headline, style="bold")
     if others:
         table = Table(box=SIMPLE_HEAD)
         for name in ("job", "state", "progress", "success, %", "speed", "left", "memory"):
@@ -245,7 +261,7 @@ def _parts(run: RunStatus) -> Iterator[Table | Text]:
         for title, success in run.results:
             table.add_row(terminal_text(title), terminal_text(success))
         yield table
-    for line in run.missing:
+    for line in (*run.faults, *run.missing):
         yield terminal_text(f"  {line}")
     for job in run.jobs:
         for warning in job.warnings[-1:]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
+from pydantic import Field
 from rich.console import Console
 
 from reflect_report.page import report
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import Frozen, parse, read_toml
-from reflect_rl.errors import ConfigError
+from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.runs.config import RunConfig
 
 USAGE = "reflect-rl report RUN_FOLDER ..."
@@ -19,11 +21,17 @@ USAGE = "reflect-rl report RUN_FOLDER ..."
 class ReportOptions(Frozen):
     """Write results.json and report.html of a run folder, finished or not; of several, one page for all of them.
 
+    With --live, serve the page while the runs go on.
+
     In the place of a run folder, its configuration file may be named.
     """
 
     output_dir: Path | None = None
     """Folder of the page (unset: the first run folder)."""
+    live: bool = False
+    """Serve a page that follows the runs, to browsers of this machine, until Ctrl-C. It writes nothing."""
+    port: int = Field(0, ge=0, le=65535)
+    """Port of the live page (0: any that is free)."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -37,7 +45,11 @@ def run(arguments: Sequence[str], console: Console) -> None:
         UserError: a mistake in the arguments, a folder without results, or a page that cannot be written.
         SystemExit: the help was asked for (0).
     """
-    folders, target = parse_report(arguments)
+    folders, options = parse_report(arguments)
+    if options.live:
+        _serve(folders, options, console)
+        return
+    target = options.output_dir or folders[0]
     # An unfinished run is shown with what is there; several runs are shown as their own commands left them.
     if len(folders) == 1 and (folders[0] / "config.json").exists():
         _gather(folders[0])
@@ -46,8 +58,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
     console.print(f"report: {written.page}")
 
 
-def parse_report(arguments: Sequence[str]) -> tuple[list[Path], Path]:
-    """The run folders, and the folder of the page.
+def parse_report(arguments: Sequence[str]) -> tuple[list[Path], ReportOptions]:
+    """The run folders, and the options.
 
     Raises:
         ConfigError: a flag that does not exist, a file that is no configuration, or no folder at all.
@@ -60,7 +72,24 @@ def parse_report(arguments: Sequence[str]) -> tuple[list[Path], Path]:
         folders = [options.output_dir]
     if not folders:
         raise ConfigError("name a run folder or its configuration file: reflect-rl report runs/taxi-smoke")
-    return folders, options.output_dir or folders[0]
+    return folders, options
+
+
+def _serve(folders: Sequence[Path], options: ReportOptions, console: Console) -> None:
+    """Serve the live page until Ctrl-C."""
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"--live needs {' and '.join(missing)}, not installed here. Install: pip install 'reflect-report[live]'."
+        )
+    # Imported late: a report that is written needs no server.
+    from reflect_report.live import LivePage
+    from reflect_report.server import serve
+
+    def tell(address: str) -> None:
+        console.print(f"live page: {address}\nOnly this machine can open it. Ctrl-C ends it; the run goes on.")
+
+    serve(LivePage(folders), options.port, tell)
 
 
 def _run_folder(place: Path) -> Path:

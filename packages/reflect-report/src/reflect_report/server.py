@@ -1,0 +1,137 @@
+"""The live page on loopback: read-only, under an address that nobody can guess, for this machine's browsers alone."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from secrets import compare_digest, token_urlsafe
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from reflect_report.live import LivePage
+from reflect_report.page import html_of
+from reflect_rl.errors import UserError
+
+ADDRESS = "127.0.0.1"
+HOSTS = ("127.0.0.1", "localhost")
+"""Names that a browser may use for this server. The port is not compared, as a tunnel has another one."""
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Of every answer: no other page may embed or read it, and its address, which holds the token, is told to none."""
+
+
+class Gate:
+    """Lets pass what a browser on the page itself asks, and nothing else.
+
+    Args:
+        app: what is behind it.
+        token: first part of the path.
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        request = Request(scope)
+        origin, host = request.headers.get("origin"), request.headers.get("host", "")
+        first = request.url.path.split("/")[1]
+        answer: ASGIApp = self.app
+        if request.method != "GET":
+            answer = PlainTextResponse("This page can be read only.\n", 405, HEADERS | {"Allow": "GET"})
+        elif origin is not None and origin != f"http://{host}":
+            answer = PlainTextResponse("Another page asks; only this one may.\n", 403, HEADERS)
+        # Compared in constant time: the time of an answer tells nothing about a token that is partly right.
+        elif not compare_digest(first.encode(), self.token.encode()):
+            answer = PlainTextResponse("There is no such page.\n", 404, HEADERS)
+        await answer(scope, receive, send)
+
+
+def application(page: LivePage, token: str) -> Starlette:
+    """The server's answers: the page, what is new of it, and its sections.
+
+    Args:
+        page: what is shown.
+        token: first part of every path.
+    """
+
+    # Plain functions: starlette runs them in threads, so one that reads large files holds up no other.
+    def whole(request: Request) -> Response:
+        # The rest of its policy stands in the page.
+        policy = {"Content-Security-Policy": "frame-ancestors 'none'"}
+        return HTMLResponse(html_of(page.look().page, live=True), headers=HEADERS | policy)
+
+    def state(request: Request) -> Response:
+        look = page.look()
+        told = {"title": f"Reflect-RL report: {look.page.title}", "summary": look.summary, "fault": look.fault}
+        return JSONResponse(told | {"versions": look.page.versions}, headers=HEADERS)
+
+    def section(request: Request) -> Response:
+        look, name = page.look(), request.path_params["name"]
+        if name not in look.page.sections:
+            return PlainTextResponse("There is no such section.\n", 404, HEADERS)
+        # The version of what is sent: the page may be newer than the one that was asked about.
+        return HTMLResponse(look.page.sections[name], headers=HEADERS | {"X-Version": look.page.versions[name]})
+
+    answers: dict[str, Callable[[Request], Response]] = {"": whole, "state": state, "section/{name}": section}
+    routes = [Route(f"/{{token}}/{path}", answer, methods=["GET"]) for path, answer in answers.items()]
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False)
+    return Starlette(routes=routes, middleware=[hosts, Middleware(Gate, token=token)])
+
+
+def listen(port: int) -> socket.socket:
+    """A socket of this machine alone.
+
+    Args:
+        port: its port; 0 for any that is free.
+
+    Raises:
+        UserError: the port is in use, or may not be used.
+    """
+    try:
+        return socket.create_server((ADDRESS, port))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(
+            f"cannot serve on port {port}: {reason}. Name another --port, or none for a free one."
+        ) from None
+
+
+def serve(page: LivePage, port: int, tell: Callable[[str], None]) -> None:
+    """Serve the page until the process is interrupted.
+
+    Args:
+        page: what is shown.
+        port: 0 for any that is free.
+        tell: gets the address once the server can be reached.
+
+    Raises:
+        UserError: the port is in use, or may not be used.
+    """
+    token = token_urlsafe(24)
+    with listen(port) as opened:
+        settings = uvicorn.Config(
+            application(page, token),
+            # A page that is open must not keep the server from ending.
+            timeout_graceful_shutdown=1,
+            access_log=False,  # it would print the token
+            log_level="warning",
+            lifespan="off",
+            server_header=False,
+            ws="none",
+        )
+        tell(f"http://{ADDRESS}:{opened.getsockname()[1]}/{token}/")
+        uvicorn.Server(settings).run(sockets=[opened])
