@@ -121,7 +121,7 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
                 if end is None:
                     skipped[path] = skipped.get(path, 0) + 1
                     continue
-                verdict = Verdict(*condition, *end)
+                verdict = Verdict(*(*condition, *end))
                 key = (*verdict.group, verdict.method, verdict.mode, verdict.decoding, *verdict.start)
                 # A pair of equal starts must count once: doubled pairs would make the p-value too small.
                 verdicts.setdefault(key, verdict)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from secrets import compare_digest, token_urlsafe
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reflect_report.live import LivePage
 from reflect_report.page import html_of
@@ -46,18 +48,27 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
-        request = Request(scope)
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(raw=message["headers"])
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await (self._refusal(Request(scope)) or self.app)(scope, receive, send_guarded)
+
+    def _refusal(self, request: Request) -> Response | None:
         origin, host = request.headers.get("origin"), request.headers.get("host", "")
-        first = request.url.path.split("/")[1]
-        answer: ASGIApp = self.app
+        first = str(request.scope["path"]).removeprefix("/").partition("/")[0]
         if request.method != "GET":
-            answer = PlainTextResponse("This page can be read only.\n", 405, HEADERS | {"Allow": "GET"})
-        elif origin is not None and origin != f"http://{host}":
-            answer = PlainTextResponse("Another page asks; only this one may.\n", 403, HEADERS)
-        # Compared in constant time: the time of an answer tells nothing about a token that is partly right.
-        elif not compare_digest(first.encode(), self.token.encode()):
-            answer = PlainTextResponse("There is no such page.\n", 404, HEADERS)
-        await answer(scope, receive, send)
+            return PlainTextResponse("This page can be read only.\n", 405, {"Allow": "GET"})
+        if origin is not None and origin != f"http://{host}":
+            return PlainTextResponse("Another page asks; only this one may.\n", 403)
+        # In constant time: that of an answer tells nothing about a token that is partly right.
+        if not compare_digest(first.encode(), self.token.encode()):
+            return PlainTextResponse("There is no such page.\n", 404)
+        return None
 
 
 def application(page: LivePage, token: str) -> Starlette:
@@ -72,24 +83,24 @@ def application(page: LivePage, token: str) -> Starlette:
     def whole(request: Request) -> Response:
         # The rest of its policy stands in the page.
         policy = {"Content-Security-Policy": "frame-ancestors 'none'"}
-        return HTMLResponse(html_of(page.look().page, live=True), headers=HEADERS | policy)
+        return HTMLResponse(html_of(page.look().page, live=True), headers=policy)
 
     def state(request: Request) -> Response:
         look = page.look()
         told = {"title": f"Reflect-RL report: {look.page.title}", "summary": look.summary, "fault": look.fault}
-        return JSONResponse(told | {"versions": look.page.versions}, headers=HEADERS)
+        return JSONResponse(told | {"versions": look.page.versions})
 
     def section(request: Request) -> Response:
         look, name = page.look(), request.path_params["name"]
         if name not in look.page.sections:
-            return PlainTextResponse("There is no such section.\n", 404, HEADERS)
+            return PlainTextResponse("There is no such section.\n", 404)
         # The version of what is sent: the page may be newer than the one that was asked about.
-        return HTMLResponse(look.page.sections[name], headers=HEADERS | {"X-Version": look.page.versions[name]})
+        return HTMLResponse(look.page.sections[name], headers={"X-Version": look.page.versions[name]})
 
     answers: dict[str, Callable[[Request], Response]] = {"": whole, "state": state, "section/{name}": section}
     routes = [Route(f"/{{token}}/{path}", answer, methods=["GET"]) for path, answer in answers.items()]
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False)
-    return Starlette(routes=routes, middleware=[hosts, Middleware(Gate, token=token)])
+    return Starlette(routes=routes, middleware=[Middleware(Gate, token=token), hosts])
 
 
 def listen(port: int) -> socket.socket:
@@ -104,7 +115,7 @@ def listen(port: int) -> socket.socket:
     try:
         return socket.create_server((ADDRESS, port))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os.strerror(error.errno or 0).lower()
         raise UserError(
             f"cannot serve on port {port}: {reason}. Name another --port, or none for a free one."
         ) from None

@@ -89,7 +89,12 @@ def _serve(folders: Sequence[Path], options: ReportOptions, console: Console) ->
     def tell(address: str) -> None:
         console.print(f"live page: {address}\nOnly this machine can open it. Ctrl-C ends it; the run goes on.")
 
-    serve(LivePage(folders), options.port, tell)
+    try:
+        serve(LivePage(folders), options.port, tell)
+    except KeyboardInterrupt as stop:
+        # Ctrl-C or SIGTERM, which the command line tells apart.
+        stop.args = ("the page is no longer served",)
+        raise
 
 
 def _run_folder(place: Path) -> Path:
