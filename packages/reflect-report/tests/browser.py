@@ -16,6 +16,10 @@ from typing import Any
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 """The browser; None where none is installed."""
 
+_PLACES = (os.environ.get("AXE_CORE", ""), *(folder / "node_modules" / "axe-core" for folder in Path(__file__).parents))
+AXE = next((script for place in _PLACES if (script := Path(place, "axe.min.js")).is_file()), None)
+"""Script of axe-core, from `npm install --no-save axe-core` or the folder AXE_CORE; None where there is none."""
+
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from reflect_report.page import write_report
 
-from .browser import CHROMIUM, Browser, browser
+from .browser import AXE, CHROMIUM, Browser, browser
 from .conftest import episode_row, result_row, write_full_run, write_json, write_lines
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed; the page is not tried in a browser")
@@ -224,6 +224,61 @@ def test_keys_and_buttons_step_play_and_move(tab: Browser, page: str) -> None:
     assert text(tab, ".pane .name") == "SFT, sampled"
     tab.do('(s => { s.value = 2; s.dispatchEvent(new Event("input")) })(document.getElementById("slider"))')
     assert text(tab, "#position") == "turn 3 of 4"
+
+
+def test_speed_empty_searches_and_links_to_nothing(tab: Browser, page: str) -> None:
+    tab.open(f"{page}#episode&method=reflect_rl&start=nowhere")
+    assert not tab.do('document.getElementById("unknown").hidden')
+    assert tab.do('document.querySelectorAll(".pane").length') == 1
+    choose(tab, "search", "ninefold")
+    assert tab.do('document.getElementById("none").hidden')
+    choose(tab, "search", "no such words")
+    assert not tab.do('document.getElementById("none").hidden')
+    choose(tab, "search", "ninefold")
+    click(tab, "#list li:last-child button")  # the won one, of nine turns
+    # Steps of 200 milliseconds, which the browser is told to wait.
+    tab.do(
+        "window.waits = []; const wait = setInterval; window.setInterval = (f, t) => (window.waits.push(t), wait(f, t))"
+    )
+    for speed in ("4", "0.5"):
+        choose(tab, "speed", speed)
+        click(tab, "#play")
+        click(tab, "#play")
+    assert tab.do("window.waits") == [200, 1600]
+    assert tab.errors == []
+
+
+def test_a_hidden_line_stays_hidden_in_another_metric(tab: Browser, page: str) -> None:
+    tab.open(page)
+    plot = 'document.querySelector(".chart").plot'
+    click(tab, ".chart .u-legend th[role=button]")
+    for metric in ("rollout/success_rate", "validation/full/success_rate"):
+        choose(tab, "measure", metric)
+        assert tab.do(f"{plot}.series.filter(s => s.class !== 'end').map(s => s.show)") == [
+            True,
+            False,
+            True,
+            True,
+            True,
+        ]
+    assert tab.do('document.querySelector(".chart .u-legend th[role=button]").getAttribute("aria-pressed")') == "false"
+
+
+@pytest.mark.skipif(AXE is None, reason="axe-core is not installed (npm install --no-save axe-core)")
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_axe_finds_no_serious_fault(tab: Browser, page: str, width: int, dark: bool) -> None:
+    assert AXE is not None
+    tab.open(page, width, dark=dark)
+    choose(tab, "search", "ninefold")
+    choose(tab, "beside", "reflect_rl sampled")
+    tab.do('for (const part of document.querySelectorAll("details")) part.open = true')
+    tab.do(f"{AXE.read_text()}; 0")
+    faults = tab.do("""axe.run().then(found => found.violations
+        .filter(fault => ["serious", "critical"].includes(fault.impact))
+        .map(fault => [fault.id, fault.nodes[0].html]))""")
+    assert faults == []
+    assert tab.do("axe.run().then(found => found.passes.length)") > 20
 
 
 def test_the_tables_follow_the_horizon(tab: Browser, page: str) -> None:

@@ -11,7 +11,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from reflect_report.files import Version, kept_until_changed, read_lines, version_of
+from pydantic import BaseModel, ValidationError
+
+from reflect_report.files import Version, kept_until_changed, read_bytes, version_of
 from reflect_report.runs import (
     Run,
     algorithms_in_order,
@@ -25,7 +27,7 @@ from reflect_report.runs import (
 from reflect_rl.evaluation.compare import PairedDifference, paired_difference
 from reflect_rl.evaluation.methods import REFERENCE
 
-MISSES = 50
+MISSES = 10
 """Episodes without room on the page after which no further ones are tried."""
 
 Wins = dict[tuple[str, str], dict[tuple[int, str, int], bool]]
@@ -128,21 +130,40 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
     return list(verdicts.values()), skipped
 
 
+class _Turn(BaseModel):
+    """A turn of which nothing is read."""
+
+
+class _Task(BaseModel, coerce_numbers_to_str=True):
+    """The part of a task that names it."""
+
+    key: str
+
+
+class _Row(BaseModel, coerce_numbers_to_str=True):
+    """What a line tells of the end of an episode; the rest of it is checked and not kept, which takes an eighth."""
+
+    mode: str
+    decoding: str
+    task: _Task
+    seed: int
+    success: bool
+    turns: list[_Turn]
+
+
 @kept_until_changed
 def _ends(path: Path) -> list[End | None]:
     """The end of each episode of a file; None for a line that holds none."""
-    return [_end(row, path, offset) for offset, row in read_lines(path)]
+    return [_end(line, path, offset) for offset, line in read_bytes(path)]
 
 
-def _end(row: Mapping[str, Any] | None, path: Path, offset: int) -> End | None:
-    if row is None:
-        return None
+def _end(line: bytes, path: Path, offset: int) -> End | None:
     try:
         # The file may be of an interrupted run or edited by hand; one bad line must not cost the whole report.
-        told = (str(row["mode"]), str(row["decoding"]), str(row["task"]["key"]), int(row["seed"]))
-        return *told, bool(row["success"]), len(row["turns"]), path, offset
-    except (KeyError, TypeError, ValueError):
+        row = _Row.model_validate_json(line)
+    except ValidationError:
         return None
+    return row.mode, row.decoding, row.task.key, row.seed, row.success, len(row.turns), path, offset
 
 
 def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str = REFERENCE) -> list[Comparison]:

@@ -43,12 +43,18 @@ def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
 
     A run that was killed leaves half a line, usually the last.
     """
+    for offset, line in read_bytes(path):
+        yield offset, _object_or_none(line)
+
+
+def read_bytes(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Byte offset and text of each line of a file that is not empty."""
     with path.open("rb") as lines:
         offset = 0
         for line in lines:
             # Empty lines are no episodes and no damage, but their bytes count for the offsets of later lines.
             if line.strip():
-                yield offset, _object_or_none(line)
+                yield offset, line
             offset += len(line)
 
 

@@ -146,7 +146,7 @@
         ],
         series: [{ label: part.x, value: (plot, value) => (value == null ? "–" : Math.round(value).toLocaleString("en")) }, ...series],
         bands: lines.flatMap((line, number) => (line.lo
-          ? [{ series: [3 * number + 3, 3 * number + 2], fill: `${series[3 * number].stroke}2e` }] : [])),
+          ? [{ series: [3 * number + 3, 3 * number + 2], fill: `${series[3 * number].stroke}${lines.length > 5 ? "14" : "2e"}` }] : [])),
         legend: { markers: { dash: (plot, index) => (lines[(index - 1) / 3]?.dashed ? "dashed" : "solid") } },
         plugins: [stagesPlugin(() => this.part.stages)],
         hooks: {
@@ -161,6 +161,9 @@
         },
       };
       const plot = new uPlot(options, data, holder);
+      const canvas = plot.root.querySelector("canvas");
+      canvas.setAttribute("role", "img");
+      canvas.setAttribute("aria-label", `${measure} against ${part.x}: ${lines.map((line) => line.label).join(", ")}`);
       plot.over.addEventListener("dblclick", () => { plot.zoomed = false; });
       const names = [...plot.root.querySelectorAll(".u-series:not(.end) th")].slice(1);
       const reflect = () => names.forEach((name, index) => {

@@ -62,7 +62,7 @@
     });
     if (orders[byId("order").value]) found.sort(orders[byId("order").value]);
     const wins = found.filter((index) => episodes[index].success).length;
-    byId("count").textContent = `${found.length} episodes, ${wins} won${found.length > LISTED ? `; the first ${LISTED} are listed` : ""}`;
+    byId("count").textContent = `${found.length.toLocaleString("en")} episodes, ${wins.toLocaleString("en")} won${found.length > LISTED ? `; the first ${LISTED} are listed` : ""}`;
     byId("list").replaceChildren(...found.slice(0, LISTED).map(entry));
     mark();
     byId("none").hidden = found.length > 0;
