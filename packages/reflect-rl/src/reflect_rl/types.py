@@ -69,16 +69,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """Knowledge of a game's solver about the current state. Reaches only players that declare `sees_oracle`."""
+    """Knowledge of a game's expert about the current state. Reaches only players that declare `sees_oracle`."""
 
     best: int
-    """Index of an optimal action."""
+    """Index of the action it would take; optimal where the expert is a solver."""
     optimal: tuple[int, ...]
-    """Indices of all optimal actions."""
+    """Indices of all actions that are as good."""
     safe: tuple[int, ...]
     """Indices of suboptimal actions after which the game goes on: the candidates for a negative example."""
     turns_left: int
-    """Length of an optimal solution from here, in turns."""
+    """Length of its solution from here, in turns."""
     explorer: int | None = None
     """Index of what an expert does who sees no more than the player, but knows the goal on seeing it (None: `best`)."""
 
@@ -121,7 +121,7 @@ class Turn:
     decision: Decision
     reward: float
     turns_left: int | None = None
-    """Length of an optimal solution before the action, where `rollout.play` was asked to note it; no player sees it."""
+    """Length of the expert's solution before the action, where `rollout.play` was asked to note it; no player sees it."""
 
     @property
     def action(self) -> str | None:

@@ -104,10 +104,10 @@ class TextEnv(ABC):
 
 @runtime_checkable
 class HasSolver(Protocol):
-    """A game that knows its optimal actions: demonstrations, negative examples, shaping."""
+    """A game with an expert, a solver at best: demonstrations, negative examples, shaping."""
 
-    def oracle(self) -> Oracle:
-        """Facts about the current state of a game that goes on."""
+    def oracle(self) -> Oracle | None:
+        """Facts about the current state of a game that goes on; None where the expert knows none."""
         ...
 
 

@@ -1,0 +1,1 @@
+"""BabyAI in text: levels, missions and the bot of `minigrid`."""

@@ -1,0 +1,1 @@
+"""ScienceWorld: experiments in text, played in a Java program."""
