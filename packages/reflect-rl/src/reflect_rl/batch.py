@@ -161,7 +161,7 @@ def with_progress(episode: Episode, reward: float) -> Episode:
         return episode
     left = [turn.turns_left for turn in episode.turns]
     if None in left:
-        raise ValueError(f"the episode of task {episode.task.key!r} was played without note_turns_left")
+        raise ValueError(f"task {episode.task.key!r} was played without note_turns_left, or its expert fell silent")
     # A cap bounds the reward for leaving a lost position, or entering one.
     known = [min(turns, MOST_TURNS) for turns in left if turns is not None]
     # A lost episode's last action keeps the potential, which adds nothing.

@@ -121,7 +121,7 @@ class Turn:
     decision: Decision
     reward: float
     turns_left: int | None = None
-    """Length of the expert's solution before the action, where `rollout.play` was asked to note it; no player sees it."""
+    """Length of the expert's solution before the action, if `rollout.play` was asked to note it; no player sees it."""
 
     @property
     def action(self) -> str | None:

@@ -278,11 +278,18 @@ def test_who_declares_it():
     assert len(classes) >= 6
 
 
-@pytest.mark.parametrize("player", [OraclePolicy(), Annotator(0.1, "clean"), OracleReflector()])
-def test_an_oracle_player_without_knowledge_says_so(player):
+def test_an_oracle_reflector_without_a_lesson_says_so():
     view = View(Observation("You are at 1.", ("left", "right")), (0, 1))
     with pytest.raises(ValueError, match="oracle"):
-        player.reflect([view]) if isinstance(player, OracleReflector) else player.decide([view], rngs(1))
+        OracleReflector().reflect([view])
+
+
+@pytest.mark.parametrize("player", [OraclePolicy(), Annotator(0.1, "clean")])
+def test_where_the_expert_is_silent_any_action_is_played_and_none_is_a_label(player):
+    view = View(Observation("You are at 1.", ("left", "right")), (0, 1))
+    decisions = player.decide([view] * 20, [np.random.default_rng(seed) for seed in range(20)])
+    assert {decision.index for decision in decisions} == {0, 1}
+    assert {decision.target for decision in decisions} == {None}
 
 
 def test_the_annotator_perturbs_with_safe_actions_as_often_as_asked():

@@ -44,11 +44,11 @@ LOWEST_REWARD: Final = 0.1
 """Reward of a mission that is done in BabyAI's last turn."""
 
 RULES: Final = """\
-You are in a grid of cells with walls, doors, keys, balls and boxes, and do what the mission says. You see 7 cells ahead and
-3 to each side, nothing behind you and nothing behind walls or closed doors. Places are counted in steps from you.
+You are in a grid of cells with walls, doors, keys, balls and boxes, and do what the mission says. You see 6 cells ahead
+and 3 to each side, nothing behind you and nothing behind walls or closed doors. Places are counted in steps from you.
 - `turn left` and `turn right` turn you on the spot, `go forward` takes you one cell ahead if it is free.
 - `pick up` takes the thing in the cell ahead; you can carry one. `drop` puts it into the cell ahead if that is free.
-- `toggle` opens or closes the door ahead (a locked one only if you carry the key of its colour), or opens the box ahead.
+- `toggle` opens or closes the door ahead (a locked one only if you carry the key of its colour), or opens a box.
 You go to a thing by standing in front of it and facing it. "On your left", "in front of you" and the like mean where a
 thing was when you started. You win when the mission is done, the sooner the better."""
 """The game in words, for players that are told what they play."""

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 FIRST_SEEDS: Final = {"train": 0, "validation": 1_000_000_000, "test": 2_000_000_000}
 """First seed of each split. BabyAI's own programs train from small seeds and evaluate from 10^9 on."""
 
-MISSING = "BabyAI comes with the package minigrid, which is not installed. Install it: pip install 'reflect-games[minigrid]'"
+MISSING = (
+    "BabyAI comes with the package minigrid, which is not installed. Install it: pip install 'reflect-games[minigrid]'"
+)
 
 
 def open_level(name: str) -> RoomGridLevel:
@@ -35,7 +37,9 @@ def open_level(name: str) -> RoomGridLevel:
     try:
         level: Any = gymnasium.make(f"BabyAI-{name}-v0", disable_env_checker=True).unwrapped
     except gymnasium.error.Error as error:
-        raise UserError(f"minigrid has no level BabyAI-{name}-v0: {error}. Update it: pip install -U minigrid") from None
+        raise UserError(
+            f"minigrid has no level BabyAI-{name}-v0: {error}. Update it: pip install -U minigrid"
+        ) from None
     return level
 
 
@@ -54,11 +58,7 @@ def _load_minigrid() -> None:
 
 def state_of(level: RoomGridLevel) -> str:
     """Identity of a state: the same for all seeds and all ways that lead to it."""
-    cells = [
-        (index, cell.type, cell.color, cell.type == "door" and (cell.is_open, cell.is_locked))
-        for index, cell in enumerate(level.grid.grid)
-        if cell is not None
-    ]
+    cells = [(index, *cell.encode()) for index, cell in enumerate(level.grid.grid) if cell is not None]
     carried = level.carrying and (level.carrying.type, level.carrying.color)
     agent = (*map(int, level.agent_pos), int(level.agent_dir))
     return blake2b(repr((level.mission, agent, carried, cells)).encode(), digest_size=8).hexdigest()

@@ -127,8 +127,9 @@ def counterpart(gold: str, commands: Sequence[Command]) -> int | None:
     parrot egg in inventory to red box` is `move parrot egg to red box`. Meant is the command with the same first word
     for each of whose things the gold one has all words of some name; of several the one with most words.
 
-    >>> eggs = Command("focus on egg", 11, (1,), (("egg",),)), Command("focus on parrot egg", 11, (2,), (("egg parrot",),))
-    >>> counterpart("focus on egg parrot", eggs), counterpart("open door to kitchen", eggs)
+    >>> egg = Command("focus on egg", 11, (1,), (("egg",),))
+    >>> parrot = Command("focus on parrot egg", 11, (2,), (("egg parrot",),))
+    >>> counterpart("focus on egg parrot", (egg, parrot)), counterpart("open door to kitchen", (egg, parrot))
     (1, None)
     """
     first, _, rest = gold.partition(" ")
@@ -142,7 +143,7 @@ def counterpart(gold: str, commands: Sequence[Command]) -> int | None:
 def _common(gold: str, command: Command) -> int:
     """Words that a gold command has in common with a listed one; 0 where it means another."""
     things = _things(gold)
-    if command.text.split()[0] != gold.split()[0] or not command.names or len(command.names) != len(things):
+    if command.text.split()[0] != gold.split(maxsplit=1)[0] or not command.names or len(command.names) != len(things):
         return 0
     parts = [set(ADDITION.split(thing)[0].split()) for thing in things]
     lengths = [

@@ -108,8 +108,7 @@ class ScienceWorld(TextEnv):
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         super().__init__(config)
         self.max_actions = self.config.most_actions
-        # Opened with the first episode: the copy that is asked about tasks plays none.
-        self._world: World | None = None
+        self._opened: World | None = None
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
         """The variations of one split of a task, as ScienceWorld's authors divide them.
@@ -143,7 +142,6 @@ class ScienceWorld(TextEnv):
         number = task.data.get("variation")
         if not isinstance(number, int) or number < 0:
             raise UserError(f"task {task.key!r} is no variation: {dict(task.data)}. Take tasks from tasks().")
-        self._world = self._world or World(self.config.java_memory_mb)
         self._task, self._variation = task.mode, number
         self._given: list[str] = []
         self._gold: list[str] | None = None
@@ -153,7 +151,6 @@ class ScienceWorld(TextEnv):
 
     def step(self, action: int) -> Step:
         """Give the command; the reward is what it adds to the score, in hundredths, at least -1."""
-        assert self._world is not None
         command, before = self._observation.actions[action], self._paid
         if self._gold is not None:
             # Whoever leaves the gold path has no more use for it.
@@ -178,9 +175,14 @@ class ScienceWorld(TextEnv):
         """`score`: ScienceWorld's points at the end, 0 to 100; a failed task has none."""
         return {"score": max(0.0, 100 * episode.total_reward)}
 
+    @property
+    def _world(self) -> World:
+        # Opened with the first episode: the copy that is asked about tasks plays none.
+        self._opened = self._opened or World(self.config.java_memory_mb)
+        return self._opened
+
     def _golden(self) -> int | None:
-        """Index of the next gold command that is listed; those that are not, such as opening an open door, are left out."""
-        assert self._gold is not None
+        """Index of the next gold command that is listed; others, such as opening an open door, are left out."""
         while self._gold:
             index = counterpart(self._gold[0], self._commands)
             if index is not None:
@@ -189,8 +191,6 @@ class ScienceWorld(TextEnv):
         return None
 
     def _observe(self, scene: Scene, *, over: bool = False) -> Observation:
-        assert self._world is not None
-        self._scene = scene
         # After the end nobody chooses, and the list is the dearest part of a turn.
         if not over:
             known = self._world.commands(scene)
@@ -214,7 +214,7 @@ def state_text(scene: Scene, given: list[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """The lines of a description as one line, without what every room has.
+    r"""The lines of a description as one line, without what every room has.
 
     >>> _plain("In it, you see: \\n\\tthe agent\\n\\ta picture\\n")
     'In it, you see: a picture'

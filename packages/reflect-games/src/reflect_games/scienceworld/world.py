@@ -147,8 +147,10 @@ def clear_names(
         carried: the part of it that is carried.
     """
     used = {c.objects[0]: c.text.removeprefix(FOCUS) for c in commands if c.text.startswith(FOCUS) and c.objects}
-    in_hand = {thing for thing in used if thing not in visible and any(name in carried for name in names.get(thing, ()))}
-    within_reach = visible | in_hand
+    in_hand = {
+        thing for thing in used if thing not in visible and any(name in carried for name in names.get(thing, ()))
+    }
+    within_reach = {*visible, *in_hand}
     counts = Counter(name for thing in within_reach for name in set(names.get(thing, ())))
 
     def clear(thing: int) -> str:

@@ -168,7 +168,8 @@ def _optimal_turns(spec: EnvSpec, task: Task) -> int | None:
         return None
     # A game of its own: the oracle is asked about a start, and the episode's game must not be stepped for it.
     game.reset(task, stream(0, "environment"))
-    return game.oracle().turns_left
+    oracle = game.oracle()
+    return None if oracle is None else oracle.turns_left
 
 
 def _players(config: RunConfig, options: PlayOptions, screen: Screen) -> tuple[Reflector, Policy]:

@@ -294,13 +294,13 @@ def rows(
     return [
         _row(part, episode, index, said, labels, rule)
         for episode, index, said in noted
-        if (notes is None or _is_complete(part, said)) and not (agrees and _contradicts(episode.turns[index], said))
+        if _is_complete(part, said, notes) and not (agrees and _contradicts(episode.turns[index], said))
     ]
 
 
-def _is_complete(part: str, note: Note) -> bool:
-    """Tell whether a note has what a row of this data set is made from."""
-    has_text = note.reflection is not None or part == "policy_plain"
+def _is_complete(part: str, note: Note, notes: Notes | None) -> bool:
+    """Tell whether a note has what a row of this data set is made from; an expert may have named no action."""
+    has_text = notes is None or note.reflection is not None or part == "policy_plain"
     return has_text and (note.target is not None or part == "reflector")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from reflect_rl.envs.base import HasStateTeacher
 from reflect_rl.prompts import recommended
-from reflect_rl.types import Decision, Oracle, View
+from reflect_rl.types import Decision, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,8 +22,8 @@ class OraclePolicy:
     sees_oracle = True
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
-        """The solver's best action of each view."""
-        return [Decision(_oracle(view).best, self.name) for view in views]
+        """The solver's best action of each view; where an expert knows none, any."""
+        return [Decision(_best(view, rng), self.name) for view, rng in zip(views, rngs, strict=True)]
 
 
 class Annotator:
@@ -50,8 +50,9 @@ class Annotator:
         return [self._decide(view, rng) for view, rng in zip(views, rngs, strict=True)]
 
     def _decide(self, view: View, rng: np.random.Generator) -> Decision:
-        oracle = _oracle(view)
-        best = oracle.best
+        oracle, best = view.oracle, _best(view, rng)
+        if oracle is None:
+            return Decision(best, self.name)
         if self.label_source in ("exploring", "noisy") and oracle.explorer is not None:
             best = oracle.explorer
         candidates = tuple(range(len(view.observation.actions)))
@@ -66,10 +67,9 @@ class Annotator:
         return Decision(index, self.name, target=index if as_played else best)
 
 
-def _oracle(view: View) -> Oracle:
-    if view.oracle is None:
-        raise ValueError("an oracle player needs a view with oracle knowledge; is `sees_oracle` declared?")
-    return view.oracle
+def _best(view: View, rng: np.random.Generator) -> int:
+    # An expert that knows only its own path is silent off it: something is played, and nothing learned from it.
+    return int(rng.integers(len(view.observation.actions))) if view.oracle is None else view.oracle.best
 
 
 class OracleReflector:

@@ -1,0 +1,151 @@
+"""ScienceWorld as an environment, in its Java program; skipped where Java or the package is missing."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from reflect_games.scienceworld import java
+from reflect_games.scienceworld.env import MODES, ScienceWorld, ScienceWorldConfig, state_text
+from reflect_games.scienceworld.world import Scene, World
+from reflect_rl.errors import UnknownNameError, UserError
+from reflect_rl.types import Task
+
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="no command 'java': install a Java runtime")
+LIFE, FIND = "lifespan-longest-lived", "find-non-living-thing"
+
+
+@pytest.fixture(scope="module")
+def program():
+    """The Java program, ended when the tests of this file are over."""
+    pytest.importorskip("scienceworld")
+    yield
+    java.stop()
+
+
+@pytest.fixture
+def game(program) -> ScienceWorld:
+    return ScienceWorld(ScienceWorldConfig(most_variations=4, java_memory_mb=512))
+
+
+@needs_java
+def test_splits_are_those_of_the_authors(program):
+    env = ScienceWorld()
+    numbers = {
+        split: [task.data["variation"] for task in env.tasks(LIFE, split)] for split in ("train", "validation", "test")
+    }
+    # 125 variations in quarters of 31: two for training, one for validation, the rest for the test.
+    assert numbers == {"train": list(range(62)), "validation": list(range(62, 93)), "test": list(range(93, 125))}
+
+
+@needs_java
+def test_fewer_variations_are_spread_over_all_there_are(game):
+    assert [task.data["variation"] for task in game.tasks(LIFE, "train")] == [0, 15, 31, 46]
+
+
+@needs_java
+@pytest.mark.parametrize("mode", [LIFE, FIND])
+def test_the_gold_path_wins_with_all_points(game, mode):
+    game.reset(game.tasks(mode, "train")[0])
+    total, step = 0.0, None
+    while step is None or not step.terminated:
+        oracle = game.oracle()
+        assert oracle is not None
+        assert oracle.safe == ()
+        step = game.step(oracle.best)
+        total += step.reward
+    assert step.success
+    assert total == pytest.approx(1.0)
+
+
+@needs_java
+def test_off_the_gold_path_the_expert_is_silent(game):
+    observation = game.reset(game.tasks(LIFE, "train")[0])
+    assert game.oracle() is not None
+    game.step(observation.actions.index("wait1"))
+    assert game.oracle() is None
+
+
+@needs_java
+def test_focusing_on_a_wrong_thing_fails_the_task(game):
+    observation = game.reset(game.tasks(LIFE, "train")[0])
+    wrong = next(index for index, action in enumerate(observation.actions) if action.startswith("focus on"))
+    step = game.step(wrong)
+    assert (step.terminated, step.success, step.reward) == (True, False, -1.0)
+
+
+@needs_java
+def test_games_that_are_played_at_once_are_what_they_are_alone(program):
+    commands = ("go to greenhouse", "look around", "wait1", "go to outside")
+
+    def played(others: bool) -> list[Scene]:
+        world, other = World(512), World(512)
+        scenes = [world.load("find-plant", 0, "easy")]
+        if others:
+            other.load("power-component", 1, "")
+        for command in commands:
+            scenes.append(world.give(command))
+            if others:
+                other.give("look around")
+        return [*scenes, world.commands(scenes[-1])]
+
+    assert played(others=True) == played(others=False)
+
+
+@needs_java
+def test_a_program_that_has_ended_is_started_again(game):
+    task = game.tasks(LIFE, "train")[0]
+    before = game.reset(task)
+    java.stop()
+    assert game.reset(task) == before
+
+
+@needs_java
+def test_a_task_that_names_no_variation_is_refused(game):
+    with pytest.raises(UserError, match="Take tasks from tasks"):
+        game.reset(Task("x", LIFE, "train", {"variation": "first"}))
+
+
+# ------------------------------------------------------------------------------------------------------- without Java
+
+
+def test_the_text_of_a_state_leaves_out_what_every_room_has():
+    scene = Scene(
+        "Find it.", "In it, you see: \n\tthe agent\n\ta picture\n", "You see:\n\tan orange\n", "You wait.", 0, False
+    )
+    assert state_text(scene, ["wait1"]) == (
+        "Find it.\nIn it, you see: a picture\nYou see: an orange\nDone: wait1.\nAnswer: You wait."
+    )
+    assert state_text(scene, []).endswith("Done: nothing.\nAnswer: none")
+
+
+@pytest.mark.parametrize(("mode", "split"), [("boiling", "train"), ("boil", "dev")])
+def test_unknown_names_are_named(mode, split):
+    with pytest.raises(UnknownNameError, match=r"boiling|dev"):
+        ScienceWorld().tasks(mode, split)
+
+
+def test_an_unknown_task_in_a_run_file_is_refused():
+    with pytest.raises(ValidationError, match="lifespan-longest-lived"):
+        ScienceWorldConfig(modes=("boiling",))
+
+
+def test_missing_java_is_named(monkeypatch):
+    monkeypatch.setattr(java.shutil, "which", lambda name: None)
+    with pytest.raises(UserError, match=r"no command 'java' is found\. Install a Java runtime"):
+        java.Simulator(512)
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr(java.shutil, "which", lambda name: "/usr/bin/java")
+    monkeypatch.setitem(sys.modules, "scienceworld.constants", None)
+    with pytest.raises(UserError, match=r"pip install 'reflect-games\[scienceworld\]'"):
+        java.Simulator(512)
+
+
+def test_all_tasks_of_scienceworld_are_modes():
+    constants = pytest.importorskip("scienceworld.constants")
+    assert set(MODES) == set(constants.ID2TASK.values())
