@@ -21,7 +21,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
 def test_all_that_it_registers_can_be_loaded(fresh: FreshEnvironment):
     groups = registered(fresh, "reflect-report")
     assert groups == {
-        "reflect_rl.commands": ["play", "report", "status", "watch"],
+        "reflect_rl.commands": ["play", "report", "status", "sweep", "watch"],
         "reflect_rl.reports": ["page"],
     }
 
@@ -44,7 +44,7 @@ print(reflect_report.__file__, report({str(tmp_path)!r}))
 def test_the_wheel_has_types_and_licence_and_no_tests(fresh: FreshEnvironment):
     files = ["page.css", "vendor/uPlot.iife.min.js", "vendor/uPlot.min.css", "vendor/LICENSE"]
     files += [f"templates/{name}.html" for name in ("page", "macros", "now", *SECTIONS)]
-    files += [*SCRIPTS, "script/live.js"]
+    files += [*SCRIPTS, "script/live.js", "sweep/sweep.html", "sweep/sweep.js"]
     check_contents(fresh.names, "reflect_report", *files)
     # Its own, and uPlot's.
     assert sum(name.endswith("/LICENSE") and ".dist-info/" in name for name in fresh.names) == 2

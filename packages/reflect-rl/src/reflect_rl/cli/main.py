@@ -40,6 +40,7 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   report    write results.json and report.html (several run folders: one page for all)
   status    what runs do at this moment: progress, success so far, speed, time left, last warnings
   watch     the same, refreshed until they are over
+  sweep     a run for each value of some settings, and the best by validation
   new       a package to start from, for an environment or an algorithm of your own
   model     download a pretrained model by its short name, or list these names
   bench     measure the speed of training (no configuration; --json FILE)

@@ -1,0 +1,27 @@
+"""Settings of a sweep itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from reflect_rl.config import Frozen
+
+
+class SweepOptions(Frozen):
+    """Run a configuration with several values of some fields; select by validation, and test what is selected."""
+
+    over: tuple[str, ...] = ()
+    """What is varied: FIELD=VALUE,VALUE,... or FIELD=LOW..HIGH, both ends included; several may be named. With --search
+    also LOW..HIGH of any numbers, and LOW..HIGH:log."""
+    jobs: int = Field(2, ge=1, le=256)
+    """Cells at work at the same time, each in a process of its own."""
+    search: int = Field(0, ge=0, le=1000)
+    """Number of settings that Optuna draws (0: all combinations are run)."""
+    method: str = ""
+    """Method whose validation success selects (empty: `reflect_rl`, else the last one with a model)."""
+    mode: str = ""
+    """Mode that counts (empty: the hardest)."""
+    test: Literal["selected", "all", "none"] = "selected"
+    """Cells that are evaluated on the configuration's own split as well; nothing is selected by it."""
