@@ -21,7 +21,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
 def test_all_that_it_registers_can_be_loaded(fresh: FreshEnvironment):
     groups = registered(fresh, "reflect-report")
     assert groups == {
-        "reflect_rl.commands": ["play", "report", "status", "sweep", "watch"],
+        "reflect_rl.commands": ["play", "prefer", "report", "status", "sweep", "watch"],
         "reflect_rl.reports": ["page"],
     }
 

@@ -59,7 +59,7 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
     "settings": dict.fromkeys(("chat", "endpoint", "data.annotation", "reflector.server"), "reflect-served"),
     "reports": {"page": "reflect-report"},
     "commands": {
-        **dict.fromkeys(("play", "report", "status", "sweep", "watch"), "reflect-report"),
+        **dict.fromkeys(("play", "prefer", "report", "status", "sweep", "watch"), "reflect-report"),
         **dict.fromkeys(("tasks", "locate", "adapt", "export", "serve"), "reflect-locate"),
     },
 }

@@ -10,10 +10,12 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from reflect_locate.questions.config import TasksConfig
 from reflect_report.cli.play import PlayOptions
 from reflect_report.cli.report import parse_report
+from reflect_report.cli.sweep import parse_sweep
 from reflect_rl import registry
 from reflect_rl.cli.arguments import parse_arguments
 from reflect_rl.cli.help import DESCRIPTIONS
@@ -141,6 +143,8 @@ def test_every_command_would_start(page, tmp_path):
                 parse_arguments(verb, arguments, PlayOptions)
             elif verb == "report":
                 assert set(parse_report(arguments)[0]) == {tmp_path}, line
+            elif verb == "sweep":
+                parse_sweep(arguments, Console())
             elif verb != "bench":
                 getattr(import_module(f"reflect_locate.cli.{verb}"), f"parse_{verb}")(arguments)
 

@@ -156,7 +156,7 @@ def shared_works(cells: Sequence[Cell], sweep: Path) -> tuple[list[Work], dict[s
         if cell.learns:
             groups.setdefault(_keys(cell.config), []).append(cell)
     works: list[Work] = []
-    names = {}
+    names: dict[str, str] = {}
     for (data, trained), group in groups.items():
         config = _united([cell.config for cell in group])
         name = f"{SHARED}/{data}-{trained}"

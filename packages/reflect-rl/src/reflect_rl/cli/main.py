@@ -41,6 +41,7 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   status    what runs do at this moment: progress, success so far, speed, time left, last warnings
   watch     the same, refreshed until they are over
   sweep     a run for each value of some settings, and the best by validation
+  prefer    say which of two episodes is better, for reward models
   new       a package to start from, for an environment or an algorithm of your own
   model     download a pretrained model by its short name, or list these names
   bench     measure the speed of training (no configuration; --json FILE)
@@ -52,9 +53,7 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   export    take a trained player out of a run, for `locate`, `adapt` and `serve`
   serve     answer editors and coding agents: an MCP server
 
-`reflect-rl VERB --help` explains every field; `run`, `annotate`, `data`, `rlft`, `eval` and `tasks` with --dry-run show
-what would be sent to a language model behind an endpoint, and send nothing. First contact:
-
+`reflect-rl VERB --help` explains every field; --dry-run shows what would be sent to a server. First contact:
   reflect-rl play --player human
   reflect-rl run configs/taxi/smoke.toml
 """

@@ -1,0 +1,267 @@
+"""Pairs to be compared: episodes from the same start, and actions in one state of an episode.
+
+Episodes come from the evaluation of a run where it played the wanted split. Else the run's players play them, once, and
+they are kept beside the preferences. Which pairs are made, and which side stands left, follows from a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reflect_report.preferences.records import (
+    ActionSide,
+    EpisodeSide,
+    Situation,
+    hash_of_action,
+    hash_of_episode,
+    hash_of_pair,
+)
+from reflect_rl.envs.base import EnvSpec, HasSolver
+from reflect_rl.errors import RunFolderError, UserError
+from reflect_rl.store import append_jsonl, read_jsonl
+from reflect_rl.types import NO_ACTION, Episode, Task, Turn, episode_from_json, seed_for, stream, to_json
+
+if TYPE_CHECKING:
+    from reflect_rl.runs.config import RunConfig
+
+Value = Callable[[Task, Situation, int], float | None]
+"""True value of an action; None where it is not known."""
+LONGEST = 10_000
+"""Turns after which a solver that plays on counts as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """An episode, and who played it."""
+
+    episode: Episode
+    method: str
+    unit: str
+    decoding: str
+
+    def side(self) -> EpisodeSide:
+        """The episode as one side of a pair."""
+        return EpisodeSide(
+            sha256=hash_of_episode(self.episode),
+            method=self.method,
+            unit=self.unit,
+            decoding=self.decoding,
+            episode=self.episode,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two sides from one start, in the order in which they are shown."""
+
+    task: Task
+    left: EpisodeSide | ActionSide
+    right: EpisodeSide | ActionSide
+    situation: Situation | None = None
+
+    @property
+    def hash(self) -> str:
+        """Hash of the pair, whatever the order."""
+        return hash_of_pair(self.left.sha256, self.right.sha256)
+
+
+def evaluated_episodes(run: Path, split: str) -> list[Played]:
+    """The evaluated episodes of a run that began at a task of a split; none where it played another one.
+
+    Raises:
+        RunFolderError: a file is damaged.
+    """
+    found = []
+    for path in sorted(run.glob("starts-*/seed-*/evaluation/*/episodes.jsonl")):
+        unit = path.parents[2].relative_to(run).as_posix()
+        for row in read_jsonl(path, "Evaluate again with `reflect-rl eval`."):
+            played = _played(row | {"method": path.parent.name, "unit": unit}, path)
+            if played.episode.task.split == split:
+                found.append(played)
+    return found
+
+
+def _played(row: dict[str, Any], path: Path) -> Played:
+    try:
+        return Played(episode_from_json(row), row["method"], row["unit"], row["decoding"])
+    except (KeyError, TypeError):
+        raise RunFolderError(f"{path}: a line is no episode. Delete the file, and play again.") from None
+
+
+def played_episodes(
+    config: RunConfig, path: Path, split: str, methods: Sequence[str], starts: int, seed: int
+) -> list[Played]:
+    """Episodes that the players of a run play now, sampled; those of an earlier call are read from the file.
+
+    Args:
+        config: of the run.
+        path: file that keeps them.
+        split: whose tasks they begin at.
+        methods: who plays; a single one plays every start twice.
+        starts: number of starts in each mode.
+        seed: of the episodes.
+
+    Raises:
+        RunFolderError: a method is not trained yet, or the file is damaged.
+        UserError: the split has no task.
+    """
+    from reflect_rl.rollout import Request, play
+    from reflect_rl.runs.folder import units
+    from reflect_rl.runs.stages import load_players
+
+    kept = read_jsonl(path, "Delete it.", appended=True) if path.exists() else []
+    found = [_played(row, path) for row in kept]
+    known = {(one.method, one.unit, one.episode.task.key, one.episode.seed) for one in found}
+    # From one start there must be two to compare.
+    repetitions = 1 if len(methods) > 1 else 2
+    tasks = [task for mode in config.env.modes for task in _some(config.env.tasks(mode, split), starts, seed)]
+    if not tasks:
+        raise UserError(f"{config.environment.name} has no {split} task. Choose another --split.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for unit in units(config):
+        for method in methods:
+            requests = [
+                Request(task, seed_for(seed, "prefer", method, repetition, task.key))
+                for repetition in range(repetitions)
+                for task in tasks
+            ]
+            left = [r for r in requests if (method, unit.name, r.task.key, r.seed) not in known]
+            if not left:
+                continue
+            reflector, policy = load_players(config, unit, method, "sampled")
+            episodes = play(
+                config.env,
+                left,
+                reflector,
+                policy,
+                shuffle_labels=config.prompt.shuffle_labels,
+                limits=config.limits,
+            )
+            fresh = [Played(episode, method, unit.name, "sampled") for episode in episodes]
+            append_jsonl(path, [to_json(one.episode) | _origin(one) for one in fresh])
+            found += fresh
+    return found
+
+
+def _origin(played: Played) -> dict[str, str]:
+    return {"method": played.method, "unit": played.unit, "decoding": played.decoding}
+
+
+def _some(tasks: Sequence[Task], count: int, seed: int) -> list[Task]:
+    order = stream(seed, "prefer", "starts").permutation(len(tasks))
+    return [tasks[int(k)] for k in order[:count]]
+
+
+def episode_pairs(episodes: Iterable[Played], seed: int) -> Iterator[Pair]:
+    """All pairs of different episodes from the same start, each start once before any comes twice.
+
+    Two episodes with the same states and actions are one: there is nothing to choose between them.
+    """
+    groups: dict[str, dict[str, Played]] = {}
+    for played in episodes:
+        if played.episode.turns:
+            # By what is seen and done, so that a sampled and a greedy game that went alike make no pair.
+            shown = [(turn.observation.text, turn.decision.index) for turn in played.episode.turns]
+            start = f"{played.episode.task.key}\x1f{played.episode.turns[0].observation.text}"
+            groups.setdefault(start, {}).setdefault(str(shown), played)
+    rows = []
+    for start, group in sorted(groups.items()):
+        sides = sorted((played.side() for played in group.values()), key=lambda side: side.sha256)
+        pairs = list(combinations(sides, 2))
+        order = stream(seed, "prefer", "pairs", start).permutation(len(pairs))
+        rows.append([pairs[int(k)] for k in order])
+    starts = stream(seed, "prefer", "order").permutation(len(rows))
+    for round_ in range(max(map(len, rows), default=0)):
+        for k in starts:
+            if round_ < len(rows[int(k)]):
+                first, second = rows[int(k)][round_]
+                yield placed(Pair(first.episode.task, first, second), seed)
+
+
+def placed(pair: Pair, seed: int) -> Pair:
+    """The pair with its sides in a drawn order; the same for the same pair and seed."""
+    # By the hash: the order must follow neither from who played nor from the order in files.
+    first, second = sorted((pair.left, pair.right), key=lambda side: side.sha256)
+    turned = stream(seed, "prefer", "side", pair.hash).random() < 0.5
+    return Pair(pair.task, second if turned else first, first if turned else second, pair.situation)
+
+
+def action_pairs(episodes: Iterable[Played], seed: int, value: Value | None) -> Iterator[Pair]:
+    """Two actions in one state of each episode: the one that was chosen, and another.
+
+    Args:
+        episodes: where states are taken from.
+        seed: of the choice of turns and actions.
+        value: true value of an action, where the game tells it.
+    """
+    made = set()
+    for played in episodes:
+        turns = [k for k, turn in enumerate(played.episode.turns) if _can_compare(turn)]
+        if not turns:
+            continue
+        mark = hash_of_episode(played.episode)
+        rng = stream(seed, "prefer", "turn", mark)
+        number = turns[int(rng.integers(len(turns)))]
+        turn = played.episode.turns[number]
+        others = [k for k in range(len(turn.observation.actions)) if k != turn.decision.index]
+        other = others[int(rng.integers(len(others)))]
+        before = tuple(earlier.decision.index for earlier in played.episode.turns[:number])
+        situation = Situation(
+            actions_before=before,
+            observation=turn.observation,
+            reflection=turn.reflection,
+            seed=played.episode.seed,
+        )
+        task = played.episode.task
+        sides = [
+            ActionSide(
+                sha256=hash_of_action(task, situation, index),
+                index=index,
+                value=None if value is None else value(task, situation, index),
+            )
+            for index in (turn.decision.index, other)
+        ]
+        pair = placed(Pair(task, sides[0], sides[1], situation), seed)
+        # Two episodes may go alike up to the same state.
+        if pair.hash not in made:
+            made.add(pair.hash)
+            yield pair
+
+
+def _can_compare(turn: Turn) -> bool:
+    return turn.decision.index != NO_ACTION and len(turn.observation.actions) > 1
+
+
+def value_by_solver(spec: EnvSpec) -> Value | None:
+    """A function that plays an action and lets the solver play on; its return is the action's value.
+
+    It is Q(s, a) of the solver's policy, without discount. None for a game without a solver.
+    """
+    if spec.capability(HasSolver) is None:
+        return None
+
+    def value(task: Task, situation: Situation, index: int) -> float | None:
+        from reflect_rl.envs.base import idle_step
+
+        game = spec.make()
+        observation = game.reset(task, stream(situation.seed, "environment"))
+        for action in situation.actions_before:
+            step = game.step(action) if action != NO_ACTION else idle_step(game, observation)
+            observation = step.observation
+        if observation.text != situation.observation.text:
+            # A game that hears reflections, or draws from elsewhere, is in another state now.
+            return None
+        step = game.step(index)
+        total, turns = step.reward, 0
+        while not step.terminated and turns < LONGEST:
+            assert isinstance(game, HasSolver)  # noqa: S101 (the capability was asked for above)
+            step = game.step(game.oracle().best)
+            total, turns = total + step.reward, turns + 1
+        # Rounded: sums of the same rewards in another order are the same value.
+        return round(total, 9)
+
+    return value

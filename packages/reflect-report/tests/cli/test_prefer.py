@@ -1,0 +1,202 @@
+"""Preferences from the command line: people who answer, leave and come back, and the reward with noise."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from reflect_report.cli.prefer import run as prefer
+from reflect_report.preferences.pairs import Pair
+from reflect_report.preferences.records import EpisodeSide, hash_of_episode, read_preferences
+from reflect_report.preferences.shown import show_pair
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import Corridor
+from reflect_rl.types import Decision, Episode, Observation, Task, Turn
+
+
+class Person:
+    """Answers in turn, then leaves; keeps what was asked."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers, self.asked = list(answers), 0
+
+    def __call__(self, question: str) -> str:
+        self.asked += 1
+        if not self.answers:
+            raise EOFError
+        return self.answers.pop(0)
+
+
+def ask(run: Path, person: Person, *words: object, width: int = 80) -> str:
+    screen = io.StringIO()
+    console = Console(file=screen, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    prefer([str(run), *map(str, words)], console, person)
+    return screen.getvalue()
+
+
+def lines(run: Path, kind: str = "episodes") -> list[dict]:
+    return [json.loads(line) for line in (run / "preferences" / f"{kind}.jsonl").read_text().splitlines()]
+
+
+def test_a_person_answers_leaves_and_goes_on_with_the_next_pair(run):
+    first = ask(run, Person("l", "what", "r", "q"), "--by", "anna", "--pairs", 4)
+    assert "2 of 4 pairs are answered; the same command goes on." in first
+    rows = lines(run)
+    assert [row["choice"] for row in rows] == ["left", "right"]
+    assert {(row["by"], row["source"], row["environment"]) for row in rows} == {("anna", "person", "corridor-v1")}
+    assert {row["fingerprint"] for row in rows} == {json.loads((run / "run.json").read_text())["fingerprint"]}
+    assert {row["task"]["split"] for row in rows} == {"train"}
+    # Nothing on the screen tells who played, what was won, or a reward.
+    assert not {"oracle", "random", "reward +", "success"} & set(first.split())
+    again = Person("equal", "skip", "never asked")
+    second = ask(run, again, "--by", "anna", "--pairs", 4)
+    assert "pair 3 of 4" in second
+    assert [row["choice"] for row in lines(run)] == ["left", "right", "equal", "skip"]
+    assert len({row["pair"] for row in lines(run)}) == 4
+    assert "2 answers chose a side (1 the left one), 1 said equal, 1 were skipped." in second
+    # Another person is asked the same pairs.
+    ask(run, Person("l", "l", "l", "l"), "--by", "ben", "--pairs", 4)
+    assert [row["pair"] for row in lines(run)[4:]] == [row["pair"] for row in lines(run)[:4]]
+    # All answered: nobody is asked.
+    silent = Person()
+    ask(run, silent, "--by", "anna", "--pairs", 4)
+    assert silent.asked == 0
+
+
+def test_half_a_line_that_a_kill_left_is_replaced(run):
+    ask(run, Person("l"), "--by", "anna", "--pairs", 3)
+    path = run / "preferences" / "episodes.jsonl"
+    path.write_text(path.read_text() + '{"pair": "ab')
+    ask(run, Person("r"), "--by", "anna", "--pairs", 3)
+    assert [row["choice"] for row in lines(run)] == ["left", "right"]
+
+
+def test_actions_in_one_state_are_compared(run):
+    shown = ask(run, Person("r"), "--by", "anna", "--actions", "--pairs", 2)
+    (row,) = lines(run, "actions")
+    actions = row["situation"]["observation"]["actions"]
+    assert f"> {actions[row['left']['index']]}\n" in shown
+    assert row["situation"]["observation"]["text"] in shown
+    assert row["left"]["value"] is not None
+
+
+def test_the_reward_chooses_and_noise_turns_its_choices_round(run, tmp_path):
+    for name, noise in (("clean", 0), ("noisy", 0.3)):
+        out = tmp_path / f"{name}.jsonl"
+        ask(run, Person(), "--by-reward", "--noise", noise, "--pairs", 40, "--out", out)
+    clean, noisy = (read_preferences(tmp_path / f"{name}.jsonl", pairs=40) for name in ("clean", "noisy"))
+    assert [one.pair for one in clean] == [one.pair for one in noisy]
+    assert all(one.choice == one.true_choice for one in clean)
+    turned = sum(one.choice != one.true_choice for one in noisy)
+    # Forty draws of 0.3: between 3 and 24 with a probability above 99.9%.
+    assert 3 <= turned <= 24
+    assert {(one.by, one.source, one.noise) for one in noisy} == {("reward", "reward", 0.3)}
+    # The same seed gives the same answers, and more of them keeps those.
+    more = tmp_path / "more.jsonl"
+    ask(run, Person(), "--by-reward", "--noise", 0.3, "--pairs", 43, "--out", more)
+    assert [(one.pair, one.choice) for one in read_preferences(more)][:40] == [(o.pair, o.choice) for o in noisy]
+
+
+def test_the_reward_chooses_actions_by_the_solver(run, tmp_path):
+    ask(run, Person(), "--by-reward", "--actions", "--pairs", 10)
+    found = read_preferences(run / "preferences" / "actions.jsonl", kind="actions", pairs=10)
+    assert all(one.choice == one.true_choice for one in found)
+
+
+def test_evaluated_episodes_are_shown_without_playing_again(run):
+    ask(run, Person("l"), "--by", "anna", "--split", "test", "--pairs", 2)
+    (row,) = lines(run)
+    assert row["task"]["split"] == "test"
+    assert not list((run / "preferences").glob("played-*"))
+    evaluated = (run / "starts-4" / "seed-0" / "evaluation" / row["left"]["method"] / "episodes.jsonl").read_text()
+    assert any(
+        json.loads(line)["seed"] == row["left"]["episode"]["seed"]
+        and json.loads(line)["turns"] == row["left"]["episode"]["turns"]
+        for line in evaluated.splitlines()
+    )
+
+
+def test_fewer_pairs_than_asked_are_told(call, run):
+    message = call("prefer", run, "--by-reward", "--split", "test", "--pairs", 5000).mistake
+    assert "pairs differ in their reward, and 5000 were asked for" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "name one run folder, for example: reflect-rl prefer runs/taxi-smoke"),
+        (("{run}", "{run}"), "name one run folder"),
+        (("{run}/nothing",), "Is {run}/nothing a run folder?"),
+        (("{run}", "--noise", "0.1"), "--noise turns choices by the reward round. Add --by-reward"),
+        (("{run}", "--by-reward", "--noise", "0.9"), "noise: 0.9 is too large. The highest value is 0.5."),
+        (("{run}", "--by-reward", "--by", "anna"), "--by 'anna': with --by-reward nobody chooses."),
+        (("{run}", "--by", "reward"), "'reward' is the name under which --by-reward chooses."),
+        (("{run}", "--pairs", "0"), "pairs: 0 is too small. The lowest value is 1."),
+        (("{run}", "--by-reward", "--methods", "sftt"), "the run has no method 'sftt'. Known: oracle, random."),
+    ],
+)
+def test_mistakes_are_one_sentence(call, run, words, sentence):
+    message = call("prefer", *(word.format(run=run) for word in words)).mistake
+    assert sentence.format(run=run) in message
+    assert message.count("\n") == 1
+
+
+def test_answers_about_another_game_are_refused(call, run, tmp_path):
+    out = tmp_path / "p.jsonl"
+    ask(run, Person("l"), "--by", "anna", "--pairs", 2, "--out", out)
+    row = json.loads(out.read_text())
+    out.write_text(json.dumps(row | {"fingerprint": "0" * 16}) + "\n")
+    message = call("prefer", run, "--by", "anna", "--pairs", 2, "--out", out).mistake
+    assert "line 1: its fingerprint '0000000000000000' is that of other rules, texts or tasks" in message
+    card = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(card | {"fingerprint": "1" * 16}))
+    assert "rules, texts or tasks have changed" in call("prefer", run, "--by", "anna").mistake
+
+
+def test_two_at_once_do_not_write_one_file(call, run):
+    out = run / "preferences" / "episodes.jsonl"
+
+    class Intruder(Person):
+        def __call__(self, question: str) -> str:
+            self.message = call("prefer", run, "--by", "ben").mistake
+            raise EOFError
+
+    intruder = Intruder()
+    ask(run, intruder, "--by", "anna", "--pairs", 2)
+    assert f"another `reflect-rl prefer` writes {out}" in intruder.message
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e[bold red]x[/]\rgone"
+
+
+@pytest.mark.parametrize("width", [60, 140])
+def test_hostile_text_does_not_steer_the_terminal(width):
+    task = Task(HOSTILE, "far", "train", {})
+    observation = Observation(HOSTILE, (HOSTILE, "left"), "0")
+    sides = []
+    for index in (0, 1):
+        turn = Turn(observation, (0, 1), HOSTILE, Decision(index, HOSTILE), 0.0)
+        episode = Episode(task, (turn, turn), True, False, False, 0, "corridor-v1")
+        sides.append(EpisodeSide(sha256=hash_of_episode(episode), method="m", unit="u", decoding="d", episode=episode))
+    screen = io.StringIO()
+    console = Console(file=screen, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    person = Person("\x1b[2J", "f", "l")
+    assert show_pair(console, EnvSpec.of(Corridor), Pair(task, *sides), "pair 1 of 1", person) == "left"
+    text = screen.getvalue()
+    assert "owned" in text
+    assert not {letter for letter in text if not letter.isprintable() and letter != "\n"}
+    # Brackets of a game are no styles.
+    assert "[bold red]" in "".join(text.split("\n"))
+    if width > 100:
+        assert any(line.count("·[2J") == 2 for line in text.splitlines())
+
+
+def test_a_run_that_was_moved_keeps_its_answers(run, tmp_path):
+    ask(run, Person("l"), "--by", "anna", "--pairs", 2)
+    moved = Path(shutil.copytree(run, tmp_path / "moved"))
+    again = Person("r")
+    assert "pair 2 of 2" in ask(moved, again, "--by", "anna", "--pairs", 2)
+    assert [row["choice"] for row in lines(moved)] == ["left", "right"]
