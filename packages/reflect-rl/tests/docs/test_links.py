@@ -14,6 +14,7 @@ from rich.console import Console
 
 from reflect_locate.questions.config import TasksConfig
 from reflect_report.cli.play import PlayOptions
+from reflect_report.cli.prefer import parse_prefer
 from reflect_report.cli.report import parse_report
 from reflect_report.cli.sweep import parse_sweep
 from reflect_rl import registry
@@ -143,6 +144,8 @@ def test_every_command_would_start(page, tmp_path):
                 parse_arguments(verb, arguments, PlayOptions)
             elif verb == "report":
                 assert set(parse_report(arguments)[0]) == {tmp_path}, line
+            elif verb == "prefer":
+                parse_prefer(arguments)
             elif verb == "sweep":
                 parse_sweep(arguments, Console())
             elif verb != "bench":
