@@ -1,1 +1,1 @@
-"""Games of other authors as environments of reflect-rl: BabyAI (MiniGrid) and ScienceWorld."""
+"""Games of other authors as environments of reflect-rl: BabyAI (MiniGrid), ScienceWorld, TextWorld."""

@@ -46,7 +46,7 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
     "environments": {
         "alfworld": "alfworld-native",
         **dict.fromkeys(("autoexplore", "autoexplore_paper"), "reflect-locate"),
-        **dict.fromkeys(("babyai", "scienceworld"), "reflect-games"),
+        **dict.fromkeys(("babyai", "scienceworld", "textworld"), "reflect-games"),
     },
     "methods": {
         **dict.fromkeys(("bm25_contents", "bm25_names", "name_greedy", "reader"), "reflect-locate"),

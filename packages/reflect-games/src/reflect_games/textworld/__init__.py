@@ -1,0 +1,1 @@
+"""Any game of TextWorld that names its admissible commands."""

@@ -1,0 +1,114 @@
+"""Games that TextWorld opens, here household games that are generated in its own format."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from reflect_games.textworld import env as textworld_env
+from reflect_games.textworld.env import TextWorld, TextWorldConfig
+from reflect_rl.errors import UnknownNameError, UserError
+from reflect_rl.types import Task
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A game in each split."""
+    pytest.importorskip("textworld")
+    pytest.importorskip("alfworld")
+    from alfworld_native.generate import Mix, numbered_game
+    from alfworld_native.official import write_games
+
+    top = tmp_path_factory.mktemp("games")
+    for seed, split in enumerate(("train", "validation", "test")):
+        write_games([numbered_game(seed, 0, Mix(("pick_and_place_simple",), size=0.4))], top / split)
+    return top
+
+
+def game(folder: Path, **settings) -> TextWorld:
+    return TextWorld(TextWorldConfig(games=str(folder), **settings))
+
+
+def test_tasks_are_the_files_of_a_split(folder):
+    env = game(folder)
+    keys = [env.tasks("games", split)[0].key for split in ("train", "validation", "test")]
+    assert [key.split("/")[1] for key in keys] == ["train", "validation", "test"]
+    assert all(len(env.tasks("games", split)) == 1 for split in ("train", "validation", "test"))
+
+
+def test_a_game_is_opened_and_told_in_its_own_words(folder):
+    env = game(folder, history=1)
+    start = env.reset(env.tasks("games", "train")[0])
+    assert "Your task is to:" in start.text
+    assert "look" in start.actions
+    assert list(start.actions) == sorted(start.actions)
+    step = env.step(start.actions.index("inventory"))
+    assert step.observation.text == f"{start.text}\n> inventory\nYou are not carrying anything."
+    # With a history of one answer, the answer before falls out, and the opening stays.
+    again = env.step(step.observation.actions.index("look"))
+    assert again.observation.text.startswith(f"{start.text}\n> look\n")
+    assert "inventory" not in again.observation.text
+    assert (again.reward, again.terminated, again.success) == (0.0, False, False)
+
+
+def test_a_game_keeps_nothing_of_the_episode_before(folder):
+    env = game(folder)
+    (task,) = env.tasks("games", "train")
+    start = env.reset(task)
+    env.step(0)
+    assert env.reset(task) == start
+
+
+def test_a_game_is_won_by_its_goal(folder):
+    import textworld
+
+    env = game(folder)
+    (task,) = env.tasks("games", "train")
+    # TextWorld plans for games in this format, so that the test needs no solution of ours.
+    planned = textworld.start(str(folder / task.data["file"]), textworld.EnvInfos(policy_commands=True))
+    commands = planned.reset().policy_commands
+    planned.close()
+    observation, steps = env.reset(task), []
+    for command in commands:
+        steps.append(env.step(observation.actions.index(command)))
+        observation = steps[-1].observation
+    assert [step.success for step in steps] == [False] * (len(commands) - 1) + [True]
+    assert (sum(step.reward for step in steps), steps[-1].terminated) == (1.0, True)
+
+
+# ------------------------------------------------------------------------------------------------------- bad input
+
+
+def test_a_folder_without_splits_is_named(tmp_path):
+    with pytest.raises(UserError, match="has no folder 'train'"):
+        game(tmp_path).tasks("games", "train")
+    (tmp_path / "train").mkdir()
+    with pytest.raises(UserError, match="has no game file"):
+        game(tmp_path).tasks("games", "train")
+
+
+def test_unknown_names_are_named(tmp_path):
+    with pytest.raises(UnknownNameError, match="dev"):
+        game(tmp_path).tasks("games", "dev")
+
+
+def test_a_broken_game_file_is_named(tmp_path):
+    pytest.importorskip("textworld")
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "bad.tw-pddl").write_text("no game")
+    env = game(tmp_path)
+    with pytest.raises(UserError, match=r"TextWorld cannot open .*bad\.tw-pddl"):
+        env.reset(env.tasks("games", "train")[0])
+
+
+def test_a_task_without_a_file_is_refused(tmp_path):
+    with pytest.raises(UserError, match="names no game file"):
+        game(tmp_path).reset(Task("x", "games", "train", {"file": "train/none.z8"}))
+
+
+def test_a_missing_textworld_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "textworld", None)
+    with pytest.raises(UserError, match=r"pip install 'reflect-games\[textworld\]'"):
+        textworld_env._start(Path("game.z8"))
