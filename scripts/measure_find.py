@@ -113,17 +113,17 @@ def show(asked: Sequence[Asked], projects: int, seconds: float) -> None:
     """Print how often the right file is first, and the share right behind each word."""
     there = [entry for entry in asked if entry.has_file]
     print(f"{len(there)} questions about {projects} projects, {1000 * seconds / len(asked):.0f} ms of CPU each")
-    print(f"first            {_rate([entry.rank == 1 for entry in there])}")
-    print(f"first {TOP}          {_rate([1 <= entry.rank <= TOP for entry in there])}")
-    print(f"BM25 first       {_rate([entry.index == 1 for entry in there])}")
-    print(f"BM25 first {TOP}     {_rate([1 <= entry.index <= TOP for entry in there])}")
+    print(f"first            {rate([entry.rank == 1 for entry in there])}")
+    print(f"first {TOP}          {rate([1 <= entry.rank <= TOP for entry in there])}")
+    print(f"BM25 first       {rate([entry.index == 1 for entry in there])}")
+    print(f"BM25 first {TOP}     {rate([1 <= entry.index <= TOP for entry in there])}")
     lines = [entry.has_lines for entry in there if entry.has_lines is not None]
-    print(f"lines right      {_rate(lines)}")
+    print(f"lines right      {rate(lines)}")
     absent = [entry for entry in asked if not entry.has_file]
     for word in ("sure", "likely", "a guess"):
         named = [entry.rank == 1 for entry in there if sureness(entry.confidence) == word]
         without = sum(sureness(entry.confidence) == word for entry in absent)
-        print(f"{word:8} first right {_rate(named)}; said of {without} of {len(absent)} trees without the file")
+        print(f"{word:8} first right {rate(named)}; said of {without} of {len(absent)} trees without the file")
 
 
 def fit(asked: Sequence[Asked]) -> None:
@@ -139,7 +139,8 @@ def fit(asked: Sequence[Asked]) -> None:
         print(f"{word}: {bound:.3f} ({said} of {len(there)} answers)")
 
 
-def _rate(outcomes: Sequence[bool]) -> str:
+def rate(outcomes: Sequence[bool]) -> str:
+    """A share in percent with Wilson's interval."""
     if not outcomes:
         return "-"
     low, high = wilson_interval(sum(outcomes), len(outcomes))

@@ -20,6 +20,7 @@ TEST_SHARE = 0.7
 """Factor of a test file's score. Tests repeat the words of what they test, often more of them and closer together,
 and who asks where something is done wants the source."""
 SURE, LIKELY = 0.6, 0.3
+DEEP_SURE, DEEP_LIKELY = 0.6, 0.3
 """Confidence from which an answer is sure, and likely (`docs/start/locate.md`, "How sure it is")."""
 Sureness = Literal["sure", "likely", "a guess"]
 
@@ -35,6 +36,8 @@ class Weights(Frozen):
     """Weight of the path's match."""
     named: float = Field(0.05, gt=0)
     """Weight of the policy's word."""
+    read: float = Field(0.5, gt=0)
+    """Weight of what a language model makes of its best lines."""
 
 
 DEFAULT_WEIGHTS = Weights()
@@ -55,6 +58,9 @@ class Evidence:
     """Mean probability that the player names it, None = no player was asked."""
     is_test: bool = False
     """A test file, and the question does not speak of tests."""
+    read: float | None = None
+    """How likely the question is after the file's best lines, divided by that after those of the best file; None = no
+    language model read them."""
 
 
 KINDS = tuple(Weights.model_fields)

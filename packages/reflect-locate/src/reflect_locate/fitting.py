@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, KINDS, Evidence, Weights
 
+# No language model reads beside a player, so questions that players were asked tell nothing of its weight.
+FITTED = tuple(kind for kind in KINDS if kind != "read")
 Vector = NDArray[np.float64]
 PRIOR_STD = 2.0
 """Standard deviation of the normal prior of each weight around a multiple of that to begin with, on the scale of the
@@ -41,13 +43,13 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
         return start
     most = max(map(len, told))
     # Padded to the longest list; the mask `there` keeps the padding out of every sum.
-    table = np.zeros((len(told), most, len(KINDS)))
+    table = np.zeros((len(told), most, len(FITTED)))
     there, right = (np.zeros((len(told), most), dtype=bool) for _ in range(2))
     for number, pairs in enumerate(told):
         table[number, : len(pairs)] = [_row(evidence) for evidence, _ in pairs]
         there[number, : len(pairs)] = True
         right[number, : len(pairs)] = [is_right for _, is_right in pairs]
-    prior = np.array([getattr(start, kind) for kind in KINDS])
+    prior = np.array([getattr(start, kind) for kind in FITTED])
 
     def slope(weights: Vector) -> Vector:
         """Gradient of -log posterior; the multiple of `start` that the prior is around is the nearest one."""
@@ -58,14 +60,14 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
         return expected[0] - expected[1] + away / PRIOR_STD**2
 
     # The Hessian of a logsumexp is at most half the squared diameter of its rows, and each is in the unit cube.
-    rate = 1 / (len(told) * len(KINDS) / 2 + PRIOR_STD**-2)
+    rate = 1 / (len(told) * len(FITTED) / 2 + PRIOR_STD**-2)
     weights = before = prior
     for step in range(STEPS):
         ahead = weights + step / (step + 3) * (weights - before)
         # Projected on weights of at least zero: evidence may be useless, but never speaks against a file.
         before, weights = weights, np.maximum(ahead - rate * slope(ahead), 0)
     found = np.maximum(weights / weights.max(), LEAST).round(3).tolist()
-    return Weights(**dict(zip(KINDS, found, strict=True)))
+    return Weights(**dict(zip(FITTED, found, strict=True)), read=start.read)
 
 
 def _softmax(sums: Vector, mask: NDArray[np.bool_]) -> Vector:
@@ -77,4 +79,4 @@ def _softmax(sums: Vector, mask: NDArray[np.bool_]) -> Vector:
 
 
 def _row(evidence: Evidence) -> list[float]:
-    return [getattr(evidence, kind) or 0.0 for kind in KINDS]
+    return [getattr(evidence, kind) or 0.0 for kind in FITTED]

@@ -73,6 +73,7 @@ class FoundFile:
             **(self.lines.to_json() if self.lines else {}),
             "score": round(self.score, 4),
             "named": round(self.evidence.named or 0.0, 4),
+            "read": round(self.evidence.read or 0.0, 4),
             "match": round(self.evidence.match or 0.0, 4),
             "path_match": round(self.evidence.path or 0.0, 4),
             "is_test": self.evidence.is_test,

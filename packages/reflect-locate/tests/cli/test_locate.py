@@ -47,7 +47,7 @@ def test_json_is_all_that_is_printed(located, project):
     said = located(project, QUESTION, "--json", "--top-k", 2)
     rows = json.loads(said.out)
     assert 1 <= len(rows) <= 2
-    evidence = {"named", "match", "path_match", "is_test", "words", "coverage"}
+    evidence = {"named", "read", "match", "path_match", "is_test", "words", "coverage"}
     lines = {"first_line", "last_line", "symbol", "kind", "excerpt_line", "excerpt"}
     assert set(rows[0]) == {"path", "sureness", *lines, "score", *evidence, "walk", "reasons"}
     assert (project / rows[0]["path"]).is_file()
@@ -239,3 +239,18 @@ def test_the_verb_answers_and_a_mistake_is_one_message(call, project, player):
     assert "got 1 of 2 words" in call("locate", project).mistake
     assert "no folder or archive 'nowhere'" in call("locate", "nowhere", QUESTION, "--model", player).mistake
     assert "neither a player" in call("locate", project, QUESTION, "--model", project).mistake
+
+
+def test_deep_says_what_the_model_changed(project, player, capsys):
+    with suppress(SystemExit):
+        run([str(project), QUESTION, "--deep", "--reader", str(player / "policy"), "--json", "--no-cache"], console())
+    said = capsys.readouterr()
+    rows = json.loads(said.out)
+    assert f"puts {rows[0]['path']} first" in said.err
+    assert max(row["read"] for row in rows) == 1.0
+    assert all(0 < row["read"] <= 1 for row in rows)
+
+
+def test_deep_and_a_player_exclude_each_other(project, player):
+    with pytest.raises(ConfigError, match="--deep ranks what the index found"):
+        run([str(project), QUESTION, "--deep", "--model", str(player)], console())

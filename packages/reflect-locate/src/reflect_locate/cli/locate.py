@@ -62,6 +62,10 @@ class LocateOptions(PlayerOptions):
 
     top_k: int = Field(5, ge=1, le=1000)
     """Most files to show."""
+    deep: bool = False
+    """Let a language model read the best lines of the ten best files, and rank them anew; that takes seconds."""
+    reader: str = "smollm2-135m"
+    """Model that reads with `--deep`: a name of `reflect-rl model list`, a folder, or a hub id."""
     as_json: bool = Field(False, alias="json")
     """Print a JSON list of objects with `path`, `sureness`, `first_line`, `last_line`, `symbol`, `excerpt` and more."""
     seconds: float = Field(60, gt=0, le=86_400)
@@ -90,7 +94,11 @@ def run(arguments: Sequence[str], console: Console) -> None:
     check_question(question)
     tree = Tree(ingest(path))
     notes.print(told_left_out(tree.snapshot), style="dim")
+    if options.deep and options.is_played:
+        raise ConfigError("--deep ranks what the index found, and --walk and --model let a player search. Choose one.")
     answer = _played(tree, question, options) if options.is_played else _found(path, tree, question, options, notes)
+    if options.deep:
+        answer = _reread(tree, question, answer, options, notes)
     files = answer.with_lines(tree, options.top_k)
     if options.as_json:
         console.print(json.dumps([entry.to_json() for entry in files], indent=2), soft_wrap=True)
@@ -115,6 +123,22 @@ def _found(path: str, tree: Tree, question: str, options: LocateOptions, notes: 
         return find(tree, question, StoredIndex(tree, store), options.threshold)
     finally:
         store.close()
+
+
+def _reread(tree: Tree, question: str, answer: Answer, options: LocateOptions, notes: Console) -> Answer:
+    """The answer after a language model has read the candidates, and a line on what that changed."""
+    from reflect_locate.reader import load_reader, reread
+    from reflect_rl.runs.run import silence
+
+    silence()
+    fresh = reread(tree, question, answer, load_reader(options.reader), options.threshold)
+    before, after = answer.files[0].path, fresh.files[0].path
+    place = 1 + [entry.path for entry in answer.files].index(after)
+    told = f"{options.reader} puts {after} first"
+    notes.print(
+        printable(f"{told}, as the index." if place == 1 else f"{told}, from place {place}; the index has {before}.")
+    )
+    return fresh
 
 
 def _played(tree: Tree, question: str, options: LocateOptions) -> Answer:

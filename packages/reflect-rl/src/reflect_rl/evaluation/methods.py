@@ -87,11 +87,12 @@ class Method:
         """The method as it is where another reflection player writes, in place of one that would be trained.
 
         Args:
-            kind: `own` (the trained one), `PROMPTED`, or the name of an installed reflection player.
+            kind: `own` (the trained one), `PROMPTED`, `LEXICAL`, or the name of an installed reflection player.
         """
         if kind == "own" or self.reflector not in self.datasets:
             return self
-        return replace(self, reflector=PROMPTED) if kind == PROMPTED else replace(self, reflector=None, writer=kind)
+        own = kind in (PROMPTED, LEXICAL)
+        return replace(self, reflector=kind) if own else replace(self, reflector=None, writer=kind)
 
     def missing(self, spec: EnvSpec) -> tuple[str, ...]:
         """Names of the capabilities that it needs and the environment lacks."""

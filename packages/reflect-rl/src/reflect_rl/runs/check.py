@@ -248,10 +248,10 @@ def _writers(config: RunConfig) -> Iterator[str]:
             f"data.annotator: an annotator's reflections end in a command, and {reason}. Set environment.advice = "
             "'command', or data.annotator = 'oracle'."
         )
-    if config.data.label_source == "paper":
+    if (source := config.data.label_source) in ("paper", "noisy"):
         yield (
-            "data.label_source: under 'paper' the label is whatever was played, so there is no best action to tell an "
-            "annotator. Set data.label_source = 'clean', or data.annotator = 'oracle'."
+            f"data.label_source: under {source!r} the label is whatever was played, so there is no best action to tell "
+            "an annotator. Set data.label_source = 'clean', or data.annotator = 'oracle'."
         )
 
 

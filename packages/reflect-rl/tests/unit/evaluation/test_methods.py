@@ -120,3 +120,15 @@ def test_methods_of_an_installed_distribution_are_listed_and_found(tmp_path: Pat
         registry._installed.cache_clear()
         find_method.cache_clear()
         sys.modules.pop("stranger", None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reflector", "writer"),
+    [("own", "reflector", ""), ("prompted", "prompted", ""), ("lexical", "lexical", ""), ("chat", None, "chat")],
+)
+def test_who_writes_in_place_of_the_trained_player(kind: str, reflector: str | None, writer: str):
+    method = find_method("reflect_rl").with_reflector(kind)
+    assert (method.reflector, method.writer) == (reflector, writer)
+    assert method.is_lexical == (kind == "lexical")
+    # Players without reflections stay as they are.
+    assert find_method("sft_rlft").with_reflector(kind) == find_method("sft_rlft")

@@ -1,0 +1,89 @@
+"""A language model that reads the candidates of a question."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from reflect_locate.evidence import DEFAULT_WEIGHTS
+from reflect_locate.ranking import find
+from reflect_locate.reader import LINES, LONGEST, REQUEST, Reader, load_reader, passage, reread
+from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.tree import Tree
+from reflect_rl.errors import ModelError, UserError
+from tiny_player import FILES, save_tiny_player
+
+QUESTION = "Where are rate limits parsed?"
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    player = save_tiny_player(tmp_path_factory.mktemp("reader") / "tiny")
+    return load_reader(str(player / "policy"), "float32")
+
+
+def tree(files: dict[str, str] = FILES) -> Tree:
+    return Tree(Snapshot("kettle", files))
+
+
+def test_a_likelihood_is_the_mean_over_the_tokens_of_the_question(reader):
+    text = "File a.py:\nimport tea"
+    model = reader.model
+    prompt = f"{text}\n\n{REQUEST}"
+    head, body = model.encode_prompt(prompt), model.encode_after(prompt, QUESTION)
+    with torch.inference_mode():
+        logits = model.model(input_ids=torch.tensor([[*head, *body]])).logits[0].double()
+    chances = [float(logits[len(head) + k - 1].log_softmax(-1)[token]) for k, token in enumerate(body)]
+    assert reader.likelihoods(QUESTION, [text]) == [pytest.approx(sum(chances) / len(chances), abs=1e-4)]
+
+
+class Fixed(Reader):
+    """Finds one file likely and every other one less, by a given number of nats."""
+
+    def __init__(self, path: str, nats: float) -> None:
+        object.__setattr__(self, "path", path)
+        object.__setattr__(self, "nats", nats)
+
+    def likelihoods(self, question, passages):
+        return [-2.0 if text.startswith(f"File {self.path}:") else -2.0 - self.nats for text in passages]
+
+
+def test_what_the_model_says_can_move_a_file_to_the_top():
+    # Four files hold the same words, so that the path decides among them; the model knows better.
+    files = {f"{name}.py": "# Parsing of rate limits.\n" for name in "abcd"}
+    answer = find(tree(files), QUESTION)
+    assert answer.files[0].path == "a.py"
+    fresh = reread(tree(files), QUESTION, answer, Fixed("c.py", math.log(4)))
+    assert [entry.path for entry in fresh.files] == ["c.py", "a.py", "b.py", "d.py"]
+    assert [entry.evidence.read for entry in fresh.files] == pytest.approx([1.0, 0.25, 0.25, 0.25])
+    weights = DEFAULT_WEIGHTS
+    old, sums = answer.files[0].score, weights.coverage + weights.match + weights.path
+    assert fresh.files[1].score == pytest.approx((old * sums + 0.25 * weights.read) / (sums + weights.read))
+    assert [entry.sureness for entry in fresh.files[1:]] == ["a guess"] * 3
+
+
+def test_equal_likelihoods_change_no_order():
+    answer = find(tree(), QUESTION)
+    fresh = reread(tree(), QUESTION, answer, Fixed("nothing", 1.0))
+    assert [entry.path for entry in fresh.files] == [entry.path for entry in answer.files]
+
+
+def test_a_passage_is_short_and_holds_the_best_line():
+    lines = [f"line {number}" for number in range(100)]
+    lines[60] = "parse the rate limits"
+    text = passage("a.txt", "\n".join(lines), {"parse": 1.0, "rate": 1.0, "limit": 1.0})
+    assert "parse the rate limits" in text
+    assert len(text.split("\n")) == 1 + LINES
+    assert len(passage("a.txt", "parse " * 10_000, {"parse": 1.0})) <= LONGEST + len("File a.txt:\n")
+
+
+def test_a_question_that_says_nothing_is_refused(reader):
+    with pytest.raises(UserError, match="only words that stand in every file"):
+        reread(tree(), "where is it?", find(tree(), QUESTION), reader)
+
+
+def test_a_missing_model_is_named():
+    with pytest.raises(ModelError, match="no-such-model"):
+        load_reader("no-such-model", "float32")
