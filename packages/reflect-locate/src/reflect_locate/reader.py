@@ -90,10 +90,10 @@ def reread(tree: Tree, question: str, answer: Answer, reader: Reader, threshold:
     """The answer after the model has read every candidate; which files are candidates does not change.
 
     Args:
+        reader: the model.
         tree: that was asked about.
         question: as it was asked.
         answer: of the index.
-        reader: the model.
         threshold: confidence below which the answer is a guess (None: as measured).
 
     Raises:

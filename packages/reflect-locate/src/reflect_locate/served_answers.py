@@ -88,6 +88,9 @@ class Service(Protocol):
 Search = Callable[[Tree, str, IsStopped], Answer]
 """How a trained player is asked."""
 
+Reread = Callable[[Tree, str, Answer], Answer]
+"""How a language model ranks the files of an answer anew."""
+
 
 class SearchService:
     """Answers about folders.
@@ -96,14 +99,21 @@ class SearchService:
         folders: that may be asked about.
         threshold: confidence below which an answer is a guess (None: as measured).
         player: looks for files, too (None: the index alone).
+        reread: ranks the files that the index found anew (None: they stay as they are).
 
     Raises:
         UserError: of each method: the question or the path is of no use.
         StoppedCallError: of each method: the call was cancelled before its turn.
     """
 
-    def __init__(self, folders: ServedFolders, threshold: float | None = None, player: Search | None = None) -> None:
-        self._folders, self._threshold, self._player = folders, threshold, player
+    def __init__(
+        self,
+        folders: ServedFolders,
+        threshold: float | None = None,
+        player: Search | None = None,
+        reread: Reread | None = None,
+    ) -> None:
+        self._folders, self._threshold, self._player, self._reread = folders, threshold, player, reread
         # Stores and players keep caches that are not made for several threads.
         self._alone = threading.Lock()
 
@@ -113,6 +123,8 @@ class SearchService:
             part = self._part(path, is_stopped)
             # The player is asked for files only: for lines an index is enough.
             answer = self._player(part.tree, question, is_stopped) if self._player else self._find(part, question)
+            if self._reread:
+                answer = self._reread(part.tree, question, answer)
             files = answer.with_lines(part.tree, top_k)
         return Located(
             root=str(part.root.place),

@@ -55,7 +55,7 @@ def test_what_the_model_says_can_move_a_file_to_the_top():
     files = {f"{name}.py": "# Parsing of rate limits.\n" for name in "abcd"}
     answer = find(tree(files), QUESTION)
     assert answer.files[0].path == "a.py"
-    fresh = reread(tree(files), QUESTION, answer, Fixed("c.py", math.log(4)))
+    fresh = reread(Fixed("c.py", math.log(4)), tree(files), QUESTION, answer)
     assert [entry.path for entry in fresh.files] == ["c.py", "a.py", "b.py", "d.py"]
     assert [entry.evidence.read for entry in fresh.files] == pytest.approx([1.0, 0.25, 0.25, 0.25])
     weights = DEFAULT_WEIGHTS
@@ -66,7 +66,7 @@ def test_what_the_model_says_can_move_a_file_to_the_top():
 
 def test_equal_likelihoods_change_no_order():
     answer = find(tree(), QUESTION)
-    fresh = reread(tree(), QUESTION, answer, Fixed("nothing", 1.0))
+    fresh = reread(Fixed("nothing", 1.0), tree(), QUESTION, answer)
     assert [entry.path for entry in fresh.files] == [entry.path for entry in answer.files]
 
 
@@ -81,7 +81,7 @@ def test_a_passage_is_short_and_holds_the_best_line():
 
 def test_a_question_that_says_nothing_is_refused(reader):
     with pytest.raises(UserError, match="only words that stand in every file"):
-        reread(tree(), "where is it?", find(tree(), QUESTION), reader)
+        reread(reader, tree(), "where is it?", find(tree(), QUESTION))
 
 
 def test_a_missing_model_is_named():

@@ -4,6 +4,7 @@ import gc
 import io
 import json
 import threading
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -310,3 +311,15 @@ def test_a_body_above_the_limit_is_cut_off(declared):
     headers = [(b"content-length", b"9000000")] if declared else []
     anyio.run(limited(app), {"type": "http", "headers": headers}, receive, send)
     assert (len(seen), [message.get("status") for message in sent][:1]) == ((0, [413]) if declared else (2, []))
+
+
+def test_a_second_ranking_changes_the_files_and_not_the_lines(tmp_path):
+    def backwards(tree, question, answer):
+        return replace(answer, files=tuple(reversed(answer.files)))
+
+    folder = str(write_files(tmp_path / "kettle", FILES))
+    plain = SearchService(ServedFolders([folder]))
+    fresh = SearchService(ServedFolders([folder]), reread=backwards)
+    asked = ("rate limits", "", 5, lambda: False)
+    assert [f.path for f in fresh.find_file(*asked).files] == [f.path for f in plain.find_file(*asked).files][::-1]
+    assert fresh.find_passage(*asked) == plain.find_passage(*asked)

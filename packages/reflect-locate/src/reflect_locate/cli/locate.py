@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from reflect_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from reflect_locate.ranking import Answer, FoundFile
+    from reflect_locate.served_answers import Reread
 
 VERB = "locate"
 USAGE = 'reflect-rl locate PATH "question"'
@@ -29,6 +31,10 @@ GUESSED = 1
 class PlayerOptions(Frozen):
     """Search by an index alone, or by a trained player, too."""
 
+    deep: bool = False
+    """Let a language model read the best lines of the ten best files, and rank them anew; that takes seconds."""
+    reader: str = "smollm2-135m"
+    """Model that reads with `--deep`: a name of `reflect-rl model list`, a folder, or a hub id."""
     walk: bool = False
     """Let the trained player walk through the files, too; that takes seconds."""
     model: Path | None = None
@@ -62,10 +68,6 @@ class LocateOptions(PlayerOptions):
 
     top_k: int = Field(5, ge=1, le=1000)
     """Most files to show."""
-    deep: bool = False
-    """Let a language model read the best lines of the ten best files, and rank them anew; that takes seconds."""
-    reader: str = "smollm2-135m"
-    """Model that reads with `--deep`: a name of `reflect-rl model list`, a folder, or a hub id."""
     as_json: bool = Field(False, alias="json")
     """Print a JSON list of objects with `path`, `sureness`, `first_line`, `last_line`, `symbol`, `excerpt` and more."""
     seconds: float = Field(60, gt=0, le=86_400)
@@ -94,11 +96,11 @@ def run(arguments: Sequence[str], console: Console) -> None:
     check_question(question)
     tree = Tree(ingest(path))
     notes.print(told_left_out(tree.snapshot), style="dim")
-    if options.deep and options.is_played:
-        raise ConfigError("--deep ranks what the index found, and --walk and --model let a player search. Choose one.")
+    reread = reread_of(options)
     answer = _played(tree, question, options) if options.is_played else _found(path, tree, question, options, notes)
-    if options.deep:
-        answer = _reread(tree, question, answer, options, notes)
+    if reread is not None:
+        before, answer = answer, reread(tree, question, answer)
+        notes.print(printable(f"{options.reader} {told_change(before, answer)}"), style="dim")
     files = answer.with_lines(tree, options.top_k)
     if options.as_json:
         console.print(json.dumps([entry.to_json() for entry in files], indent=2), soft_wrap=True)
@@ -125,20 +127,30 @@ def _found(path: str, tree: Tree, question: str, options: LocateOptions, notes: 
         store.close()
 
 
-def _reread(tree: Tree, question: str, answer: Answer, options: LocateOptions, notes: Console) -> Answer:
-    """The answer after a language model has read the candidates, and a line on what that changed."""
+def reread_of(options: PlayerOptions) -> Reread | None:
+    """The second ranking that the options ask for; torch is loaded for it, and for nothing else.
+
+    Raises:
+        ConfigError: a player is asked for, too.
+        ModelError: the model cannot be loaded.
+    """
+    if not options.deep:
+        return None
+    if options.is_played:
+        raise ConfigError("--deep ranks what the index found, and --walk and --model let a player search. Choose one.")
     from reflect_locate.reader import load_reader, reread
     from reflect_rl.runs.run import silence
 
     silence()
-    fresh = reread(tree, question, answer, load_reader(options.reader), options.threshold)
-    before, after = answer.files[0].path, fresh.files[0].path
-    place = 1 + [entry.path for entry in answer.files].index(after)
-    told = f"{options.reader} puts {after} first"
-    notes.print(
-        printable(f"{told}, as the index." if place == 1 else f"{told}, from place {place}; the index has {before}.")
-    )
-    return fresh
+    return partial(reread, load_reader(options.reader), threshold=options.threshold)
+
+
+def told_change(before: Answer, after: Answer) -> str:
+    """What a second ranking did to the first file, for example `puts b.py first, from place 3; the index has a.py`."""
+    first = after.files[0].path
+    place = 1 + [entry.path for entry in before.files].index(first)
+    told = "as the index does" if place == 1 else f"from place {place}; the index has {before.files[0].path}"
+    return f"puts {first} first, {told}."
 
 
 def _played(tree: Tree, question: str, options: LocateOptions) -> Answer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 from rich.console import Console
 
-from reflect_locate.cli.locate import PlayerOptions, printable, told_left_out
+from reflect_locate.cli.locate import PlayerOptions, printable, reread_of, told_left_out
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.errors import ConfigError
 
@@ -53,7 +53,10 @@ def run(arguments: Sequence[str], console: Console) -> None:
     folders = ServedFolders(
         paths, cache=None if options.no_cache else cache_folder(), tell=lambda note: notes.print(printable(note))
     )
-    server = make_server(SearchService(folders, options.threshold, _player(options) if options.is_played else None))
+    # First of the two, as it refuses what excludes it.
+    reread = reread_of(options)
+    player = _player(options) if options.is_played else None
+    server = make_server(SearchService(folders, options.threshold, player, reread))
     for root in folders.roots:
         if root.snapshot is not None:
             notes.print(told_left_out(root.snapshot))
