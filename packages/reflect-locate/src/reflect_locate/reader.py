@@ -86,7 +86,7 @@ def passage(path: str, text: str, rarity: Mapping[str, float]) -> str:
     return f"File {path}:\n{shown[:LONGEST]}"
 
 
-def reread(tree: Tree, question: str, answer: Answer, reader: Reader, threshold: float | None = None) -> Answer:
+def reread(reader: Reader, tree: Tree, question: str, answer: Answer, threshold: float | None = None) -> Answer:
     """The answer after the model has read every candidate; which files are candidates does not change.
 
     Args:
