@@ -14,6 +14,10 @@ that evaluated the supervised start (`sft_reflect`) must be among them for the d
 
 copies the files to docs/results/alfworld/, and prints the tables of these runs, their seeds pooled.
 
+    python scripts/make_results.py --pays
+
+draws what online RL adds where labels are noisy, from the copies of the folders that `PAYS` names.
+
 Of absolute paths in the files the last part is kept: where things lie on the machine of a run is nobody's business.
 """
 
@@ -27,6 +31,7 @@ from typing import Any
 from results_algorithms import algorithm_table
 from results_figures import (
     figure_algorithm_curves,
+    figure_before_after,
     figure_demonstration_budget,
     figure_learning_curves,
     figure_results,
@@ -39,6 +44,12 @@ from reflect_report.tables import grids, markdown_table
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 FILES = ("results.json", "run.json", "config.json")
 HORIZONS = (15, 30)
+PAYS = (
+    ("DangerousTaxi, 30 turns", "taxi-demo", "full", 30),
+    ("AutoExplore, 32 files, 15 turns", "autoexplore-noisy", "d1k32", 15),
+    ("ALFWorld, valid_seen, 15 turns", "alfworld-noisy", "all", 15),
+)
+"""Title, folder, mode and horizon of the panels of the figure that says where online RL pays."""
 
 
 def main(folders: list[Path]) -> None:
@@ -76,6 +87,16 @@ def pooled(group: str, folders: list[Path]) -> str:
     """Copy the files to one folder; the tables at all horizons."""
     copies = [copied(folder, RESULTS / group / folder.name) for folder in folders]
     return markdown_table(copies, all_horizons(summarise_runs(read_runs(copies))))
+
+
+def pays() -> None:
+    """Draw success before and after online RL on every benchmark."""
+    parts = []
+    for title, group, mode, horizon in PAYS:
+        rows = summarise_runs(read_runs(sorted((RESULTS / group).iterdir())))
+        own = {row.method: row for row in rows if (row.mode, row.horizon, row.decoding) == (mode, horizon, "sampled")}
+        parts.append((title, own["sft_reflect"], own["reflect_rl"]))
+    save(figure_before_after(parts), RESULTS / "online-rl.svg")
 
 
 def copied(folder: Path, copy: Path) -> Path:
@@ -121,6 +142,8 @@ if __name__ == "__main__":
     words = sys.argv[1:]
     if words[:1] == ["--algorithms"]:
         algorithms([Path(word) for word in words[1:]])
+    elif words[:1] == ["--pays"]:
+        pays()
     elif words[:1] == ["--copy"]:
         print(pooled(words[1], [Path(word) for word in words[2:]]), end="")
     else:

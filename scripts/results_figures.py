@@ -260,6 +260,33 @@ def _result_bars(axes: Axes, grid: Grid, row: GridRow, line: int, mode: str, dec
         axes.plot(paper, line, **PAPER_DIAMOND)
 
 
+def figure_before_after(parts: Sequence[tuple[str, SummaryRow, SummaryRow]]) -> str:
+    """Success before and after online RL with 95% intervals, a panel each; dots are the worst and the best seed.
+
+    Args:
+        parts: title of the panel, and the results of the same games before and after.
+    """
+    with mpl.rc_context(STYLE):
+        figure, panels = _panels(len(parts), height=2.6, per_row=3, sharey=True)
+        for axes, (title, *pair) in zip(panels, parts, strict=True):
+            for place, summary in enumerate(pair):
+                rate, look = 100 * summary.success_rate, look_of(summary.method)
+                errors = [[max(0.0, rate - 100 * summary.lo)], [max(0.0, 100 * summary.hi - rate)]]
+                axes.bar(place, rate, width=0.62, facecolor=(look.colour, BAR_ALPHA[0]), linewidth=0)
+                axes.errorbar(place, rate, yerr=errors, color=INK, linewidth=1, capsize=3)
+                if summary.seeds > 1:
+                    ends = [100 * summary.lowest, 100 * summary.highest]
+                    axes.plot([place + 0.16] * 2, ends, marker="o", markersize=3, color=INK, linestyle="none")
+                axes.text(place, 2, f"{rate:.0f}", ha="center", va="bottom", fontsize=9, color="white")
+            axes.set(title=title, ylim=(0, 104), xlim=(-0.6, 1.6))
+            axes.set_xticks([0, 1], [look_of(summary.method).title for summary in pair])
+            axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="y")
+            # By default matplotlib draws the grid over bars.
+            axes.set_axisbelow(True)
+        panels[0].set_ylabel("success, %")
+        return _svg(figure)
+
+
 def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> str | None:
     """Success at the largest horizon against the number of demonstration starts, one panel per decoding.
 

@@ -117,3 +117,12 @@ def test_figures_are_reproducible_and_can_be_saved(tmp_path: Path) -> None:
     assert first == second
     assert first is not None
     assert script.save(first, tmp_path / "new" / "curves.svg").read_text() == first
+
+
+def test_before_and_after_show_both_rates_and_every_benchmark() -> None:
+    won = {"sft_reflect": 3, "reflect_rl": 17}
+    rows = [typed_row(method=name, successes=count, episodes=20) for name, count in won.items()]
+    before, after = summarise(rows)
+    shown = texts(script.figure_before_after([("A game", before, after), ("Another", before, after)]))
+    for text in ("A game", "Another", "SFT, reflection", "Reflect-RL", "15", "85"):
+        assert text in shown
