@@ -61,7 +61,7 @@ def lines_prompt(view: View) -> str:
 
     >>> from reflect_rl.types import Observation
     >>> lines_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0), "Go left."))
-    'You are at 3. # Analyze:\nGo left.\nActions:\nright\nleft\n # Action:\n'
+    'You are at 3. # Analyze:\nGo left.\nActions:\n right\n left\n # Action:\n'
     """
     text = _state(view)
     return text + _listed(view, (), text)
@@ -70,8 +70,8 @@ def lines_prompt(view: View) -> str:
 def parts_of(prompt: str) -> tuple[str, list[str], str]:
     r"""Text before the list, its lines, and what follows them, of a `lines_prompt`.
 
-    >>> parts_of("You are at 3.\nActions:\nright\nleft\n # Action:\n")
-    ('You are at 3.\nActions:\n', ['right', 'left'], ' # Action:\n')
+    >>> parts_of("You are at 3.\nActions:\n right\n left\n # Action:\n")
+    ('You are at 3.\nActions:\n', [' right', ' left'], ' # Action:\n')
     """
     # The last list: a state may quote another one.
     text, heading, listed = prompt.removesuffix(ACTION).rpartition(ACTIONS + "\n")
@@ -79,11 +79,11 @@ def parts_of(prompt: str) -> tuple[str, list[str], str]:
 
 
 def exercise_prompt(view: View, wanted: str) -> str:
-    r"""A `lines_prompt` that names a listed action, or a part of it, and asks for it. It tells nothing about any game.
+    r"""A `lines_prompt` that names a listed action and asks for it. It tells nothing about any game.
 
     >>> from reflect_rl.types import Observation
     >>> exercise_prompt(View(Observation("You are at 3.", ("left", "right")), (1, 0)), "right")
-    'You are at 3.\nWanted: right.\nActions:\nright\nleft\n # Action:\n'
+    'You are at 3.\nWanted: right.\nActions:\n right\n left\n # Action:\n'
     """
     return f"{view.observation.text}\nWanted: {wanted}." + _listed(view, (), "")
 
@@ -100,7 +100,8 @@ def _listed(view: View, labels: Sequence[str], text: str) -> str:
     for label, index in zip(labels or repeat(""), view.order, strict=False):
         # Where labels are numbers they say the same already, and a mark would only lengthen the prompt.
         mark = f" ={index}" if index in marked and not label.isdigit() else ""
-        start = f" {label} " if labels else "\n"
+        # With a space, as inside a sentence: a name has then the same tokens in the list and in a reflection.
+        start = f" {label} " if labels else "\n "
         listed.append(f"{start}{view.observation.actions[index]}{mark}")
     return ACTIONS + "".join(listed) + ACTION
 

@@ -92,8 +92,8 @@ class DataConfig(Frozen):
     before: first turns are rare otherwise, and a model learns them by heart."""
     reading: Literal["text", "exercises"] = "text"
     """First texts of the embedded model, which starts from nothing: `text` = states and action lists as plain text;
-    `exercises` = a listed action is named, or a word of it, and is to be chosen (with prompt.scoring = "line_end"). A
-    small model learns to find names in lists from exercises in minutes, hardly from play."""
+    `exercises` = a listed action is named and is to be chosen (with prompt.scoring = "line_end"). A small model learns
+    to find names in lists from exercises in minutes, hardly from play."""
     reading_starts: int = Field(0, ge=0)
     """Training tasks that a random player plays for the embedded model to read, before any demonstration; 0 = it reads
     the demonstrations. Such play needs no expert, so it may be much where demonstrations are few."""
@@ -338,9 +338,6 @@ def exercises(episodes: Iterable[Episode], excluded: frozenset[str], rng: np.ran
 FEW_WORDS, FEW_ACTIONS = 40, 8
 """Most words of the state and most actions in an exercise."""
 
-PARTS = 0.5
-"""Share of the exercises that name one word of an action."""
-
 
 def _exercise(episode: Episode, number: int, rng: np.random.Generator) -> Row:
     turn = episode.turns[number]
@@ -349,11 +346,7 @@ def _exercise(episode: Episode, number: int, rng: np.random.Generator) -> Row:
     order = tuple(rng.permutation(turn.order).tolist()[: int(rng.integers(2, FEW_ACTIONS + 1))])
     names = [turn.observation.actions[index] for index in order]
     wanted = int(rng.integers(len(names)))
-    others = {word for place, name in enumerate(names) if place != wanted for word in name.split()}
-    own = [word for word in names[wanted].split() if word.isalpha() and word not in others]
-    # A word that the action alone has, so that words are matched and not only whole lines.
-    part = str(rng.choice(own)) if own and rng.random() < PARTS else names[wanted]
-    prompt = exercise_prompt(View(replace(turn.observation, text=text), order), part)
+    prompt = exercise_prompt(View(replace(turn.observation, text=text), order), names[wanted])
     # The line and not the name, which a mark may follow.
     return Row(prompt, parts_of(prompt)[1][wanted], episode.task.key, number, turn.observation.state, "positive")
 

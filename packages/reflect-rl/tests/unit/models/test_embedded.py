@@ -13,6 +13,8 @@ from reflect_rl.errors import ModelError
 from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.prompts import lines_prompt, parts_of
+from reflect_rl.types import Observation, View
 
 MAP = "+---------+\n|R: | : :G|\n| : | : : |\n| : : : : |\n| | : | : |\n|Y| : |B: |\n+---------+\n"
 TEXTS = [
@@ -160,3 +162,19 @@ def test_no_texts_is_an_error():
 def test_heads_must_divide_the_width():
     with pytest.raises(ValidationError, match="hidden_size 64 is not a multiple of 2 x heads = 10"):
         EmbeddedConfig(heads=5)
+
+
+@pytest.mark.parametrize("pieces", ["words", "phrases"])
+def test_a_name_has_the_same_tokens_in_a_reflection_and_in_a_list(pieces):
+    """A model copies what it meets again; of tokens that only look alike it would have to learn every pair."""
+    view = View(
+        Observation("You are in a kitchen.", ("go to fridge 1", "go to shelf 2")), (0, 1), "Next: go to shelf 2."
+    )
+    prompt = lines_prompt(view)
+    model = build_embedded([prompt] * 20, EmbeddedConfig(pieces=pieces, vocabulary_size=600), 0)
+    head, lines, tail = parts_of(prompt)
+    ids, ends = model.encode_lines(head, lines, tail)
+    listed = ids[ends[0] + 1 : ends[1]]
+    assert model.decode(listed) == " go to shelf 2"
+    said = model.encode(head)
+    assert any(said[place : place + len(listed)] == listed for place in range(len(said)))
