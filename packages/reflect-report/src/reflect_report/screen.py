@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -15,7 +15,8 @@ from reflect_rl.envs.base import EnvSpec, HasRules, Renders
 from reflect_rl.errors import printable
 from reflect_rl.types import NO_ACTION, Decision, Observation, Turn, View
 
-BAR_WIDTH = 24
+BAR_WIDTH, NARROW_BAR_WIDTH = 24, 8
+"""Columns of a probability of 1, for one episode and for two beside each other."""
 
 
 class Screen:
@@ -30,6 +31,7 @@ class Screen:
         encoding: of the terminal (empty: that of the console). One that is not UTF-8 gets plain bars.
         seconds: pause after each turn (0: no pause, and turns below each other).
         pause: waits for a number of seconds.
+        bar_width: columns of a probability of 1.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Screen:
         encoding: str = "",
         seconds: float = 0,
         pause: Callable[[float], None] = time.sleep,
+        bar_width: int = BAR_WIDTH,
     ) -> None:
         self.console = console
         self.labels: Sequence[str] | None = None
@@ -49,6 +52,7 @@ class Screen:
         self._ascii = not (encoding or console.encoding).lower().startswith("utf")
         self._renderer = None if spec is None else spec.capability(Renders)
         self._shown_before = False
+        self._bar_width = bar_width
         self._seconds, self._pause = seconds, pause
         # A file or a pipe gets every turn, and nobody waits for it.
         self._live = Live(console=console, auto_refresh=False) if seconds and console.is_terminal else None
@@ -79,18 +83,26 @@ class Screen:
 
     def show_view(self, view: View) -> None:
         """A view that waits for a choice."""
-        self._show(*self._view(view.observation, view.order, view.reflection, None))
+        self._show(Text(), *self._view(view.observation, view.order, view.reflection, None))
         self._shown_before = True
 
     def show_turn(self, turn: Turn) -> None:
         """A turn that was played."""
         # A person has just seen this list; printing it twice would push the state off the screen.
         before = () if self._shown_before else self._view(turn.observation, turn.order, turn.reflection, turn.decision)
+        self._show(*([Text()] if before else []), *before, *self._outcome(turn))
+        self._shown_before = False
+
+    def lines_of(self, turn: Turn) -> list[Text]:
+        """The next turn of an episode, which is not shown: its state, words, actions and reward."""
+        view = self._view(turn.observation, turn.order, turn.reflection, turn.decision)
+        return [*view, *self._outcome(turn)]
+
+    def _outcome(self, turn: Turn) -> list[Text]:
         self.turns += 1
         self.total += turn.reward
         rewards = Text(f"  reward {turn.reward:+.2f}   return {self.total:+.2f}", style="cyan")
-        self._show(*before, *_answer(turn.decision), rewards)
-        self._shown_before = False
+        return [*_answer(turn.decision), rewards]
 
     def _show(self, *lines: Text) -> None:
         if self._live is None:
@@ -104,7 +116,8 @@ class Screen:
         self, observation: Observation, order: Sequence[int], reflection: str | None, decision: Decision | None
     ) -> list[Text]:
         dash = "-" if self._ascii else "─"
-        lines = [Text(f"\n{dash * 2} turn {self.turns + 1} {dash * 28}", style="dim"), self._state(observation)]
+        lines = [Text(f"{dash * 2} turn {self.turns + 1} {dash * (self._bar_width + 4)}", style="dim")]
+        lines.append(self._state(observation))
         if reflection is not None:
             lines.append(Text.assemble(("Analyze: ", "dim"), (printable(reflection), "italic")))
         actions = [self._action(observation, order, number, decision) for number in range(len(order))]
@@ -129,9 +142,26 @@ class Screen:
         return Text(line, style="bold green" if chosen else "")
 
     def _bar(self, probability: float) -> str:
-        full = round(probability * BAR_WIDTH)
+        full = round(probability * self._bar_width)
         filled, rest = ("#", ".") if self._ascii else ("█", "░")
-        return filled * full + rest * (BAR_WIDTH - full)
+        return filled * full + rest * (self._bar_width - full)
+
+
+def show_frames(
+    console: Console, frames: Sequence[RenderableType], seconds: float, pause: Callable[[float], None] = time.sleep
+) -> None:
+    """Frames below each other, or, on a terminal and with a pause after each, in one place."""
+    # The console of messages breaks no lines, and columns need it to.
+    fitting = Console(file=console.file, force_terminal=console.is_terminal, highlight=False, markup=False, emoji=False)
+    if not (seconds and console.is_terminal):
+        for frame in frames:
+            fitting.print()
+            fitting.print(frame)
+        return
+    with Live(console=fitting, auto_refresh=False) as live:
+        for frame in frames:
+            live.update(frame, refresh=True)
+            pause(seconds)
 
 
 def _answer(decision: Decision) -> list[Text]:

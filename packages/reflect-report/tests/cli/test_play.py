@@ -1,7 +1,9 @@
 """One episode in the terminal."""
 
 import io
+import json
 import math
+import re
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
@@ -9,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from alfworld_native import game_file
-from reflect_report.screen import Screen
+from reflect_report.recording import film, write_cast, write_svg
+from reflect_report.screen import Screen, show_frames
 from reflect_rl.envs import corridor
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.dangerous_taxi import DangerousTaxi, encode, map_text
@@ -129,7 +133,90 @@ def test_ctrl_c_promises_no_checkpoint(call, monkeypatch):
     assert (answer.code, answer.errors) == (130, "\ninterrupted.\n")
 
 
+def test_two_players_stand_beside_each_other_on_the_same_start(call):
+    task, turns = shortest()
+    answer = call("play", *CORRIDOR, "--task", task, "--beside", "random", "--episode-seed", "3")
+    alone = call("play", *CORRIDOR, "--task", task, "--player", "random", "--episode-seed", "3")
+    assert answer.code == 0
+    assert f"corridor, task {task} (train), players oracle, random" in answer.output
+    lines = answer.output.splitlines()
+    # Both begin in the same state, on one line of two halves.
+    first = next(number for number, line in enumerate(lines) if line.count("turn 1 ") == 2)
+    left, right = lines[first + 1][:40].strip(), lines[first + 1][40:].strip()
+    assert left == right != ""
+    assert left in alone.output
+    length = alone.output.count("── turn ")
+    assert answer.output.count(" turn ") >= 2 * max(turns, length)
+
+
+def test_a_person_is_compared_with_another_player_afterwards(call, monkeypatch):
+    task, turns = shortest()
+    goal, start = (int(word) for word in task.rpartition("/")[2].split("-")[1:])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(["left" if goal < start else "right"] * turns)))
+    answer = call("play", *CORRIDOR, "--player", "human", "--beside", "oracle", "--task", task)
+    assert answer.code == 0
+    asked, _, after = answer.output.rpartition("Your action (a number")
+    assert "oracle" not in asked.replace("players human, oracle", "")
+    assert len(re.findall(r"human +oracle", after)) == turns
+
+
+def test_a_recording_holds_every_turn(call, tmp_path):
+    task, turns = shortest()
+    places = tmp_path / "new" / "a.cast", tmp_path / "new" / "a.svg"
+    answer = call("play", *CORRIDOR, "--task", task, "--cast", places[0], "--svg", places[1], "--beside", "random")
+    assert answer.output.splitlines()[-2:] == [f"recorded in {place}" for place in places]
+    head, *events = (json.loads(line) for line in places[0].read_text().splitlines())
+    assert head["title"] == f"corridor, task {task} (train), players oracle, random"
+    assert events[0][2].count("turn 1 ") == 2
+    assert any(f"success in {turns} turn" in re.sub("\x1b\\[[0-9;]*[mK]", "", event[2]) for event in events)
+    assert places[1].read_text().count("<g class=") == len(events) - 1
+
+
+def test_a_recording_of_the_same_episode_is_the_same_file(call, tmp_path):
+    for name in ("a", "b"):
+        call("play", *CORRIDOR, "--player", "random", "--cast", tmp_path / name, "--svg", tmp_path / f"{name}.svg")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_a_recording_that_cannot_be_written_is_told_before_anything_is_played(call, tmp_path):
+    for flag in ("--cast", "--svg", "--record"):
+        answer = call("play", *CORRIDOR, flag, tmp_path)
+        assert f"cannot write to {tmp_path}: it is a folder. Name a file." in answer.mistake
+        assert answer.output == ""
+
+
+def test_frames_take_one_place_on_a_terminal_and_many_elsewhere():
+    pauses: list[float] = []
+    shown = terminal()
+    show_frames(shown, [Text("first"), Text("second")], 0.5, pauses.append)
+    assert pauses == [0.5, 0.5]
+    assert "\x1b[2K" in shown.file.getvalue()
+    plain = Console(file=io.StringIO())
+    show_frames(plain, [Text("first"), Text("second")], 0.5, pauses.append)
+    assert plain.file.getvalue().split() == ["first", "second"]
+    assert len(pauses) == 2
+
+
+def test_hostile_texts_reach_no_recording(tmp_path):
+    attack = "\x1b]0;title\x07\x9b2J\u202e</text><script>"
+    observation = Observation(attack, (attack, "down"), "s")
+    decision = Decision(0, "x", (0.0, -9.0), answer=attack)
+    hostile = replace(turn(reflection=attack, decision=decision), observation=observation)
+    screen = Screen(Console(file=io.StringIO()), encoding="utf-8")
+    shown = film("title", [[screen.lines_of(hostile)]])
+    write_cast(tmp_path / "a.cast", shown)
+    write_svg(tmp_path / "a.svg", shown)
+    (event, _) = (json.loads(line) for line in (tmp_path / "a.cast").read_text().splitlines()[1:])
+    rest = re.sub("\x1b\\[(?:[0-9;]*m|K|H|J|\\?25l)", "", event[2])
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(rest)
+    assert "<script" not in (tmp_path / "a.svg").read_text()
+    assert "]0;title" in (tmp_path / "a.svg").read_text()
+
+
 MISTAKES = {
+    "--beside human": "beside: a person plays alone, and is compared afterwards. Name them first: --player human",
+    "--beside sftt": "no player 'sftt'. Did you mean 'sft'? Or name a model folder.",
     "--player sftt": "no player 'sftt'. Did you mean 'sft'? Or name a model folder.",
     "--player no/such/folder": "no model folder 'no/such/folder'.",
     "--player sft": "no model of the method 'sft' in nowhere/starts-100/seed-0/models/policy_plain. Run `reflect-rl",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -12,11 +15,12 @@ from rich.console import Console
 from rich.text import Text
 
 from reflect_report.human import HumanPolicy, PlayerLeft
-from reflect_report.screen import Screen
+from reflect_report.recording import PAUSE, Frame, beside, film, write_cast, write_svg
+from reflect_report.screen import BAR_WIDTH, NARROW_BAR_WIDTH, Screen, show_frames
 from reflect_rl.cli.arguments import parse_arguments
 from reflect_rl.config import Frozen
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, require_known
-from reflect_rl.errors import UnknownNameError, UserError, suggestion
+from reflect_rl.errors import UnknownNameError, UserError, printable, suggestion
 from reflect_rl.evaluation.methods import find_method, method_names
 from reflect_rl.players.scripted import OracleReflector
 from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, play
@@ -26,9 +30,11 @@ from reflect_rl.store import append_jsonl
 from reflect_rl.types import Episode, Task, stream, to_json
 from reflect_rl.watchdog import Limits
 
+Decoding = Literal["greedy", "sampled"]
+
 PLAYED = (
-    *("player", "environment.name", "mode", "task", "environment.max_episode_steps", "episode_seed", "speed", "record"),
-    *("reflections", "decoding", "unit", "output_dir", "model.path", "model.device"),
+    *("player", "environment.name", "mode", "task", "environment.max_episode_steps", "episode_seed", "speed"),
+    *("beside", "record", "cast", "svg", "reflections", "decoding", "unit", "output_dir", "model.path", "model.device"),
 )
 """Settings of one episode, shown by --help of `play`, the most used first."""
 
@@ -38,9 +44,11 @@ class PlayOptions(Frozen):
 
     player: str = "oracle"
     """Player: a method of the run (`reflect_rl`, `sft`, ...), `oracle`, `random`, `human`, or a model folder."""
+    beside: str = ""
+    """Another player, shown beside the first on the same start."""
     reflections: str = "auto"
-    """Reflection player: `auto` (the method's own reflection player), `none`, `oracle`, or a model folder."""
-    decoding: Literal["greedy", "sampled"] = "greedy"
+    """Reflection player, of both: `auto` (the method's own reflection player), `none`, `oracle`, or a model folder."""
+    decoding: Decoding = "greedy"
     """`greedy` = the most likely action; `sampled` = drawn at temperature 1."""
     unit: str = ""
     """The models to play with: a folder of the run such as `starts-100/seed-0` (empty: the run's first)."""
@@ -52,10 +60,29 @@ class PlayOptions(Frozen):
     """Seed of the episode: of the task, of the order of the actions and of sampling."""
     speed: float = Field(0, ge=0, le=60)
     """Seconds between turns that are drawn in one place of a terminal (0: one turn below the other, without a pause).
-    An episode that a person has played is replayed so at its end."""
+    An episode that a person has played is replayed so at its end. Recordings take a second where this is 0."""
     record: Path | None = None
     """A JSONL file to which the episode is added, to train on (`data.episodes`). Its task is drawn from the training
     split unless it is named."""
+    cast: Path | None = None
+    """A file that gets the replay in asciinema's format, for `asciinema play` and, as a GIF, `agg`."""
+    svg: Path | None = None
+    """A file that gets the replay as a picture that moves, for a README or a page."""
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """The players, from left to right."""
+        return (self.player, self.beside) if self.beside else (self.player,)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """An episode that was played."""
+
+    player: str
+    episode: Episode
+    labels: Sequence[str] | None
+    """Names of the listed actions, where the policy has other names than numbers."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -87,45 +114,104 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
         UnknownNameError: no such player, unit, mode or task.
         UserError: the mode has no task, or the game has no solver to show.
     """
-    if options.player == "oracle" and config.env.capability(HasSolver) is None:
+    _check(config, options)
+    task = _task(config.env, options)
+    optimal_turns = _optimal_turns(config.env, task)
+    names = ", ".join(options.players)
+    # Names and keys may come from files.
+    head = printable(
+        f"{config.environment.name}, task {task.key} ({task.split}), player{'s' * bool(options.beside)} {names}"
+    )
+    console.print(head, style="bold")
+    played = []
+    for player in options.players:
+        is_human = player == "human"
+        # A person needs the earlier turns while choosing, and sets the pace.
+        screen = Screen(console, config.env, seconds=0 if is_human else options.speed)
+        try:
+            played.append(_play(config, options, player, task, screen))
+        # A person may leave at any turn; half an episode has no verdict, and is not recorded.
+        except PlayerLeft as reason:
+            console.print(f"\n{reason} after {_turns(screen.turns)}; return so far {screen.total:+.2f}.")
+            return
+    columns = [_frames(config.env, one, optimal_turns, len(played) > 1) for one in played]
+    if len(played) > 1:
+        show_frames(console, beside(columns), options.speed)
+    else:
+        if options.player == "human":
+            _replay(Screen(console, config.env, seconds=options.speed), played[0].episode)
+        console.print(_verdict(played[0].episode, optimal_turns))
+    _write(options, head, columns, played[0].episode, console)
+
+
+def _check(config: RunConfig, options: PlayOptions) -> None:
+    """Refuse what cannot be played or written, before anything is.
+
+    Raises:
+        UserError: the game has no solver to show, a person would stand beside, or a file cannot be written.
+    """
+    if "oracle" in options.players and config.env.capability(HasSolver) is None:
         raise UserError(
             f"{config.environment.name} has no solver to show. Name another --player: human, random, a method of a "
             "run, or a model folder."
         )
-    task = _task(config.env, options)
-    is_human = options.player == "human"
-    # A person needs the earlier turns while choosing, and sets the pace.
-    screen = Screen(console, config.env, seconds=0 if is_human else options.speed)
-    reflector, policy = _players(config, options, screen)
+    if options.beside == "human":
+        raise UserError("beside: a person plays alone, and is compared afterwards. Name them first: --player human")
+    for path in (options.record, options.cast, options.svg):
+        if path is not None and path.is_dir():
+            raise UserError(f"cannot write to {path}: it is a folder. Name a file.")
+
+
+def _play(config: RunConfig, options: PlayOptions, player: str, task: Task, screen: Screen) -> Played:
+    """One episode, which is shown at once unless it stands beside another.
+
+    Raises:
+        PlayerLeft: the person wants to play no further.
+    """
+    reflector, policy = _players(config, options, player, screen)
     screen.labels = getattr(getattr(policy, "labels", None), "texts", None)
-    optimal_turns = _optimal_turns(config.env, task)
-    console.print(f"{config.environment.name}, task {task.key} ({task.split}), player {options.player}", style="bold")
+    is_human = player == "human"
+    is_shown = is_human or not options.beside
     if is_human:
         screen.show_rules(config.env)
-    try:
-        with screen:
-            (episode,) = play(
-                config.env,
-                [Request(task, options.episode_seed)],
-                reflector,
-                policy,
-                num_envs=1,
-                shuffle_labels=config.prompt.shuffle_labels,
-                limits=_limits(config, options),
-                on_turn=screen.show_turn,
-            )
-    # A person may leave at any turn; half an episode has no verdict, and is not recorded.
-    except PlayerLeft as reason:
-        console.print(f"\n{reason} after {_turns(screen.turns)}; return so far {screen.total:+.2f}.")
-        return
-    if is_human:
-        _replay(Screen(console, config.env, seconds=options.speed), episode)
-    console.print(_verdict(episode, optimal_turns))
+    with screen if is_shown else nullcontext():
+        (episode,) = play(
+            config.env,
+            [Request(task, options.episode_seed)],
+            reflector,
+            policy,
+            num_envs=1,
+            shuffle_labels=config.prompt.shuffle_labels,
+            limits=_limits(config, player),
+            on_turn=screen.show_turn if is_shown else None,
+        )
+    return Played(player, episode, screen.labels)
+
+
+def _frames(spec: EnvSpec, played: Played, optimal_turns: int | None, is_named: bool) -> list[Frame]:
+    """What each turn of an episode shows; the last one ends with the verdict."""
+    bar_width = NARROW_BAR_WIDTH if is_named else BAR_WIDTH
+    screen = Screen(Console(file=io.StringIO()), spec, encoding="utf-8", bar_width=bar_width)
+    screen.labels = played.labels
+    name = [Text(printable(played.player), style="bold")] if is_named else []
+    frames = [[*name, *screen.lines_of(turn)] for turn in played.episode.turns]
+    return [*frames[:-1], [*(frames[-1] if frames else name), _verdict(played.episode, optimal_turns)]]
+
+
+def _write(
+    options: PlayOptions, title: str, columns: Sequence[Sequence[Frame]], episode: Episode, console: Console
+) -> None:
+    """Write what was asked for: the episode of the first player, and recordings."""
     if options.record is not None:
         # On the disk before the command ends, so a later game that crashes loses none of those played before.
         options.record.parent.mkdir(parents=True, exist_ok=True)
         append_jsonl(options.record, [to_json(episode)])
         console.print(f"recorded in {options.record}")
+    shown = film(title, columns) if options.cast or options.svg else None
+    for path, write in ((options.cast, write_cast), (options.svg, write_svg)):
+        if path is not None and shown is not None:
+            write(path, shown, options.speed or PAUSE)
+            console.print(f"recorded in {path}")
 
 
 def _replay(screen: Screen, episode: Episode) -> None:
@@ -136,9 +222,9 @@ def _replay(screen: Screen, episode: Episode) -> None:
                 screen.show_turn(turn)
 
 
-def _limits(config: RunConfig, options: PlayOptions) -> Limits:
+def _limits(config: RunConfig, player: str) -> Limits:
     """Those of the run; a human may think as long as they like."""
-    return config.limits.model_copy(update={"player_seconds": 0} if options.player == "human" else {})
+    return config.limits.model_copy(update={"player_seconds": 0} if player == "human" else {})
 
 
 def _task(spec: EnvSpec, options: PlayOptions) -> Task:
@@ -172,16 +258,16 @@ def _optimal_turns(spec: EnvSpec, task: Task) -> int | None:
     return None if oracle is None else oracle.turns_left
 
 
-def _players(config: RunConfig, options: PlayOptions, screen: Screen) -> tuple[Reflector, Policy]:
+def _players(config: RunConfig, options: PlayOptions, player: str, screen: Screen) -> tuple[Reflector, Policy]:
     unit = _unit(config, options.unit)
     own: Reflector = NoReflector()
     policy: Policy
-    if options.player == "human":
+    if player == "human":
         policy = HumanPolicy(screen.show_view)
-    elif options.player in method_names():
-        own, policy = _trained(config, unit, options)
+    elif player in method_names():
+        own, policy = _trained(config, unit, player, options.decoding)
     else:
-        policy = _policy_of_folder(config, options)
+        policy = _policy_of_folder(config, player, options.decoding)
     return _reflector(config, options.reflections, own), policy
 
 
@@ -192,30 +278,27 @@ def _unit(config: RunConfig, name: str) -> Unit:
     return known[name] if name else next(iter(known.values()))
 
 
-def _trained(config: RunConfig, unit: Unit, options: PlayOptions) -> tuple[Reflector, Policy]:
+def _trained(config: RunConfig, unit: Unit, method: str, decoding: Decoding) -> tuple[Reflector, Policy]:
     from reflect_rl.runs.run import silence
     from reflect_rl.runs.stages import load_players
 
-    method = options.player
     if find_method(method).model:
         silence()
-    return load_players(config, unit, method, options.decoding)
+    return load_players(config, unit, method, decoding)
 
 
-def _policy_of_folder(config: RunConfig, options: PlayOptions) -> Policy:
+def _policy_of_folder(config: RunConfig, player: str, decoding: Decoding) -> Policy:
     # A word without a slash that is no folder is a misspelt name; a path has another mistake, told below.
-    if not Path(options.player).exists() and "/" not in options.player:
+    if not Path(player).exists() and "/" not in player:
         known = [*method_names(), "human"]
-        raise UnknownNameError(
-            f"no player {options.player!r}. {suggestion(options.player, known)} Or name a model folder."
-        )
+        raise UnknownNameError(f"no player {player!r}. {suggestion(player, known)} Or name a model folder.")
 
     from reflect_rl.models.labels import find_labels
     from reflect_rl.players.language_model import LanguageModelPolicy
 
-    model = _model_of_folder(config, options.player)
+    model = _model_of_folder(config, player)
     labels = find_labels(model, config.env.max_actions)
-    return LanguageModelPolicy(model, labels, options.decoding, config.prompt.scoring, options.player)
+    return LanguageModelPolicy(model, labels, decoding, config.prompt.scoring, player)
 
 
 def _reflector(config: RunConfig, who: str, own: Reflector) -> Reflector:
