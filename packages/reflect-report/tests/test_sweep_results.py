@@ -3,9 +3,12 @@
 import csv
 import json
 
+import pytest
+
 from reflect_report.sweep.page import panels_of, write_page
 from reflect_report.sweep.results import CellRow, Condition, Score, condition_of, tabulate, write_table
 
+from .browser import CHROMIUM, browser
 from .conftest import typed_row
 
 CONDITION = Condition(method="reflect_rl", mode="full", horizon=30, decoding="sampled")
@@ -110,6 +113,23 @@ def test_many_settings_share_few_lines_without_losing_a_point():
     # Few enough to have names: a line for each value of the other field.
     assert [(line.label, len(line.x)) for line in second.lines] == [(f"a {k}", 8) for k in range(5)]
     assert sorted(y for line in first.lines for y in line.y) == sorted(k % 10 / 10 for k in range(40))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed; the page is not tried in a browser")
+def test_the_page_in_a_browser_has_no_error_and_fits(tmp_path):
+    cells = [cell("1e-5", 0, 5, 4), cell("1e-3", 0, 7), cell("1e-2", 0, None, state="failed", reason="boom" * 50)]
+    page = write_page(tmp_path, table_of(cells), "reflect-rl sweep configs/taxi/smoke.toml --over " + "x" * 200)
+    with browser(tmp_path / "profile") as tab:
+        for width in (1280, 400):
+            for dark in (False, True):
+                tab.open(page.as_uri(), width, dark=dark)
+                assert tab.do("document.documentElement.scrollWidth") == width
+        plot = 'document.querySelector(".panel").plot'
+        assert tab.do(f"[{plot}.scales.x.distr, {plot}.scales.y.min, {plot}.scales.y.max]") == [3, -0.03, 1.03]
+        assert tab.do(f"{plot}.data.map(part => [...part])") == [[1e-5, 1e-3], [0.5, 0.7]]
+        assert tab.do('document.querySelector("tr.selected td").textContent') == "1e-3"
+        assert tab.errors == []
+        assert set(tab.requests) <= {page.as_uri(), "about:blank"}
 
 
 def test_hostile_values_stay_text_on_the_page(tmp_path):

@@ -44,7 +44,7 @@ print(reflect_report.__file__, report({str(tmp_path)!r}))
 def test_the_wheel_has_types_and_licence_and_no_tests(fresh: FreshEnvironment):
     files = ["page.css", "vendor/uPlot.iife.min.js", "vendor/uPlot.min.css", "vendor/LICENSE"]
     files += [f"templates/{name}.html" for name in ("page", "macros", "now", *SECTIONS)]
-    files += [*SCRIPTS, "script/live.js", "sweep/sweep.html", "sweep/sweep.js"]
+    files += [*SCRIPTS, "script/live.js", "sweep/sweep.html", "sweep/sweep.js", "preferences/prefer.html"]
     check_contents(fresh.names, "reflect_report", *files)
     # Its own, and uPlot's.
     assert sum(name.endswith("/LICENSE") and ".dist-info/" in name for name in fresh.names) == 2

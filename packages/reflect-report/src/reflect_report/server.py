@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from secrets import compare_digest, token_urlsafe
 
 import uvicorn
@@ -41,10 +41,11 @@ class Gate:
     Args:
         app: what is behind it.
         token: first part of the path.
+        methods: what may be asked.
     """
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: ASGIApp, token: str, methods: Sequence[str] = ("GET",)) -> None:
+        self.app, self.token, self.methods = app, token, methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
@@ -61,9 +62,11 @@ class Gate:
     def _refusal(self, request: Request) -> Response | None:
         origin, host = request.headers.get("origin"), request.headers.get("host", "")
         first = str(request.scope["path"]).removeprefix("/").partition("/")[0]
-        if request.method != "GET":
-            return PlainTextResponse("This page can be read only.\n", 405, {"Allow": "GET"})
-        if origin is not None and origin != f"http://{host}":
+        if request.method not in self.methods:
+            return PlainTextResponse("This page can be read only.\n", 405, {"Allow": ", ".join(self.methods)})
+        # A browser names the origin of every form that is sent; whoever writes must be this page.
+        is_own = origin == f"http://{host}" or (origin is None and request.method == "GET")
+        if not is_own:
             return PlainTextResponse("Another page asks; only this one may.\n", 403)
         # In constant time: that of an answer tells nothing about a token that is partly right.
         if not compare_digest(first.encode(), self.token.encode()):
@@ -122,7 +125,7 @@ def listen(port: int) -> socket.socket:
 
 
 def serve(page: LivePage, port: int, tell: Callable[[str], None]) -> None:
-    """Serve the page until the process is interrupted.
+    """Serve the live page until the process is interrupted.
 
     Args:
         page: what is shown.
@@ -132,10 +135,24 @@ def serve(page: LivePage, port: int, tell: Callable[[str], None]) -> None:
     Raises:
         UserError: the port is in use, or may not be used.
     """
+    serve_application(lambda token: application(page, token), port, tell)
+
+
+def serve_application(make: Callable[[str], Starlette], port: int, tell: Callable[[str], None]) -> None:
+    """Serve an application on loopback until the process is interrupted.
+
+    Args:
+        make: makes it with the token that its paths begin with.
+        port: 0 for any that is free.
+        tell: gets the address once the server can be reached.
+
+    Raises:
+        UserError: the port is in use, or may not be used.
+    """
     token = token_urlsafe(24)
     with listen(port) as opened:
         settings = uvicorn.Config(
-            application(page, token),
+            make(token),
             # A page that is open must not keep the server from ending.
             timeout_graceful_shutdown=1,
             access_log=False,  # it would print the token

@@ -133,6 +133,8 @@ def test_fewer_pairs_than_asked_are_told(call, run):
         (("{run}", "--noise", "0.1"), "--noise turns choices by the reward round. Add --by-reward"),
         (("{run}", "--by-reward", "--noise", "0.9"), "noise: 0.9 is too large. The highest value is 0.5."),
         (("{run}", "--by-reward", "--by", "anna"), "--by 'anna': with --by-reward nobody chooses."),
+        (("{run}", "--by-reward", "--browser"), "--browser: with --by-reward nobody is asked."),
+        (("{run}", "--browser", "--port", "70000"), "port: 70000 is too large. The highest value is 65535."),
         (("{run}", "--by", "reward"), "'reward' is the name under which --by-reward chooses."),
         (("{run}", "--pairs", "0"), "pairs: 0 is too small. The lowest value is 1."),
         (("{run}", "--by-reward", "--methods", "sftt"), "the run has no method 'sftt'. Known: oracle, random."),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +29,7 @@ from reflect_report.preferences.records import (
     agreement,
     read_preferences,
 )
+from reflect_report.preferences.session import Session
 from reflect_report.preferences.shown import ask, show_pair, show_rules
 from reflect_report.tables import terminal_text
 from reflect_rl.cli.arguments import parse_options, values_of_run
@@ -66,6 +68,10 @@ class PreferOptions(Frozen):
     """With --by-reward: probability with which a choice is turned round."""
     seed: int = Field(0, ge=0)
     """Seed of what is played, of the pairs, of their sides and of the noise."""
+    browser: bool = False
+    """Ask in a browser of this machine instead of the terminal, until Ctrl-C."""
+    port: int = Field(0, ge=0, le=65535)
+    """Port of the page of --browser (0: any that is free)."""
 
 
 def run(arguments: Sequence[str], console: Console, answer: Callable[[str], str] = ask) -> None:
@@ -98,10 +104,7 @@ def run(arguments: Sequence[str], console: Console, answer: Callable[[str], str]
         if options.by_reward:
             _choose_by_reward(out, pairs, known, mark, config, options)
         else:
-            try:
-                _ask_person(out, pairs, known, mark, config, options, console, answer)
-            except KeyboardInterrupt as stop:
-                raise type(stop)("all answers are kept, and the same command goes on") from None
+            _ask(out, pairs, known, mark, config, options, console, answer)
     # Whoever leaves at the first question leaves no file.
     read = read_preferences(out, spec=config.env, fingerprint=mark, kind=kind) if out.exists() else ()
     who = _who(options)
@@ -123,6 +126,8 @@ def parse_prefer(arguments: Sequence[str]) -> tuple[Path, PreferOptions]:
         raise ConfigError("--noise turns choices by the reward round. Add --by-reward, or leave it out.")
     if options.by == REWARD:
         raise ConfigError(f"--by {REWARD!r} is the name under which --by-reward chooses. Give another one.")
+    if options.by_reward and options.browser:
+        raise ConfigError("--browser: with --by-reward nobody is asked. Leave one of them out.")
     if options.by_reward and options.by:
         raise ConfigError(f"--by {options.by!r}: with --by-reward nobody chooses. Leave one of them out.")
     return Path(named[0]), options
@@ -224,7 +229,7 @@ def _choose_by_reward(
         )
 
 
-def _ask_person(
+def _ask(
     out: Path,
     pairs: Iterator[Pair],
     known: Sequence[Preference],
@@ -234,19 +239,48 @@ def _ask_person(
     console: Console,
     answer: Callable[[str], str],
 ) -> None:
-    who = _who(options)
-    done = {one.pair for one in known if one.by == who}
-    # Those that were answered in an earlier session count, whatever was played since.
-    left = list(islice((pair for pair in pairs if pair.hash not in done), max(0, options.pairs - len(done))))
-    total = len(done) + len(left)
-    if total < options.pairs:
-        console.print(f"There are {total} pairs, fewer than the {options.pairs} that were asked for.")
-    if left:
+    answered = {one.pair for one in known if one.by == _who(options)}
+
+    def make(pair: Pair, choice: Choice) -> Preference:
+        return _preference(pair, choice, mark, config, options)
+
+    session = Session(out, pairs, answered, options.pairs, make)
+    if options.browser:
+        _serve(session, options.port, console)
+        return
+    try:
+        _ask_person(session, config, console, answer)
+    except KeyboardInterrupt as stop:
+        raise type(stop)("all answers are kept, and the same command goes on") from None
+
+
+def _ask_person(session: Session, config: RunConfig, console: Console, answer: Callable[[str], str]) -> None:
+    if session.note:
+        console.print(session.note)
+    if session.pair is not None:
         show_rules(console, config.env)
-    for number, pair in enumerate(left, start=len(done) + 1):
-        choice = show_pair(console, config.env, pair, f"pair {number} of {total}", answer)
+    while session.pair is not None:
+        choice = show_pair(console, config.env, session.pair, session.title, answer)
         if choice is None:
-            console.print(f"{number - 1} of {total} pairs are answered; the same command goes on.")
+            console.print(f"{session.done} of {session.total} pairs are answered; the same command goes on.")
             return
-        # On the disk before the next question, so that nothing that was answered can be lost.
-        append_jsonl(out, [_preference(pair, choice, mark, config, options).model_dump(mode="json")])
+        session.record(choice)
+
+
+def _serve(session: Session, port: int, console: Console) -> None:
+    """Ask in a browser until Ctrl-C."""
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"--browser needs {' and '.join(missing)}, not installed here. Install: pip install 'reflect-report[live]'."
+        )
+    # Imported late: a terminal needs no server.
+    from reflect_report.preferences.browser import application
+    from reflect_report.server import serve_application
+
+    def tell(address: str) -> None:
+        console.print(f"page: {address}\nOnly this machine can open it. Ctrl-C ends it; all answers are kept.")
+
+    # Ctrl-C is the way to end it, so it is no interruption here.
+    with suppress(KeyboardInterrupt):
+        serve_application(lambda token: application(session, token), port, tell)

@@ -259,7 +259,10 @@ def value_by_solver(spec: EnvSpec) -> Value | None:
         total, turns = step.reward, 0
         while not step.terminated and turns < LONGEST:
             assert isinstance(game, HasSolver)  # noqa: S101 (the capability was asked for above)
-            step = game.step(game.oracle().best)
+            oracle = game.oracle()
+            if oracle is None:
+                return None
+            step = game.step(oracle.best)
             total, turns = total + step.reward, turns + 1
         # Rounded: sums of the same rewards in another order are the same value.
         return round(total, 9)

@@ -30,7 +30,6 @@ USAGE = f"""\
 reflect-rl {__version__}: two-player online RL fine-tuning of language models, local first.
 
 usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
-
   run       generate data, train, evaluate and report: all stages
   data      demonstrations and supervised data sets
   sft       supervised training of the reflection player and the policies
