@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -150,6 +151,8 @@ def serve_application(make: Callable[[str], Starlette], port: int, tell: Callabl
         UserError: the port is in use, or may not be used.
     """
     token = token_urlsafe(24)
+    # A page that is open while the server ends is no error.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "graceful shutdown" not in record.getMessage())
     with listen(port) as opened:
         settings = uvicorn.Config(
             make(token),

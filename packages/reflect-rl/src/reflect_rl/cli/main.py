@@ -36,7 +36,7 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   rlft      online RL fine-tuning
   eval      evaluate every method, write results.json
   play      show one episode turn by turn, or play one yourself
-  report    write results.json and report.html (several run folders: one page for all)
+  report    write results.json and report.html of one run or several; --live serves the page of runs at work
   status    what runs do at this moment: progress, success so far, speed, time left, last warnings
   watch     the same, refreshed until they are over
   sweep     a run for each value of some settings, and the best by validation
