@@ -20,7 +20,6 @@ TEST_SHARE = 0.7
 """Factor of a test file's score. Tests repeat the words of what they test, often more of them and closer together,
 and who asks where something is done wants the source."""
 SURE, LIKELY = 0.6, 0.3
-DEEP_SURE, DEEP_LIKELY = 0.6, 0.3
 """Confidence from which an answer is sure, and likely (`docs/start/locate.md`, "How sure it is")."""
 Sureness = Literal["sure", "likely", "a guess"]
 
@@ -36,7 +35,7 @@ class Weights(Frozen):
     """Weight of the path's match."""
     named: float = Field(0.05, gt=0)
     """Weight of the policy's word."""
-    read: float = Field(0.5, gt=0)
+    read: float = Field(1.0, gt=0)
     """Weight of what a language model makes of its best lines."""
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from reflect_locate.evidence import DEEP_LIKELY, DEFAULT_WEIGHTS, Evidence, score
+from reflect_locate.evidence import DEFAULT_WEIGHTS, LIKELY, Evidence, score
 from reflect_locate.ranking import Answer, answer_of, check_question
 from reflect_locate.repositories.best_lines import best_lines
 from reflect_locate.repositories.tree import Tree
@@ -110,7 +110,7 @@ def reread(reader: Reader, tree: Tree, question: str, answer: Answer, threshold:
     # The path decides between equal scores, as in the ranking of the index.
     files.sort(key=lambda entry: (-entry.score, entry.path))
     seconds = answer.seconds + time.perf_counter() - started
-    return answer_of(files, answer.rarity, DEEP_LIKELY if threshold is None else threshold, answer.episodes, seconds)
+    return answer_of(files, answer.rarity, LIKELY if threshold is None else threshold, answer.episodes, seconds)
 
 
 def with_reading(evidence: Sequence[Evidence], likelihoods: Sequence[float]) -> list[Evidence]:
