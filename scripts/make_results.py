@@ -47,7 +47,8 @@ HORIZONS = (15, 30)
 PAYS = (
     ("DangerousTaxi, 30 turns", "taxi-demo", "full", 30),
     ("AutoExplore, 32 files, 15 turns", "autoexplore-noisy", "d1k32", 15),
-    ("ALFWorld, valid_seen, 15 turns", "alfworld-noisy", "all", 15),
+    ("ALFWorld, 15 turns", "alfworld-noisy", "all", 15),
+    ("ALFWorld, 50 turns", "alfworld-noisy", "all", 50),
 )
 """Title, folder, mode and horizon of the panels of the figure that says where online RL pays."""
 

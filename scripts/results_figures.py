@@ -267,7 +267,7 @@ def figure_before_after(parts: Sequence[tuple[str, SummaryRow, SummaryRow]]) -> 
         parts: title of the panel, and the results of the same games before and after.
     """
     with mpl.rc_context(STYLE):
-        figure, panels = _panels(len(parts), height=2.6, per_row=3, sharey=True)
+        figure, panels = _panels(len(parts), height=2.6, per_row=4, sharey=True)
         for axes, (title, *pair) in zip(panels, parts, strict=True):
             for place, summary in enumerate(pair):
                 rate, look = 100 * summary.success_rate, look_of(summary.method)
@@ -277,7 +277,7 @@ def figure_before_after(parts: Sequence[tuple[str, SummaryRow, SummaryRow]]) -> 
                 if summary.seeds > 1:
                     ends = [100 * summary.lowest, 100 * summary.highest]
                     axes.plot([place + 0.16] * 2, ends, marker="o", markersize=3, color=INK, linestyle="none")
-                axes.text(place, 2, f"{rate:.0f}", ha="center", va="bottom", fontsize=9, color="white")
+                axes.text(place, 100 * summary.hi + 2, f"{rate:.0f}", ha="center", va="bottom", fontsize=9)
             axes.set(title=title, ylim=(0, 104), xlim=(-0.6, 1.6))
             axes.set_xticks([0, 1], [look_of(summary.method).title for summary in pair])
             axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="y")
