@@ -71,6 +71,8 @@ class World:
             self._game = self._simulator.new_game()
         with self._simulator.lock:
             self._game.load(task, variation, simplifications, False)
+            # Every game keeps all variations of all tasks, which only loading needs: with 64 games they fill the heap.
+            getattr(self._game, "taskMaker_$eq")(None)
             self._seed, self._moves = variation, 0
             self._in_use: str = self._simulator.simplifier.getSimplificationsUsed()
             self._remember()
