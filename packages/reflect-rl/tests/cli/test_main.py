@@ -169,6 +169,21 @@ def test_each_failure_is_one_message_and_its_exit_code(call, monkeypatch, error,
     assert answer.errors.startswith(message)
 
 
+def test_a_signal_inside_a_lock_is_still_the_signal(call, monkeypatch):
+    """SIGTERM may arrive while a lock is taken, which then complains in its place."""
+
+    def fail(*_):
+        try:
+            raise cli.Terminated
+        finally:
+            raise RuntimeError("release unlocked lock")
+
+    monkeypatch.setattr(cli, "_call", fail)
+    answer = call("run", "x.toml")
+    assert answer.code == 143
+    assert answer.errors == "\nended by SIGTERM; the same command goes on from the last checkpoint.\n"
+
+
 def test_rich_leaves_a_broken_pipe_to_the_program(call, monkeypatch):
     class Closed(io.StringIO):
         def write(self, text: str) -> int:

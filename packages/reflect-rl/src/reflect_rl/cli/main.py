@@ -99,18 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # the help is shown
         return int(stop.code or DONE)
     except KeyboardInterrupt as stop:
-        # A launcher sends the signal to all processes; one message is enough.
-        if process_rank() == 0:
-            # A command of another package says in its interrupt what is kept; no other one is known to keep anything.
-            kept = (
-                "the same command goes on from the last checkpoint"
-                if verb in (*GOES_ON, *registry.names("stages"))
-                else str(stop)
-            )
-            note = f"; {kept}" if kept else ""
-            what = "ended by SIGTERM" if isinstance(stop, Terminated) else "interrupted"
-            errors.print(f"\n{what}{note}.")
-        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        return _ended(stop, verb, errors)
     except BrokenPipeError:
         _close_output()
         # `report RUN | head` ends as every filter does; a training that stops is told.
@@ -121,6 +110,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
+        # Raised inside a lock, the signal comes out as that lock's complaint.
+        if isinstance(error.__context__, Terminated):
+            return _ended(error.__context__, verb, errors)
         # The launcher ends the processes that wait here; they have nothing more to say.
         if process_count() > 1 and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -133,6 +125,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _terminate(number: int, frame: object) -> NoReturn:
     raise Terminated
+
+
+def _ended(stop: KeyboardInterrupt, verb: str, errors: Console) -> int:
+    # A launcher sends the signal to all processes; one message is enough.
+    if process_rank() == 0:
+        # A command of another package says in its interrupt what is kept; no other one is known to keep anything.
+        goes_on = verb in (*GOES_ON, *registry.names("stages"))
+        kept = "the same command goes on from the last checkpoint" if goes_on else str(stop)
+        what = "ended by SIGTERM" if isinstance(stop, Terminated) else "interrupted"
+        errors.print(f"\n{what}{'; ' if kept else ''}{kept}.")
+    return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
 
 
 def _is_refused(error: Exception) -> bool:
