@@ -312,3 +312,21 @@ def test_hostile_text_stays_text(tab: Browser, tmp_path: Path) -> None:
         assert attack in text(tab, ".pane .reflection")
         assert attack in text(tab, ".pane .answer")
         assert attack in tab.do("document.title")
+
+
+HEIGHTS = {1280: 8051, 400: 12123}
+"""Heights in pixels of the page when its pictures were last looked at."""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pictures_have_the_size_of_those_that_were_looked_at(
+    tab: Browser, page: str, tmp_path: Path, width: int
+) -> None:
+    tab.open(page, width)
+    tab.picture(tmp_path / "page.png")
+    data = (tmp_path / "page.png").read_bytes()
+    # A PNG says its size in its first chunk.
+    size = int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+    assert size[0] == width
+    # Fonts differ between machines; a section that is lost, empty or twice as long is more than that.
+    assert 0.85 * HEIGHTS[width] < size[1] < 1.15 * HEIGHTS[width], size
