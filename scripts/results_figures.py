@@ -70,10 +70,14 @@ STYLE: Any = {
 }
 
 
+DARK = "<style>@media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }</style>"
+
+
 def save(svg: str, path: Path) -> Path:
     """Write a figure to a file and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(svg, encoding="utf-8")
+    # As a picture it takes no colour from the page around it, so it has to know a dark one by itself.
+    path.write_text(svg.replace(">", f">{DARK}", 1), encoding="utf-8")
     return path
 
 
@@ -279,7 +283,7 @@ def figure_before_after(parts: Sequence[tuple[str, SummaryRow, SummaryRow]]) -> 
                     axes.plot([place + 0.16] * 2, ends, marker="o", markersize=3, color=INK, linestyle="none")
                 axes.text(place, 100 * summary.hi + 2, f"{rate:.0f}", ha="center", va="bottom", fontsize=9)
             axes.set(title=title, ylim=(0, 104), xlim=(-0.6, 1.6))
-            axes.set_xticks([0, 1], [look_of(summary.method).title for summary in pair])
+            axes.set_xticks([0, 1], ["before RL", "after RL"])
             axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="y")
             # By default matplotlib draws the grid over bars.
             axes.set_axisbelow(True)

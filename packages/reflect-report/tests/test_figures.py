@@ -116,7 +116,10 @@ def test_figures_are_reproducible_and_can_be_saved(tmp_path: Path) -> None:
     first, second = script.figure_learning_curves([learning()]), script.figure_learning_curves([learning()])
     assert first == second
     assert first is not None
-    assert script.save(first, tmp_path / "new" / "curves.svg").read_text() == first
+    saved = script.save(first, tmp_path / "new" / "curves.svg").read_text()
+    assert saved.replace(script.DARK, "") == first
+    # A picture on a dark page has to know that page's ink itself.
+    assert ElementTree.fromstring(saved)[0].text == "@media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }"
 
 
 def test_before_and_after_show_both_rates_and_every_benchmark() -> None:
@@ -124,5 +127,5 @@ def test_before_and_after_show_both_rates_and_every_benchmark() -> None:
     rows = [typed_row(method=name, successes=count, episodes=20) for name, count in won.items()]
     before, after = summarise(rows)
     shown = texts(script.figure_before_after([("A game", before, after), ("Another", before, after)]))
-    for text in ("A game", "Another", "SFT, reflection", "Reflect-RL", "15", "85"):
+    for text in ("A game", "Another", "before RL", "after RL", "15", "85"):
         assert text in shown

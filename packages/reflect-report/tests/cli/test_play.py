@@ -39,8 +39,7 @@ def test_the_oracle_needs_as_many_turns_as_an_optimal_solution(call):
     total = 1 - 0.05 * (turns - 1)
     plural = "s" if turns > 1 else ""
     assert answer.output.endswith(
-        f"\nsuccess in {turns} turn{plural} (terminated by the game), return {total:+.2f}; "
-        f"an optimal solution needs {turns}.\n"
+        f"\nsuccess in {turns} turn{plural} (terminated by the game), return {total:+.2f}; the solver needs {turns}.\n"
     )
     assert answer.output.count(" turn ") >= turns
     assert f"corridor, task {task} (train), player oracle" in answer.output

@@ -332,14 +332,14 @@ def _model_of_folder(config: RunConfig, folder: str) -> Any:
 
 
 def _verdict(episode: Episode, optimal_turns: int | None) -> Text:
-    """The last line: `success in 14 turns (terminated by the game), return +1.35; an optimal solution needs 13`."""
+    """The last line: `success in 14 turns (terminated by the game), return +1.35; the solver needs 13`."""
     word, style = ("success", "bold green") if episode.success else ("no success", "bold red")
     end = "terminated by the game" if episode.terminated else "truncated at the horizon"
     return Text.assemble(
         "\n",
         (word, style),
         f" in {_turns(len(episode.turns))} ({end}), return {episode.total_reward:+.2f}",
-        "." if optimal_turns is None else f"; an optimal solution needs {optimal_turns}.",
+        "." if optimal_turns is None else f"; the solver needs {optimal_turns}.",
     )
 
 

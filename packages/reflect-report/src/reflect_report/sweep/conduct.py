@@ -73,7 +73,7 @@ class Sweep:
         """
         made = make_cells(self.words, values, self.folder, list_fields(self.base))
         for cell in made:
-            score_method(cell.config, self.options.method)
+            score_method(cell.config, self.options.selecting)
         self.cells |= {cell.name: cell for cell in made}
         return made
 
@@ -81,7 +81,7 @@ class Sweep:
     def method(self) -> str:
         """The method that counts."""
         first = next(iter(self.cells.values()), None)
-        return score_method(self.base if first is None else first.config, self.options.method)
+        return score_method(self.base if first is None else first.config, self.options.selecting)
 
     def conduct(self) -> SweepTable:
         """Run all cells, test the selected ones, and write the table and the page.

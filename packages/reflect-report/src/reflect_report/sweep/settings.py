@@ -19,7 +19,8 @@ class SweepOptions(Frozen):
     """Cells at work at the same time, each in a process of its own."""
     search: int = Field(0, ge=0, le=1000)
     """Number of settings that Optuna draws (0: all combinations are run)."""
-    method: str = ""
+    # `method` is also a function of a run's settings, so the field has another name than its flag.
+    selecting: str = Field("", alias="method")
     """Method whose validation success selects (empty: `reflect_rl`, else the last one with a model)."""
     mode: str = ""
     """Mode that counts (empty: the hardest)."""
