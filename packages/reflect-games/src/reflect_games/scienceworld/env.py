@@ -216,7 +216,7 @@ def state_text(scene: Scene, given: list[str]) -> str:
 def _plain(text: str) -> str:
     r"""The lines of a description as one line, without what every room has.
 
-    >>> _plain("In it, you see: \\n\\tthe agent\\n\\ta picture\\n")
+    >>> _plain("In it, you see: \n\tthe agent\n\ta picture\n")
     'In it, you see: a picture'
     """
     lines = [line.strip() for line in text.splitlines()]

@@ -4,7 +4,7 @@
 Axis(field='rlft.learning_rate', values=('1e-4', '3e-4'))
 >>> parse_axis("seed=0..2").values
 ('0', '1', '2')
->>> parse_axis("rlft.learning_rate=1e-5..1e-3:log")
+>>> parse_axis("rlft.learning_rate=1e-5..1e-3:log", searches=True)
 Span(field='rlft.learning_rate', low=1e-05, high=0.001, is_whole=False, is_log=True)
 """
 
