@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from installed_wheel import FreshEnvironment, check_contents, install_above, registered
-from reflect_report.page import SCRIPTS, SECTIONS
+from reflect_report.page import LIVE_SCRIPT, SCRIPTS, SECTIONS
 
 from .conftest import result_row
 
@@ -43,8 +43,8 @@ print(reflect_report.__file__, report({str(tmp_path)!r}))
 
 def test_the_wheel_has_types_and_licence_and_no_tests(fresh: FreshEnvironment):
     files = ["page.css", "vendor/uPlot.iife.min.js", "vendor/uPlot.min.css", "vendor/LICENSE"]
-    files += [f"templates/{name}.html" for name in ("page", "macros", "now", *SECTIONS)]
-    files += [*SCRIPTS, "script/live.js", "sweep/sweep.html", "sweep/sweep.js", "preferences/prefer.html"]
+    files += [f"templates/{name}.html" for name in ("frame", "page", "macros", "now", "sweep", "prefer", *SECTIONS)]
+    files += [*SCRIPTS, LIVE_SCRIPT, "script/sweep.js"]
     check_contents(fresh.names, "reflect_report", *files)
     # Its own, and uPlot's.
     assert sum(name.endswith("/LICENSE") and ".dist-info/" in name for name in fresh.names) == 2

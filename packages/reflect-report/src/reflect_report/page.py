@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from reflect_report.charts import budget_charts, first_measures, training_charts
 from reflect_report.episodes import Comparison, Verdict, compare, json_in_html, read_verdicts, sample
+from reflect_report.frame import library, percent, policy, source, style, templates
 from reflect_report.runs import (
     Curve,
     Run,
@@ -49,7 +46,8 @@ MAX_EPISODE_CHARACTERS, MAX_CHART_CHARACTERS = 6_000_000, 4_000_000
 CARD_KEYS = ("benchmark", "created", "finished", "git_commit", "seeds", "fingerprint", "config_hash", "hardware")
 SECTIONS = ("result", "curves", "episodes", "tables", "conditions")
 """Parts of the page in their order, each with a template of its own."""
-SCRIPTS = ("vendor/uPlot.iife.min.js", "script/page.js", "script/charts.js", "script/episodes.js")
+SCRIPTS = ("script/page.js", "script/charts.js", "script/episodes.js")
+LIVE_SCRIPT = "script/live.js"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,7 @@ def read_page(runs: Sequence[Run]) -> Page:
 
 def render(section: str, **context: Any) -> str:
     """HTML of one section."""
-    return _environment().get_template(f"{section}.html").render(context)
+    return templates().get_template(f"{section}.html").render(context)
 
 
 def html_of(page: Page, live: bool = False) -> str:
@@ -158,48 +156,20 @@ def html_of(page: Page, live: bool = False) -> str:
         page: its sections.
         live: whether the page asks the server that it came from for newer sections.
     """
-    licence = _source("vendor/LICENSE")
-    scripts = [f"/*\n{licence}*/\n", *map(_source, SCRIPTS), *([_source("script/live.js")] if live else [])]
-    # A script of its own for the library: both are strict or not by their first statement.
-    texts = ["".join(scripts[:2]), "".join(scripts[2:])]
+    scripts = [library(), "".join(map(source, (*SCRIPTS, LIVE_SCRIPT) if live else SCRIPTS))]
     return (
-        _environment()
+        templates()
         .get_template("page.html")
         .render(
             title=page.title,
             sections=page.sections,
             versions=page.versions,
             live=live,
-            styles=_source("vendor/uPlot.min.css") + "\n" + _source("page.css"),
-            scripts=texts,
-            policy=_policy(texts, live),
+            style=style(),
+            scripts=scripts,
+            policy=policy(scripts, asks=live),
         )
     )
-
-
-def _policy(scripts: Sequence[str], live: bool) -> str:
-    """Content security policy: these scripts and no other, so that an attribute of a hostile text could run none."""
-    sums = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts)
-    asks = " connect-src 'self';" if live else ""
-    return (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src {sums};{asks} base-uri 'none'; form-action 'none'"
-    )
-
-
-def _source(name: str) -> str:
-    return (Path(__file__).parent / name).read_text("utf-8")
-
-
-@cache
-def _environment() -> Environment:
-    loader = FileSystemLoader(Path(__file__).parent / "templates")
-    # Names and texts come from files, which may hold HTML. A misspelt name in the template fails instead of
-    # leaving a hole in the page.
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["percent"] = _percent
-    return environment
 
 
 def _context(runs: Sequence[Run]) -> dict[str, Any]:
@@ -311,7 +281,7 @@ def _sentence(rate: Rate, comparisons: Sequence[Comparison]) -> str:
 
 
 def _interval(summary: SummaryRow) -> str:
-    return f"{_percent(summary.success_rate)}% [{100 * summary.lo:.0f}, {100 * summary.hi:.0f}]"
+    return f"{percent(summary.success_rate)}% [{100 * summary.lo:.0f}, {100 * summary.hi:.0f}]"
 
 
 def _pair_title(c: Comparison) -> str:
@@ -325,7 +295,7 @@ def _paired(title: str, comparisons: Iterator[Comparison]) -> PlainTable:
     rows = []
     for c in pairs:
         r = c.result
-        cells = [str(r.pairs), _percent(c.reference_rate), _percent(c.method_rate), _points(r.difference)]
+        cells = [str(r.pairs), percent(c.reference_rate), percent(c.method_rate), _points(r.difference)]
         cells += [f"{_points(r.lo)} to {_points(r.hi)}", _p_value(r.p_value).removeprefix("= ")]
         label = f"{c.algorithm_label} against {c.label}" if several else f"against {c.label}"
         rows.append((f"{label}, {c.decoding}", tuple(map(Cell, cells))))
@@ -361,11 +331,6 @@ def _header(run: Run) -> Header:
 
 def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _percent(rate: float) -> str:
-    """`0.578` as `57.8`."""
-    return f"{100 * rate:.1f}"
 
 
 def _points(difference: float) -> str:

@@ -202,3 +202,21 @@ def test_a_run_that_was_moved_keeps_its_answers(run, tmp_path):
     again = Person("r")
     assert "pair 2 of 2" in ask(moved, again, "--by", "anna", "--pairs", 2)
     assert [row["choice"] for row in lines(moved)] == ["left", "right"]
+
+
+def test_ctrl_c_ends_the_page_with_the_summary_and_sigterm_does_not(run, monkeypatch):
+    ask(run, Person("l"), "--by", "anna")
+
+    class Terminated(KeyboardInterrupt):
+        """The stand-in for SIGTERM, as the command line raises it."""
+
+    def served(stop):
+        def serve_application(*_):
+            raise stop
+
+        monkeypatch.setattr("reflect_report.server.serve_application", serve_application)
+        return ask(run, Person(), "--by", "anna", "--browser")
+
+    assert "1 answers chose a side" in served(KeyboardInterrupt())
+    with pytest.raises(Terminated, match="all answers are kept"):
+        served(Terminated())

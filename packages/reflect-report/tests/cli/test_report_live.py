@@ -70,7 +70,7 @@ def test_mistakes_of_the_command(call, run: Path, monkeypatch) -> None:
     assert "port: 65536 is too large" in call("report", run, "--live", "--port", 65536).mistake
     assert "no run folder 'nowhere'" in call("report", "nowhere", "--live").mistake
     found = importlib.util.find_spec
-    monkeypatch.setattr("reflect_report.cli.report.find_spec", lambda name: None if name == "uvicorn" else found(name))
+    monkeypatch.setattr("reflect_report.cli.serving.find_spec", lambda name: None if name == "uvicorn" else found(name))
     assert (
         call("report", run, "--live")
         .mistake.strip()

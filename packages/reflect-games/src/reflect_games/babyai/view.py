@@ -38,7 +38,7 @@ class Sight:
     things: tuple[tuple[Place, str], ...]
     """Things among them, without walls, nearest first."""
     ways: tuple[str, str, str]
-    """What is met on the straight way ahead, left and right."""
+    """First thing on the straight way ahead, left and right."""
 
 
 def read_view(image: NDArray[np.uint8]) -> Sight:
@@ -59,7 +59,7 @@ def _read(cells: bytes, size: int) -> Sight:
         for column in range(size)
         for row in range(size)
     }
-    # What the agent carries is drawn into its own cell.
+    # MiniGrid draws a carried thing into the agent's own cell.
     del grid[0, 0]
     visible = {place: cell for place, cell in grid.items() if cell[0] != UNSEEN}
     things = [(place, _name(cell)) for place, cell in visible.items() if cell[0] not in (EMPTY, WALL, FLOOR)]

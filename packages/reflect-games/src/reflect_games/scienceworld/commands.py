@@ -112,7 +112,7 @@ def _rank(text: str, description: str, carried: str) -> int:
     things = _things(text)
     if len(things) == 1:
         return 0
-    # What flows and what conducts is never carried.
+    # Liquids and conductors are never carried.
     if text.startswith(("connect ", "pour ")):
         return 2
     if any(thing in description for thing in things):
@@ -135,7 +135,7 @@ def counterpart(gold: str, commands: Sequence[Command]) -> int | None:
     first, _, rest = gold.partition(" ")
     plain = f"{SYNONYMS.get(first, first)} {rest}".strip()
     exact = [index for index, command in enumerate(commands) if command.text == plain]
-    # Of equally good ones the first listed.
+    # The first listed wins a tie.
     fitting = [(count, -index) for index, command in enumerate(commands) if (count := _common(plain, command))]
     return exact[0] if exact else -max(fitting)[1] if fitting else None
 

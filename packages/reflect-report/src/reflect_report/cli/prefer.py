@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,6 +11,7 @@ from filelock import FileLock, Timeout
 from pydantic import Field
 from rich.console import Console
 
+from reflect_report.cli.serving import require_server
 from reflect_report.preferences.pairs import (
     Pair,
     action_pairs,
@@ -269,11 +268,7 @@ def _ask_person(session: Session, config: RunConfig, console: Console, answer: C
 
 def _serve(session: Session, port: int, console: Console) -> None:
     """Ask in a browser until Ctrl-C."""
-    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
-    if missing:
-        raise UserError(
-            f"--browser needs {' and '.join(missing)}, not installed here. Install: pip install 'reflect-report[live]'."
-        )
+    require_server("--browser")
     # Imported late: a terminal needs no server.
     from reflect_report.preferences.browser import application
     from reflect_report.server import serve_application
@@ -281,6 +276,9 @@ def _serve(session: Session, port: int, console: Console) -> None:
     def tell(address: str) -> None:
         console.print(f"page: {address}\nOnly this machine can open it. Ctrl-C ends it; all answers are kept.")
 
-    # Ctrl-C is the way to end it, so it is no interruption here.
-    with suppress(KeyboardInterrupt):
+    try:
         serve_application(lambda token: application(session, token), port, tell)
+    except KeyboardInterrupt as stop:
+        # Ctrl-C is the way to end it, so it is no interruption here; SIGTERM, a class over it, is.
+        if type(stop) is not KeyboardInterrupt:
+            raise type(stop)("all answers are kept, and the same command goes on") from None

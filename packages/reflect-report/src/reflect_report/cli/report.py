@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from pydantic import Field
 from rich.console import Console
 
+from reflect_report.cli.serving import require_server
 from reflect_report.page import report
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import Frozen, parse, read_toml
-from reflect_rl.errors import ConfigError, UserError
+from reflect_rl.errors import ConfigError
 from reflect_rl.runs.config import RunConfig
 
 USAGE = "reflect-rl report RUN_FOLDER ..."
@@ -77,11 +77,7 @@ def parse_report(arguments: Sequence[str]) -> tuple[list[Path], ReportOptions]:
 
 def _serve(folders: Sequence[Path], options: ReportOptions, console: Console) -> None:
     """Serve the live page until Ctrl-C."""
-    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
-    if missing:
-        raise UserError(
-            f"--live needs {' and '.join(missing)}, not installed here. Install: pip install 'reflect-report[live]'."
-        )
+    require_server("--live")
     # Imported late: a report that is written needs no server.
     from reflect_report.live import LivePage
     from reflect_report.server import serve

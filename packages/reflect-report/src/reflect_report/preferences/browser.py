@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import parse_qs
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -13,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from reflect_report.frame import style, templates
 from reflect_report.preferences.session import Session
 from reflect_report.preferences.shown import ANSWERS
 from reflect_report.server import HOSTS, Gate
 
-HERE = Path(__file__).parent
 LONGEST = 1000
 """Bytes of an answer."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -58,8 +56,6 @@ def application(session: Session, token: str) -> Starlette:
 
 def html_of(session: Session) -> str:
     """The page of the present pair, or of the end."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    style = (HERE.parent / "page.css").read_text(encoding="utf-8")
-    return environment.get_template("prefer.html").render(session=session, pair=session.pair, style=style)
+    # Its policy, which is that of a form, stands in the headers.
+    page = templates().get_template("prefer.html")
+    return page.render(session=session, pair=session.pair, style=style(), scripts=(), policy="")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+from reflect_report.episodes import json_in_html
+from reflect_report.frame import library, policy, source, style, templates
 from reflect_report.runs import describe
 from reflect_report.sweep.axes import SEEDS
 from reflect_report.sweep.results import Score, SettingRow, SweepTable
@@ -22,7 +21,6 @@ MOST_LINES = len(COLOURS)
 """Lines of a chart that have a name and a colour of their own."""
 LOG_RATIO = 20.0
 """Ratio of the largest to the smallest value from which an axis is logarithmic."""
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +52,27 @@ class Panel:
 
 def write_page(folder: Path, table: SweepTable, command: str) -> Path:
     """Write the page into the folder of a sweep, and return its path."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     panels = panels_of(table)
-    # A browser ends a script element at `</script`, even inside a string of JSON.
-    data = json.dumps([asdict(panel) for panel in panels], separators=(",", ":")).replace("<", "\\u003c")
-    page = environment.get_template("sweep.html").render(
-        title=describe(table.method).title,
-        table=table,
-        fields=list(table.settings[0].values) if table.settings else [],
-        has_test=any(row.test is not None for row in table.settings),
-        panels=panels,
-        data=data,
-        figure=figure_of,
-        command=command,
-        style=_source("vendor/uPlot.min.css") + _source("page.css"),
-        library=_source("vendor/uPlot.iife.min.js"),
-        script=_source("sweep/sweep.js"),
+    scripts = [library(), source("script/sweep.js")]
+    page = (
+        templates()
+        .get_template(PAGE)
+        .render(
+            title=describe(table.method).title,
+            table=table,
+            fields=list(table.settings[0].values) if table.settings else [],
+            has_test=any(row.test is not None for row in table.settings),
+            panels=panels,
+            data=json_in_html([asdict(panel) for panel in panels]),
+            figure=figure_of,
+            command=command,
+            style=style(),
+            scripts=scripts,
+            policy=policy(scripts),
+        )
     )
     write_bytes(folder / PAGE, page.encode())
     return folder / PAGE
-
-
-def _source(name: str) -> str:
-    return (HERE.parent / name).read_text(encoding="utf-8")
 
 
 def figure_of(score: Score | None) -> str:
