@@ -94,10 +94,10 @@ def run(arguments: Sequence[str], console: Console, answer: Callable[[str], str]
     out.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(out.with_name(f".{out.name}.lock"), blocking=False)
     try:
-        lock.acquire()
+        held = lock.acquire()
     except Timeout:
         raise UserError(f"another `reflect-rl prefer` writes {out}. Wait for it, or name another --out.") from None
-    with lock:
+    with held:
         known = _known(out, config, mark, kind)
         pairs = _pairs(config, folder, out, options)
         if options.by_reward:
