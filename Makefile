@@ -17,7 +17,7 @@ help:
 
 install: $(INSTALLED)
 
-PACKAGES := packages/reflect-rl packages/alfworld-native packages/reflect-report packages/reflect-served packages/reflect-locate packages/reflect-games benchmarks
+PACKAGES := packages/reflect-rl packages/alfworld-native packages/reflect-report packages/reflect-served packages/reflect-locate packages/reflect-games packages/reflect-algorithms benchmarks
 
 $(INSTALLED): pyproject.toml constraints.txt $(PACKAGES:=/pyproject.toml)
 	@echo "installing into .venv, this takes minutes the first time"

@@ -25,7 +25,10 @@ from reflect_rl.cli.main import main as command_line
 from reflect_rl.evaluation import evaluate
 from reflect_rl.runs import run
 
-PACKAGES = ("reflect_rl", "alfworld_native", "reflect_report", "reflect_served", "reflect_locate", "reflect_games")
+PACKAGES = (
+    *("reflect_rl", "alfworld_native", "reflect_report", "reflect_served", "reflect_locate", "reflect_games"),
+    "reflect_algorithms",
+)
 FLAGS = (
     *("--methods", "random", "--workers", "1", "--data.demonstration-starts", "1"),
     *("--environment.test-starts", "1", "--environment.validation-starts", "1", "--environment.modes", "pickup"),

@@ -273,6 +273,6 @@ def _of_run(run: Path, unit_name: str, method: str) -> _Place:
 def _models(config: RunConfig, unit: Unit, method: str) -> tuple[Path, Path | None]:
     """Folders of the policy and of the model that writes reflections."""
     entry = find_method(method)
-    policy = unit.rlft(method) / "model" if entry.online else unit.model(entry.policy or "base")
+    policy = unit.folder / entry.trainer / method / "model" if entry.trainer else unit.model(entry.policy or "base")
     is_written = entry.reflector is not None and not entry.is_lexical
     return policy, unit.model(str(entry.reflector)) if is_written else None

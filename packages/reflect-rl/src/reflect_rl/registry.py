@@ -51,12 +51,16 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
     "methods": {
         **dict.fromkeys(("bm25_contents", "bm25_names", "name_greedy", "reader"), "reflect-locate"),
         **dict.fromkeys(("chat", "chat_reflect"), "reflect-served"),
+        **dict.fromkeys(("a_lol", "bc", "dagger", "filtered_bc", "rvs"), "reflect-algorithms"),
     },
     "policies": {"chat": "reflect-served"},
     "reflectors": {"chat": "reflect-served"},
     "annotators": {"endpoint": "reflect-served"},
-    "stages": {"annotate": "reflect-served"},
-    "settings": dict.fromkeys(("chat", "endpoint", "data.annotation", "reflector.server"), "reflect-served"),
+    "stages": {"annotate": "reflect-served", **dict.fromkeys(("learn", "log"), "reflect-algorithms")},
+    "settings": {
+        **dict.fromkeys(("chat", "endpoint", "data.annotation", "reflector.server"), "reflect-served"),
+        "offline": "reflect-algorithms",
+    },
     "reports": {"page": "reflect-report"},
     "commands": {
         **dict.fromkeys(("play", "prefer", "report", "status", "sweep", "watch"), "reflect-report"),

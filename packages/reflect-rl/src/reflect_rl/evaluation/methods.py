@@ -52,6 +52,8 @@ class Method:
     """Data set that the policy learns from; None = the untuned model."""
     online: bool = False
     """True if online RL follows."""
+    stage: str = ""
+    """Installed stage that trains the policy further, in place of online RL; empty = none."""
     script: str = ""
     """Installed policy that plays without a language model; empty = a language model plays."""
     writer: str = ""
@@ -67,6 +69,11 @@ class Method:
     """True for dashed lines and hatched bars."""
     place: int = 1000
     """Place among the rows of a table, lowest first."""
+
+    @property
+    def trainer(self) -> str:
+        """Stage that trains its policy after supervised training; empty where none does."""
+        return "rlft" if self.online else self.stage
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -96,26 +103,17 @@ class Method:
 
     def missing(self, spec: EnvSpec) -> tuple[str, ...]:
         """Names of the capabilities that it needs and the environment lacks."""
-        return tuple(kind.__name__ for kind in self.needs if spec.capability(kind) is None)
+        # Lexical reflections read any state, also those that no solver has seen.
+        needs = (*self.needs, HasStateTeacher) if self.is_lexical else self.needs
+        return tuple(kind.__name__ for kind in needs if spec.capability(kind) is None)
 
-
-_WORDS = (HasStateTeacher,)
-"""Lexical reflections read any state, also those that no solver has seen."""
 
 METHODS: tuple[Method, ...] = (
     # Random play differs each time, so it is repeated like sampled play; other scripts keep the default `greedy`.
     # Places go in tens: a method of another distribution can stand between two of these.
     Method("random", "Random", script="random", decoding="sampled", colour="#999999", place=0),
     Method("oracle", "Oracle", script="oracle", needs=(HasSolver,), colour="#777777", place=10),
-    Method(
-        "advice",
-        "Lexical advice, followed",
-        reflector=LEXICAL,
-        script="advice",
-        needs=_WORDS,
-        colour="#44AA99",
-        place=20,
-    ),
+    Method("advice", "Lexical advice, followed", reflector=LEXICAL, script="advice", colour="#44AA99", place=20),
     Method("base", "Untuned", colour="#000000", place=50),
     Method("sft", "SFT", policy="policy_plain", colour="#56B4E9", place=60),
     Method("rlft", "RLFT", online=True, colour="#E69F00", place=70),
@@ -141,21 +139,12 @@ METHODS: tuple[Method, ...] = (
         place=110,
     ),
     Method("reflect_rl", "Reflect-RL", "reflector", "policy_reflect", online=True, colour="#D55E00", place=120),
-    Method(
-        "sft_lexical",
-        "SFT, lexical reflection",
-        LEXICAL,
-        "policy_lexical",
-        needs=_WORDS,
-        colour="#AA4499",
-        place=130,
-    ),
+    Method("sft_lexical", "SFT, lexical reflection", LEXICAL, "policy_lexical", colour="#AA4499", place=130),
     Method(
         "sft_lexical_no_negatives",
         "SFT, lexical reflection, no negatives",
         LEXICAL,
         "policy_lexical_positive",
-        needs=_WORDS,
         colour="#AA4499",
         dashed=True,
         place=140,
@@ -166,20 +155,12 @@ METHODS: tuple[Method, ...] = (
         LEXICAL,
         "policy_lexical_positive",
         online=True,
-        needs=_WORDS,
         colour="#882255",
         dashed=True,
         place=150,
     ),
     Method(
-        "reflect_rl_lexical",
-        "Reflect-RL, lexical",
-        LEXICAL,
-        "policy_lexical",
-        online=True,
-        needs=_WORDS,
-        colour="#882255",
-        place=160,
+        "reflect_rl_lexical", "Reflect-RL, lexical", LEXICAL, "policy_lexical", online=True, colour="#882255", place=160
     ),
 )
 """Methods of this package, in the order in which tables list them: from no learning to all of it."""

@@ -227,8 +227,8 @@ class EvaluationStage(Stage):
                 method = run.method(name)
                 # Players without a model have nothing to wait for, so free workers evaluate them at once.
                 needs: tuple[Path, ...] = ()
-                if method.online:
-                    needs = (unit.rlft(name),)
+                if method.trainer:
+                    needs = (unit.folder / method.trainer / name,)
                 elif method.model:
                     # A method without supervised training begins with the model that all others begin with.
                     needs = tuple(unit.sft(part) for part in method.datasets) or (_first_job(run.model, unit),)
@@ -276,8 +276,9 @@ def load_players(config: RunConfig, unit: Unit, name: str, decoding: Decoding) -
         scripted: Policy = found.for_run(config, name, decoding) if isinstance(found, BuiltForRun) else found()
         return reflector_of(config, unit, name), scripted
     folder, made_by = start_of_policy(method, config.model, unit)
-    if method.online:
-        folder, made_by = unit.rlft(name) / "model", unit.rlft(name)
+    if method.trainer:
+        made_by = unit.folder / method.trainer / name
+        folder = made_by / "model"
     # With the mark but without the model the folder is damaged, and `load_of_run` says how to make it good.
     if folder is not None and not (folder.exists() or (made_by / "done").exists()):
         raise RunFolderError(
@@ -301,8 +302,8 @@ def _decodings_of(config: RunConfig, name: str) -> Sequence[Decoding]:
 
 def _trained_policy(method: Method, unit: Unit) -> Path | None:
     """Folder of the policy that a method trained for itself; None where it plays another's."""
-    if method.online:
-        return unit.rlft(method.name) / "model"
+    if method.trainer:
+        return unit.folder / method.trainer / method.name / "model"
     # A card holds results of the method that trained the model, not of others that play it.
     return unit.model(method.policy) if method.model and method.policy in method.datasets else None
 

@@ -64,7 +64,8 @@ def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[s
             of them is not readable; nothing was written then.
     """
     check(config, evaluates=evaluates)
-    kinds = set(stages()) - ({"eval"} if evaluates else {"rlft", "eval"})
+    order = [*stages()]
+    kinds = order[: order.index("eval") if evaluates else order.index("rlft")]
     jobs = [job for job in plan(config) if job.kind in kinds and not job.done]
     # With all jobs done the other run is not needed, and may be gone.
     if config.start_from is None or not jobs:

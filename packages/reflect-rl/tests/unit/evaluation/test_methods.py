@@ -43,9 +43,8 @@ def test_a_method_without_a_model_learns_from_no_data():
 
 
 def test_lexical_methods_need_states_that_can_be_compared():
-    assert {method.name for method in METHODS if method.is_lexical} == {
-        method.name for method in METHODS if "HasStateTeacher" in [kind.__name__ for kind in method.needs]
-    }
+    lacking = {method.name for method in METHODS if "HasStateTeacher" in method.missing(EnvSpec.of(Corridor))}
+    assert lacking == {method.name for method in METHODS if "lexical" in method.name} | {"advice"}
     assert find_method("advice").missing(EnvSpec.of(Corridor)) == ("HasStateTeacher",)
     assert find_method("oracle").missing(EnvSpec.of(Corridor)) == ()
 
@@ -71,6 +70,11 @@ def test_a_method_of_another_module_is_found_and_named_as_it_was_asked_for(modul
     config = parse(RunConfig, {"methods": [name]})
     assert config.methods == (name,)
     assert (config.method(name).title, config.method(name).online) == ("My own", True)
+
+
+def test_a_method_says_which_stage_trains_its_policy():
+    assert [find_method(name).trainer for name in ("sft", "rlft", "random")] == ["", "rlft", ""]
+    assert Method("mine", "My own", stage="learn").trainer == "learn"
 
 
 def test_a_report_imports_no_module_that_its_results_name(module: ModuleType):

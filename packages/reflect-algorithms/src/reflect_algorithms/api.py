@@ -1,0 +1,130 @@
+"""Training from Python, without a run folder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from reflect_algorithms.methods import LearnedMethod
+from reflect_algorithms.settings import OptimiserConfig
+from reflect_algorithms.training import Learner, Progress, Training, silent
+from reflect_rl import registry
+from reflect_rl.agent import Agent, Blueprint, Origin, trainable_copy
+from reflect_rl.api import Environment, make_env
+from reflect_rl.batch import view_of
+from reflect_rl.config import parse
+from reflect_rl.data.generate import held_out_states
+from reflect_rl.errors import UserError
+from reflect_rl.evaluation.methods import find_method
+from reflect_rl.models.load import LanguageModel
+from reflect_rl.prompts import policy_prompt
+from reflect_rl.rollout import Reflector
+from reflect_rl.types import Episode, seed_for
+
+
+def train_offline(
+    model: LanguageModel | Blueprint | Agent,
+    episodes: Sequence[Episode],
+    *,
+    env: Environment,
+    learner: str | Learner = "bc",
+    out: str | Path | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+    **settings: Any,
+) -> Agent:
+    """Train a policy on logged episodes; the model that went in stays as it is.
+
+    Episodes of validation and test tasks are left out.
+
+    Args:
+        model: what to start from.
+        episodes: the log, such as `reflect_rl.collect` or `reflect_rl.read_episodes` give.
+        env: their environment; states in which held-out tasks begin are left out.
+        learner: name of a method of this package, or a learner with its settings, for example
+            `reflect_algorithms.learners.cloning.Cloning()`.
+        out: folder for metrics, checkpoints and the model; a training that was interrupted there goes on (None:
+            nothing is kept).
+        seed: of everything random.
+        progress: told about each logged step.
+        **settings: fields of `OptimiserConfig`: `steps`, `batch_size`, `learning_rate`, ...
+
+    Raises:
+        ConfigError: a setting does not exist or has a wrong value.
+        TrainingError: the loss or the gradient is not finite.
+        UserError: the log lacks what the learner needs; the message says what, and what to do.
+
+    >>> import reflect_rl as rrl
+    >>> log = rrl.collect("corridor", "random", episodes=8)
+    >>> small = rrl.load_model("embedded", hidden_size=16, layers=1, heads=2)
+    >>> train_offline(small, log, env="corridor", steps=2).origin.method
+    'bc'
+    """
+    spec, config = make_env(env), parse(OptimiserConfig, settings)
+    log = [episode for episode in episodes if episode.task.split == "train"]
+    if episodes and not log:
+        raise UserError(
+            f"none of the {len(episodes)} episodes is of a training task, so there is nothing to learn from."
+        )
+    name, chosen = _learner(learner)
+    start = _agent(model, log, spec.max_actions)
+    twin = trainable_copy(start.model)
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reflect-rl-")) if out is None else out
+        training = Training(
+            twin,
+            start.labels,
+            # The model that went in is not trained, so it is the frozen copy.
+            partial(_itself, start.model),
+            spec,
+            log,
+            config,
+            Path(folder),
+            seed_for(seed, "learn", name),
+            progress,
+            rule=start.scoring,
+            excluded=held_out_states(spec, spec.modes),
+        )
+        chosen.train(training)
+        training.checkpoints.clear()
+        if out is not None:
+            twin.save(Path(out) / "model")
+    origin = Origin(name, "none", "recorded", len({episode.task.key for episode in log}), seed)
+    writer: Reflector = getattr(chosen, "reflector", None) or start.reflector
+    return replace(start, model=twin, origin=origin, reflector=writer)
+
+
+def _itself(model: LanguageModel) -> LanguageModel:
+    return model
+
+
+def _learner(learner: str | Learner) -> tuple[str, Learner]:
+    """Name of a learner's method, and the learner.
+
+    Raises:
+        UnknownNameError: no method has the name.
+        UserError: the method has no learner of this package.
+    """
+    if not isinstance(learner, str):
+        return type(learner).__name__.lower(), learner
+    method = find_method(learner)
+    if not isinstance(method, LearnedMethod):
+        raise UserError(f"learner: the method {learner!r} learns from no log. Name one of this package, such as 'bc'.")
+    made: Learner = registry.find("methods", method.learner)()
+    return learner, made
+
+
+def _agent(model: LanguageModel | Blueprint | Agent, log: Sequence[Episode], actions: int) -> Agent:
+    """The model as an agent; one that is not built yet learns its words from the log."""
+    if isinstance(model, Agent):
+        return model.for_actions(actions)
+    if isinstance(model, LanguageModel):
+        return Agent.of(model, actions)
+    names = [str(number) for number in range(actions)]
+    texts = [policy_prompt(view_of(turn), names) for episode in log for turn in episode.turns]
+    return Agent.of(model.build(texts, actions), actions)

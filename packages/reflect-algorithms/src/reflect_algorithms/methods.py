@@ -1,0 +1,38 @@
+"""Methods of this package: rows of the results table whose policies the stage `learn` trains.
+
+A method names its learner by `module:Class`, so that listing methods loads no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reflect_rl.evaluation.methods import Method
+
+STAGE = "learn"
+"""Name of the stage that trains them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedMethod(Method):
+    """A method whose policy a learner of this package trains."""
+
+    stage: str = STAGE
+    learner: str = ""
+    """`module:Class` of its learner, see `reflect_algorithms.training.Learner`."""
+    start: str = ""
+    """Method of the stage `learn` whose model it goes on from; empty = the model of its supervised data (`policy`)."""
+    log: bool = True
+    """True if it learns from the log of `[offline]`."""
+
+
+LEARNERS = "reflect_algorithms.learners"
+
+BC = LearnedMethod("bc", "Behaviour cloning", learner=f"{LEARNERS}.cloning:Cloning", colour="#56B4E9", place=200)
+FILTERED_BC = LearnedMethod(
+    "filtered_bc",
+    "Filtered behaviour cloning",
+    learner=f"{LEARNERS}.cloning:FilteredCloning",
+    colour="#009E73",
+    place=210,
+)

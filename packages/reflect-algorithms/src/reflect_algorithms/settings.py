@@ -1,0 +1,79 @@
+"""The section `[offline]` of a run's settings; it is read without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from reflect_rl.config import Frozen, Section, section
+from reflect_rl.envs.base import HasSolver
+
+if TYPE_CHECKING:  # its module looks this section up
+    from reflect_rl.runs.config import RunConfig
+
+Quality = Literal["random", "mixed", "expert"]
+
+
+class LogConfig(Frozen):
+    """The log of episodes that offline methods learn from."""
+
+    quality: Quality = "mixed"
+    """Players of the log: `random` = uniformly random ones; `expert` = the solver, which plays a random action with the
+    probability `noise`; `mixed` = both, half of the episodes each."""
+    noise: float = Field(0.1, gt=0, le=1)
+    """Probability with which the expert plays a uniformly random action."""
+    episodes_per_start: int = Field(8, ge=1)
+    """Episodes of each demonstration start and mode."""
+    episodes: Path | None = None
+    """Recorded episodes in place of such a log: a JSONL file, as `reflect-rl play --record` writes."""
+
+
+class OptimiserConfig(Frozen):
+    """Optimiser steps of one training."""
+
+    steps: int = Field(600, ge=1)
+    """Optimiser steps."""
+    batch_size: int = Field(64, ge=1)
+    """Examples per step: turns, or what a method compares."""
+    learning_rate: float = Field(1e-3, gt=0, le=1)
+    """Peak learning rate (for a pretrained model with LoRA: 2e-4)."""
+    warmup_steps: int = Field(50, ge=0)
+    """Steps of linear warm-up; a cosine to a tenth of the peak follows."""
+    weight_decay: float = Field(0.01, ge=0)
+    """Decoupled weight decay."""
+    max_grad_norm: float = Field(1.0, gt=0)
+    """Gradient norm above which gradients are scaled down."""
+    stop_grad_norm: float = Field(1e4, ge=0)
+    """Gradient norm above which training stops, 0 = at none that is finite."""
+    save_steps: int = Field(100, ge=1)
+    """Steps between two checkpoints; an interrupted training goes on from the last one."""
+
+
+class OfflineConfig(Section):
+    """Learning from a log of episodes, and from a solver's answers (package `reflect-algorithms`)."""
+
+    followed_by = ("log", "learn", "evaluation")
+
+    log: LogConfig = Field(default_factory=LogConfig)
+    """The log."""
+    training: OptimiserConfig = Field(default_factory=OptimiserConfig)
+    """Optimiser steps of each method."""
+
+    def mistakes(self, run: RunConfig) -> Iterator[str]:
+        """Mistakes about the log."""
+        log = self.log
+        if log.episodes is not None and not log.episodes.is_file():
+            yield f"offline.log.episodes: there is no file {log.episodes}. `reflect-rl play --record` writes one."
+        if log.episodes is None and log.quality != "random" and run.env.capability(HasSolver) is None:
+            yield (
+                f"offline.log.quality: {log.quality!r} needs a solver, which {run.environment.name} does not have. Set "
+                "it to 'random', or offline.log.episodes to a file of recorded episodes."
+            )
+
+
+def offline_config(run: RunConfig) -> OfflineConfig:
+    """The settings of `[offline]`."""
+    return section(run, "offline", OfflineConfig)

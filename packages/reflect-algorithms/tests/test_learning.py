@@ -1,0 +1,31 @@
+"""Every learner that reads outcomes learns to walk right from random walks, and nothing from shuffled outcomes."""
+
+from __future__ import annotations
+
+import pytest
+
+from offline_toy import agent, shuffled, success_of
+from reflect_algorithms import train_offline
+from toy import SPEC
+
+LEARNED = 0.6
+"""Share of games that a learner wins, drawing its actions; the log's players win a good third."""
+SETTINGS = {"env": SPEC, "steps": 150, "batch_size": 32, "learning_rate": 1e-2}
+
+each_learner = pytest.mark.parametrize("learner", ["filtered_bc"])
+
+
+@each_learner
+def test_it_learns_from_random_walks(random_log, learner):
+    assert success_of(agent()) < 0.5
+    assert success_of(train_offline(agent(), random_log, learner=learner, **SETTINGS)) >= LEARNED
+
+
+@each_learner
+def test_it_learns_nothing_from_shuffled_outcomes(random_log, learner):
+    assert success_of(train_offline(agent(), shuffled(random_log), learner=learner, **SETTINGS)) < 0.5
+
+
+def test_cloning_is_as_good_as_the_log(random_log, mixed_log):
+    won = [success_of(train_offline(agent(), log, learner="bc", **SETTINGS)) for log in (random_log, mixed_log)]
+    assert won[0] < 0.5 < won[1]

@@ -1,0 +1,114 @@
+"""The stages `log` and `learn` in a run folder, from the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from reflect_algorithms.stages import learned_methods
+from reflect_rl import registry
+from reflect_rl.cli.main import main
+from reflect_rl.config import parse
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.stages import plan, stages, stages_of
+
+SETTINGS = """\
+methods = ["random", "bc", "filtered_bc"]
+workers = 1
+[environment]
+name = "corridor"
+length = 5
+lengths = 2
+[model.embedded]
+hidden_size = 16
+layers = 1
+heads = 2
+[data]
+demonstration_starts = [4]
+perturbed_episodes_per_start = 1
+[sft.base]
+steps = 2
+[offline.training]
+steps = 3
+[offline.log]
+episodes_per_start = 4
+[evaluation]
+repetitions = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("offline")
+    (folder / "run.toml").write_text(SETTINGS)
+    assert main(["run", str(folder / "run.toml"), "--output-dir", str(folder / "run")]) == 0
+    return folder
+
+
+def rows_of(folder: Path) -> dict[str, float]:
+    table = json.loads((folder / "results.json").read_text())
+    return {row["method"]: row["success_rate"] for row in table}
+
+
+def test_a_run_has_rows_of_its_methods(run: Path):
+    unit = run / "run" / "starts-4" / "seed-0"
+    assert {"random", "bc", "filtered_bc"} == set(rows_of(run / "run"))
+    card = json.loads((unit / "log" / "card.json").read_text())
+    assert (card["episodes"], card["players"], card["with_probabilities"]) == (16, ["random", "erring_expert"], True)
+    assert (unit / "learn" / "bc" / "model" / "model.safetensors").is_file()
+    assert (unit / "learn" / "bc" / "metrics.jsonl").is_file()
+
+
+def test_the_log_comes_before_the_trainings_and_these_before_the_evaluation():
+    order = list(stages())
+    assert order.index("log") < order.index("learn") < order.index("eval")
+    assert stages_of("learn") == ("log", "learn")
+    assert stages_of("eval") == ("learn", "eval")
+
+
+def test_a_method_is_planned_once_with_the_one_it_goes_on_from():
+    config = parse(RunConfig, {"methods": ["random", "filtered_bc", "bc"]})
+    assert list(learned_methods(config)) == ["filtered_bc", "bc"]
+    assert sum(job.kind == "learn" for job in plan(config)) == 2
+
+
+def test_a_run_without_such_methods_has_no_such_jobs(capsys, tmp_path: Path):
+    assert not {job.kind for job in plan(parse(RunConfig, {}))} & {"log", "learn"}
+
+
+def test_a_deleted_model_is_noticed(run: Path, capsys):
+    unit = run / "run" / "starts-4" / "seed-0"
+    shutil.copytree(run / "run", run / "damaged")
+    place = run / "damaged" / "starts-4" / "seed-0"
+    (place / "learn" / "bc" / "model" / "model.safetensors").write_bytes(b"")
+    (place / "evaluation" / "bc" / "done").unlink()
+    assert main(["eval", str(run / "run.toml"), "--output-dir", str(run / "damaged")]) == 2
+    assert "run `reflect-rl learn` again" in " ".join(capsys.readouterr().err.split())
+    assert (unit / "learn" / "bc" / "done").is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("offline.log.episodes=no.jsonl", "there is no file no.jsonl"),
+        ("offline.log.quality=good", "offline.log.quality"),
+        ("offline.training.steps=0", "offline.training.steps"),
+    ],
+)
+def test_wrong_settings_are_named(run: Path, tmp_path: Path, capsys, change, said):
+    key, _, value = change.partition("=")
+    words = ["run", str(run / "run.toml"), "--output-dir", str(tmp_path / "out"), f"--{key}", value]
+    assert main(words) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_core_names_the_package_of_every_part():
+    """What is not installed must be named by its package."""
+    for kind in ("methods", "stages", "settings"):
+        points = registry._installed(kind).values()
+        own = [point.name for point in points if point.value.startswith("reflect_algorithms")]
+        assert own
+        assert {registry.COMPANIONS[kind].get(name) for name in own} == {"reflect-algorithms"}

@@ -1,0 +1,106 @@
+"""The loop of all learners: seeds, interruptions, weights of examples, and bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import reflect_rl as rrl
+from offline_toy import agent
+from reflect_algorithms import train_offline
+from reflect_algorithms.learners.cloning import Imitation
+from reflect_algorithms.log import turns_of
+from reflect_algorithms.training import draw_examples, frozen_scores
+from reflect_rl.errors import ConfigError, TrainingError, UserError
+from toy import SPEC
+
+SETTINGS = {"env": SPEC, "steps": 9, "batch_size": 8, "save_steps": 3}
+
+
+class StoppedError(Exception):
+    pass
+
+
+def stops_at(step):
+    def progress(done, total, note):
+        if done == step:
+            raise StoppedError
+
+    return progress
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_one_others(mixed_log):
+    hashes = [train_offline(agent(), mixed_log, seed=seed, **SETTINGS).model.hash() for seed in (0, 0, 1)]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_the_model_that_went_in_stays_as_it_is(mixed_log):
+    start = agent()
+    before = start.model.hash()
+    assert train_offline(start, mixed_log, **SETTINGS).model.hash() != before
+    assert start.model.hash() == before
+
+
+@pytest.mark.parametrize("step", [1, 3, 5, 8])
+def test_an_interrupted_training_goes_on_to_the_same_weights_and_metrics(mixed_log, tmp_path: Path, step):
+    whole = train_offline(agent(), mixed_log, out=tmp_path / "whole", **SETTINGS)
+    with pytest.raises(StoppedError):
+        train_offline(agent(), mixed_log, out=tmp_path / "cut", progress=stops_at(step), **SETTINGS)
+    resumed = train_offline(agent(), mixed_log, out=tmp_path / "cut", **SETTINGS)
+    assert resumed.model.hash() == whole.model.hash()
+    assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+
+
+def losses(folder: Path):
+    rows = (folder / "metrics.jsonl").read_text().splitlines()
+    return [(row.split('"loss": ')[1].split(",")[0]) for row in rows]
+
+
+def test_a_killed_training_goes_on_to_the_same_weights(tmp_path: Path):
+    script = Path(__file__).parent / "killed_offline.py"
+    done = subprocess.run([sys.executable, script, tmp_path], check=False, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split().count("killed") >= 2
+    whole, *others = sorted(tmp_path.glob("*/model/model.safetensors"))
+    assert len(others) >= 2
+    for other in others:
+        assert all(torch.equal(load_file(other)[name], weight) for name, weight in load_file(whole).items())
+
+
+def test_examples_are_drawn_by_their_weights():
+    objective = Imitation([None] * 3, torch.zeros(3))
+    assert sorted(draw_examples(objective, 0, 3)) == [0, 1, 2]
+    assert draw_examples(objective, 0, 7)[:3] == draw_examples(objective, 0, 3)
+    objective.weights = [1.0, 0.0, 3.0]
+    drawn = draw_examples(objective, 0, 4000)
+    assert 1 not in drawn
+    assert drawn.count(2) / 4000 == pytest.approx(0.75, abs=0.03)
+
+
+def test_frozen_scores_are_those_of_the_player(mixed_log):
+    player = agent()
+    views = turns_of(mixed_log).views[:600]
+    found = frozen_scores(player.model, player.labels, views, "choice_token")
+    row = player.policy()._log_probs([views[-1]])[0]
+    assert found.log_probs[-1][: len(row)].tolist() == pytest.approx(row, abs=1e-5)
+    assert found.log_probs[-1][len(row) :].isneginf().all()
+
+
+def test_mistakes_are_named(mixed_log):
+    with pytest.raises(ConfigError, match="stepz"):
+        train_offline(agent(), mixed_log, env=SPEC, stepz=3)
+    with pytest.raises(UserError, match="the method 'sft' learns from no log"):
+        train_offline(agent(), mixed_log, env=SPEC, learner="sft")
+    tests = rrl.collect(SPEC, "random", episodes=2, split="test")
+    with pytest.raises(UserError, match="none of the 2 episodes is of a training task"):
+        train_offline(agent(), tests, env=SPEC)
+
+
+def test_an_exploding_step_is_refused(mixed_log):
+    with pytest.raises(TrainingError, match=r"step 1: the loss is .* Lower learning_rate"):
+        train_offline(agent(), mixed_log, env=SPEC, steps=2, stop_grad_norm=1e-9)
