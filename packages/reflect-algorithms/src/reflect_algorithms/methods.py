@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reflect_algorithms.both.settings import STAGE as BOTH_STAGE
 from reflect_rl.evaluation.methods import Method
 
 STAGE = "learn"
@@ -25,6 +26,16 @@ class LearnedMethod(Method):
     log: bool = True
     """True if it learns from the log of `[offline]`."""
 
+
+BOTH = Method(
+    "reflect_rl_both",
+    "Reflect-RL, both players",
+    "reflector",
+    "policy_reflect",
+    stage=BOTH_STAGE,
+    colour="#AA3377",
+    place=125,
+)
 
 LEARNERS = "reflect_algorithms.learners"
 

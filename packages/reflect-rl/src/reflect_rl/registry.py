@@ -43,6 +43,7 @@ DOTTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """`package.module:Name`."""
 
 COMPANIONS: dict[Kind, dict[str, str]] = {
+    "algorithms": {"g2po": "reflect-algorithms"},
     "environments": {
         "alfworld": "alfworld-native",
         **dict.fromkeys(("autoexplore", "autoexplore_paper"), "reflect-locate"),
@@ -51,15 +52,15 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
     "methods": {
         **dict.fromkeys(("bm25_contents", "bm25_names", "name_greedy", "reader"), "reflect-locate"),
         **dict.fromkeys(("chat", "chat_reflect"), "reflect-served"),
-        **dict.fromkeys(("a_lol", "bc", "dagger", "filtered_bc", "rvs"), "reflect-algorithms"),
+        **dict.fromkeys(("a_lol", "bc", "dagger", "filtered_bc", "reflect_rl_both", "rvs"), "reflect-algorithms"),
     },
     "policies": {"chat": "reflect-served"},
     "reflectors": {"chat": "reflect-served"},
     "annotators": {"endpoint": "reflect-served"},
-    "stages": {"annotate": "reflect-served", **dict.fromkeys(("learn", "log"), "reflect-algorithms")},
+    "stages": {"annotate": "reflect-served", **dict.fromkeys(("learn", "log", "rlft_both"), "reflect-algorithms")},
     "settings": {
         **dict.fromkeys(("chat", "endpoint", "data.annotation", "reflector.server"), "reflect-served"),
-        "offline": "reflect-algorithms",
+        **dict.fromkeys(("offline", "rlft.reflector"), "reflect-algorithms"),
     },
     "reports": {"page": "reflect-report"},
     "commands": {

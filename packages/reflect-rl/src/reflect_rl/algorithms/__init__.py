@@ -4,18 +4,33 @@ An algorithm of another package is written against the names below.
 """
 
 from reflect_rl.algorithms._batch import Advantages, Algorithm, Batch, Critic, Loss, Outputs, Trajectory
-from reflect_rl.algorithms._common import PolicyGradientConfig, regularisers
-from reflect_rl.algorithms._returns import rewards_to_go
+from reflect_rl.algorithms._common import (
+    Clipped,
+    ClippedConfig,
+    PolicyGradientConfig,
+    regularisers,
+    returns_of,
+    shaped_rewards,
+    total_reward_std,
+)
+from reflect_rl.algorithms._returns import generalised_advantages, group_relative, rewards_to_go
 
 __all__ = [
     "Advantages",
     "Algorithm",
     "Batch",
+    "Clipped",
+    "ClippedConfig",
     "Critic",
     "Loss",
     "Outputs",
     "PolicyGradientConfig",
     "Trajectory",
+    "generalised_advantages",
+    "group_relative",
     "regularisers",
+    "returns_of",
     "rewards_to_go",
+    "shaped_rewards",
+    "total_reward_std",
 ]

@@ -104,7 +104,7 @@ class Method:
     def missing(self, spec: EnvSpec) -> tuple[str, ...]:
         """Names of the capabilities that it needs and the environment lacks."""
         # Lexical reflections read any state, also those that no solver has seen.
-        needs = (*self.needs, HasStateTeacher) if self.is_lexical else self.needs
+        needs: tuple[type[Any], ...] = (*self.needs, HasStateTeacher) if self.is_lexical else self.needs
         return tuple(kind.__name__ for kind in needs if spec.capability(kind) is None)
 
 

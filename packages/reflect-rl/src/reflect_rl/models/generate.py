@@ -1,4 +1,4 @@
-"""Batched greedy generation for the frozen reflection player, through Hugging Face's `generate` with its KV cache."""
+"""Batched generation for the reflection player, through Hugging Face's `generate` with its KV cache."""
 
 from __future__ import annotations
 
@@ -14,16 +14,32 @@ from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import micro_batches
 
 
+def generate_greedy(model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[str]:
+    """The most likely continuation of each prompt, without the end token; see `generate`."""
+    return [text_of(model, ids) for ids in generate(model, prompts, max_new_tokens)]
+
+
+def text_of(model: LanguageModel, ids: Sequence[int]) -> str:
+    """Text of a continuation, without the end token."""
+    return model.decode(ids[:-1] if ids and ids[-1] == model.end_id else ids)
+
+
 @torch.no_grad()
-def generate_greedy(
-    model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int, max_tokens: int = 16_384
-) -> list[str]:
-    """The most likely continuation of each prompt, up to the end token or `max_new_tokens`, without the end token.
+def generate(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    *,
+    sampled: bool = False,
+    max_tokens: int = 16_384,
+) -> list[list[int]]:
+    """Tokens of a continuation of each prompt, up to the end token, which is included, or `max_new_tokens`.
 
     Args:
-        model: a frozen language model (in eval mode).
+        model: a language model in eval mode.
         prompts: token ids, any lengths; rows of a batch are left-padded.
         max_new_tokens: length limit of a continuation.
+        sampled: draw from the model's distribution, by torch's generator, instead of taking the most likely text.
         max_tokens: upper bound on the padded tokens of one batch, new tokens included.
 
     Raises:
@@ -31,7 +47,7 @@ def generate_greedy(
     """
     _check_fits(model, max(map(len, prompts), default=0), max_new_tokens)
     network: Any = model.model
-    texts: dict[int, str] = {}
+    found: dict[int, list[int]] = {}
     # A row keeps keys and values for its prompt and for all new tokens.
     for group in micro_batches([len(prompt) + max_new_tokens for prompt in prompts], max_tokens):
         width = max(len(prompts[i]) for i in group)
@@ -42,8 +58,9 @@ def generate_greedy(
             output = network.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
-                # Greedy: the text is then a function of the prompt, and can be cached.
-                do_sample=False,
+                # Greedy, the text is a function of the prompt, and can be cached. Sampled, the distribution is whole,
+                # since its probabilities are learnt from.
+                **({"do_sample": True, "top_k": 0} if sampled else {"do_sample": False}),
                 num_beams=1,
                 max_new_tokens=max_new_tokens,
                 eos_token_id=model.end_id,
@@ -52,8 +69,8 @@ def generate_greedy(
         for row, index in enumerate(group):
             new = output[row, width:].tolist()
             # Rows that ended early are filled up, with the end token where there is no padding token.
-            texts[index] = model.decode(new[: new.index(model.end_id)] if model.end_id in new else new)
-    return [texts[i] for i in range(len(prompts))]
+            found[index] = new[: new.index(model.end_id) + 1] if model.end_id in new else new
+    return [found[i] for i in range(len(prompts))]
 
 
 @contextmanager

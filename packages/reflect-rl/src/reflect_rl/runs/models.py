@@ -75,8 +75,13 @@ def own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:
             hosted = section.reflector(config, unit.model(dataset))
             if hosted is not None:
                 return hosted
+    return frozen_reflector(config, unit.model(dataset), unit.sft(dataset))
+
+
+def frozen_reflector(config: RunConfig, folder: Path, made_by: Path) -> FrozenReflector:
+    """The reflection player that the model of this folder is; `made_by` is the folder of its job."""
     # Without gradients: the reflection player is part of the environment that online RL sees (Reflect-RL, stage 2).
-    model = load_of_run(config.model, unit.model(dataset), unit.sft(dataset), trainable=False)
+    model = load_of_run(config.model, folder, made_by, trainable=False)
     settings = config.reflector
     return FrozenReflector(model, settings.max_new_tokens, settings.cache_size, numbers_of(config.env, settings))
 

@@ -47,6 +47,7 @@ from reflect_rl.runs.folder import Job, Progress, Unit, check_job, seal_job, uni
 from reflect_rl.runs.model_card import add_results, card_of_rlft, card_of_sft
 from reflect_rl.runs.models import (
     base_folder,
+    frozen_reflector,
     installed_reflector,
     lexical_reflector,
     load_of_run,
@@ -61,6 +62,9 @@ from reflect_rl.store import write_json, write_jsonl
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import sft_checkpoints, train_sft
 from reflect_rl.types import seed_for
+
+REFLECTOR = "reflector"
+"""Folder of a trained reflection player beside the policy's `model`, in the folder of a stage's job."""
 
 
 class Stage(ABC):
@@ -185,33 +189,37 @@ class RLFTStage(Stage):
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Train one policy and save it."""
-        method = job.name
-        folder, made_by = start_of_policy(run.method(method), run.model, job.unit)
-        model = load_of_run(run.model, folder, made_by, trainable=True)
-        reflector = reflector_of(run, job.unit, method)
+        reflector = reflector_of(run, job.unit, job.name)
         # Before training: an interrupted one has already learned from these reflections.
         if process_rank() == 0 and (origin := origin_of(reflector)):
             write_json(job.folder / "reflection_server.json", origin.model_dump(exclude_none=True))
-        # The KL term compares with the weights at the start, and training changes `model` in place: a second copy.
-        needs_reference = run.rlft.algorithm.needs_reference
-        trainer = OnlineTrainer(
-            model,
-            find_labels(model, run.env.max_actions),
-            reflector,
-            run.env,
-            run.rlft,
-            job.folder,
-            seed_for(job.unit.seed, "rlft", job.name),
-            reference=load_of_run(run.model, folder, made_by, trainable=False) if needs_reference else None,
-            rule=run.prompt.scoring,
-            shuffle_labels=run.prompt.shuffle_labels,
-            excluded=excluded_states(run),
-            modes=run.evaluated_modes,
-            limits=run.limits,
-            metrics=metrics_log(job, run),
-        )
+        trainer = online_trainer(job, run, reflector)
         trainer.train(progress)
-        save_whole(model, job.folder / "model", card_of_rlft(run, job.unit, job.name))
+        save_whole(trainer.model, job.folder / "model", card_of_rlft(run, job.unit, job.name))
+
+
+def online_trainer(job: Job, run: RunConfig, reflector: Reflector) -> OnlineTrainer:
+    """Make the online training of the policy of the method that a job is named after."""
+    folder, made_by = start_of_policy(run.method(job.name), run.model, job.unit)
+    model = load_of_run(run.model, folder, made_by, trainable=True)
+    # The KL term compares with the weights at the start, and training changes `model` in place: a second copy.
+    needs_reference = run.rlft.algorithm.needs_reference
+    return OnlineTrainer(
+        model,
+        find_labels(model, run.env.max_actions),
+        reflector,
+        run.env,
+        run.rlft,
+        job.folder,
+        seed_for(job.unit.seed, "rlft", job.name),
+        reference=load_of_run(run.model, folder, made_by, trainable=False) if needs_reference else None,
+        rule=run.prompt.scoring,
+        shuffle_labels=run.prompt.shuffle_labels,
+        excluded=excluded_states(run),
+        modes=run.evaluated_modes,
+        limits=run.limits,
+        metrics=metrics_log(job, run),
+    )
 
 
 class EvaluationStage(Stage):
@@ -261,6 +269,10 @@ def reflector_of(config: RunConfig, unit: Unit, name: str) -> Reflector:
         return prompted_reflector(config.model, config.env, config.reflector)
     if method.is_lexical:
         return lexical_reflector(config.env)
+    trained = unit.folder / method.trainer / name / REFLECTOR
+    # A stage that trains the reflection player, too, leaves it beside its policy.
+    if method.trainer and trained.is_dir():
+        return frozen_reflector(config, trained, trained.parent)
     return own_reflector(config, unit, method.reflector)
 
 

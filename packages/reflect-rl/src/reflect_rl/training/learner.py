@@ -107,10 +107,8 @@ class Learner:
         """
         no_dropout(self.trained.language_model)
         self.optimizer.param_groups[0]["lr"] = learning_rate
-        values = self._values if self.algorithm.critic == "state" else None
-        reference = self._reference if self.reference is not None else None
         # Values and reference are those before the update: they are constants of its loss.
-        views, batch = collate(self.algorithm, episodes, replayed, self.excluded, values, reference)
+        views, batch = self.batch_of(episodes, replayed)
         if not views:
             return {}
         moving = (batch.advantages != 0).tolist()
@@ -133,6 +131,12 @@ class Learner:
         self.engine.refresh(self.own, self.trained)
         own = {"policy/unique_prompts": len(prompts) / len(views), "policy/moving_share": sum(moving) / len(moving)}
         return weighted_means(rows) | own | {"policy/steps": steps}
+
+    def batch_of(self, episodes: Sequence[Episode], replayed: Sequence[Episode] = ()) -> tuple[list[View], Batch]:
+        """The turns of these episodes that are learnt from, with their advantages by the present weights."""
+        values = self._values if self.algorithm.critic == "state" else None
+        reference = self._reference if self.reference is not None else None
+        return collate(self.algorithm, episodes, replayed, self.excluded, values, reference)
 
     def _minibatches(self, views: Sequence[View], update: int) -> Iterator[list[int]]:
         """Minibatches of all passes over the turns."""

@@ -10,9 +10,9 @@ Dropout is off, in rollouts and in the update alike, so that the probability rat
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -39,6 +39,23 @@ from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 FAILED = "failed_episodes.jsonl"
 
 
+@runtime_checkable
+class LearningReflector(Protocol):
+    """A reflection player that is trained beside the policy, on the same episodes."""
+
+    def learn(self, learner: Learner, episodes: Sequence[Episode], update: int, share: float) -> dict[str, float]:
+        """Learn from the episodes of an update, before the policy does; `share` of the training is done."""
+        ...
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        """Groups of tensors that a checkpoint keeps."""
+        ...
+
+    def restore(self, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Go on from the tensors of a checkpoint."""
+        ...
+
+
 class OnlineTrainer:
     """Trains one policy in place; metrics, episodes and checkpoints go to `folder`."""
 
@@ -63,6 +80,7 @@ class OnlineTrainer:
         self.model, self.reflector, self.spec, self.config = model, reflector, spec, config
         self.folder, self.seed, self.shuffle_labels, self.limits = folder, seed, shuffle_labels, limits
         self.modes = modes or spec.modes
+        self.companion = reflector if isinstance(reflector, LearningReflector) else None
         self.tasks = {mode: spec.tasks(mode, "train") for mode in spec.all_modes}
         self.validation = {mode: spec.tasks(mode, "validation") for mode in self.modes}
         self.curriculum = registry.find("curricula", config.curriculum.name)(config.curriculum, spec.modes)
@@ -133,7 +151,8 @@ class OnlineTrainer:
         rate = self.config.learning_rate * linear_factor(share)
         try:
             own, again = ([with_progress(e, self.config.progress) for e in part] for part in (episodes, replayed))
-            metrics = self.learner.learn(own, again, self.update, rate)
+            written = self.companion.learn(self.learner, own, self.update, share) if self.companion else {}
+            metrics = written | self.learner.learn(own, again, self.update, rate)
         except OffendingTurnsError as explosion:
             raise explosion.saved(self.folder, self.engine.main) from None
         # Cached scores are those of the weights before the update.
@@ -239,6 +258,8 @@ class OnlineTrainer:
             tensors["value_head"] = self.learner.value_head.state_dict()
         if self.best_weights:
             tensors["best"] = self.best_weights
+        if self.companion is not None:
+            tensors |= self.companion.tensors()
         counts = {"update": self.update, "turns": self.turns, "episodes": self.episodes, "seconds": self.meter.seconds}
         replay = {"stage": self.replay.stage, "episodes": [to_json(episode) for episode in self.replay.episodes]}
         self.checkpoints.save(
@@ -253,6 +274,8 @@ class OnlineTrainer:
         restore_weights(self.model.model, tensors["weights"])
         if self.learner.value_head is not None:
             self.learner.value_head.load_state_dict(tensors["value_head"])
+        if self.companion is not None:
+            self.companion.restore(tensors)
         # The optimiser's state follows the weights: its parts are cut like them.
         self.engine.broadcast(self.learner.own, self.learner.trained)
         self.engine.restore_optimizer(self.learner.optimizer, tensors.get("optimizer", {}))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from reflect_rl import registry
-from reflect_rl.algorithms import expected, g2po, gigpo, grpo, ppo, raft, rloo
+from reflect_rl.algorithms import expected, gigpo, grpo, ppo, raft, rloo
 from reflect_rl.algorithms._batch import Trajectory
 
 PLAIN = {"normalise_advantages": False}
@@ -103,38 +103,6 @@ def test_gigpo_does_not_discount_the_return_of_an_episode():
     # 1 and 0.5 have mean ¾; discounted by ½ they would be equal.
     result = worth(gigpo, episodes, gamma=0.5, scale_by_std=False)
     assert result.values == [[0.25, 0.25], [-0.25]]
-
-
-def test_g2po_credits_the_step_where_the_ways_part():
-    # Both begin in x; the first goes by y and wins 1, the second comes back to x and wins nothing.
-    episodes = [episode("a", [0.0, 1.0], "xy"), episode("a", [0.0, 0.0], "xx")]
-    result = worth(g2po, episodes, gamma=0.5)
-    # V(x) is the mean of ½, 0 and 0, V(y) is 1. Differences ½ - 1/6, 1 - 1, 1/12 - 1/6, -1/6, in twelfths:
-    deltas = [4.0, 0.0, -1.0, -2.0]
-    scale = math.sqrt(sum((d - 0.25) ** 2 for d in deltas) / 4)
-    first, last, back, end = [(d - 0.25) / scale for d in deltas]
-    assert approx([[first, last], [back, end]]) == result.values
-    assert result.returns == [[0.5, 1.0], [0.0, 0.0]]
-
-
-def test_g2po_joins_states_of_one_task_only_and_no_unknown_ones():
-    apart = [episode("a", [0.0, 1.0], "xy"), episode("b", [0.0, 0.0], "xy")]
-    unknown = [replace(e, states=["", ""]) for e in (episode("a", [0.0, 1.0], "xy"), episode("a", [0.0, 0.0], "xy"))]
-    for episodes in (apart, unknown):
-        # Along a chain each difference is zero: nothing is known but what the episode itself returned.
-        assert approx([[0.0, 0.0], [0.0, 0.0]]) == worth(g2po, episodes, gamma=0.5).values
-
-
-def test_g2po_has_one_scale_for_all_tasks():
-    episodes = [
-        episode("a", [1.0], "x"),
-        episode("a", [0.0], "x"),
-        episode("b", [30.0], "x"),
-        episode("b", [10.0], "x"),
-    ]
-    # Differences ±½ and ±10.
-    scale = math.sqrt((0.25 + 100) / 2)
-    assert approx([[0.5 / scale], [-0.5 / scale], [10 / scale], [-10 / scale]]) == worth(g2po, episodes).values
 
 
 def test_raft_keeps_the_best_of_each_task_and_all_that_tie():

@@ -7,7 +7,7 @@ import torch
 
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ModelError
-from reflect_rl.models.generate import generate_greedy
+from reflect_rl.models.generate import generate, generate_greedy
 from reflect_rl.models.load import LanguageModel, load_model
 from tiny_models import KINDS, save_tiny
 
@@ -54,7 +54,7 @@ def test_a_batch_of_mixed_lengths_equals_the_argmax_of_each_prompt_alone(model):
 @pytest.mark.parametrize("max_tokens", [1, 60, 100_000])
 def test_the_size_of_batches_changes_nothing(model, max_tokens):
     prompts = [model.encode(text) for text in (*TEXTS, *TEXTS[::-1])]
-    assert generate_greedy(model, prompts, 8, max_tokens) == [generate_greedy(model, [p], 8)[0] for p in prompts]
+    assert generate(model, prompts, 8, max_tokens=max_tokens) == [generate(model, [p], 8)[0] for p in prompts]
 
 
 def test_the_length_limit_counts_new_tokens(model):

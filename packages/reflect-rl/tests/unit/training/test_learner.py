@@ -92,7 +92,7 @@ def test_an_update_in_which_nothing_was_won_changes_nothing(episodes, monkeypatc
     assert not computed
 
 
-ALL = [{"name": name} for name in ("ppo", "grpo", "gigpo", "g2po", "raft", "reinforce", "rloo", "expected")]
+ALL = [{"name": name} for name in ("ppo", "grpo", "gigpo", "raft", "reinforce", "rloo", "expected")]
 
 
 @pytest.mark.parametrize("algorithm", ALL, ids=lambda algorithm: algorithm["name"])

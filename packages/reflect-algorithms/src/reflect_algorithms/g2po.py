@@ -20,15 +20,17 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from reflect_rl.algorithms._batch import Advantages, Trajectory
-from reflect_rl.algorithms._common import (
+from reflect_rl.algorithms import (
+    Advantages,
     Clipped,
     ClippedConfig,
+    Trajectory,
+    generalised_advantages,
+    group_relative,
     returns_of,
     shaped_rewards,
     total_reward_std,
 )
-from reflect_rl.algorithms._returns import generalised_advantages, group_relative
 
 
 class G2POConfig(ClippedConfig):

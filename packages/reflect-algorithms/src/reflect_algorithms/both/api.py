@@ -1,0 +1,91 @@
+"""Online training of both players from Python, without a run folder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reflect_algorithms.both.reflector import OnlineReflector
+from reflect_algorithms.both.settings import STAGE, ReflectorTrainingConfig
+from reflect_algorithms.training import Progress, silent
+from reflect_rl.agent import Agent, algorithm_settings, trainable_copy
+from reflect_rl.api import Environment, make_env
+from reflect_rl.config import parse
+from reflect_rl.data.generate import held_out_states
+from reflect_rl.errors import UserError
+from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.online import OnlineTrainer
+from reflect_rl.types import seed_for
+
+
+def train_both(
+    agent: Agent,
+    env: Environment,
+    *,
+    algorithm: str | type | Mapping[str, Any] = "ppo",
+    turns: int = 15_000,
+    out: str | Path | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+    reflector: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Agent:
+    """Online reinforcement learning of policy and reflection player; the agent that went in stays as it is.
+
+    Args:
+        agent: one with a reflection player of its own, as `reflect_rl.train_sft(..., reflections=True)` gives.
+        env: the environment to play.
+        algorithm: name of an installed one, a class, or a table of its settings with its `name`.
+        turns: training budget in turns of the environment.
+        out: folder for metrics and checkpoints; a training that was interrupted there goes on (None: nothing is kept).
+        seed: of everything random.
+        progress: told after each update.
+        reflector: fields of `ReflectorTrainingConfig`: `learning_rate`, `kl_coef`, ...
+        **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ...
+
+    Raises:
+        ConfigError: a setting does not exist or has a wrong value.
+        TrainingError: a loss or gradient is not finite.
+        UserError: the agent has no reflection player that can be trained.
+    """
+    spec = make_env(env)
+    frozen = agent.reflector
+    if not isinstance(frozen, FrozenReflector):
+        raise UserError(
+            f"the agent's reflection player is {frozen.name!r}, which cannot be trained. Train one first: "
+            "reflect_rl.train_sft(..., reflections=True)."
+        )
+    config = parse(RLFTConfig, {"algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
+    start = agent.for_actions(spec.max_actions)
+    twin, writing = trainable_copy(start.model), trainable_copy(frozen.model)
+    writer = OnlineReflector(
+        writing,
+        frozen.model,
+        parse(ReflectorTrainingConfig, dict(reflector or {})),
+        frozen.max_new_tokens,
+        seed_for(seed, STAGE),
+        frozen.numbers,
+    )
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reflect-rl-")) if out is None else out
+        OnlineTrainer(
+            twin,
+            start.labels,
+            writer,
+            spec,
+            config,
+            Path(folder),
+            seed_for(seed, "rlft", STAGE),
+            reference=start.model if config.algorithm.needs_reference else None,
+            rule=start.scoring,
+            excluded=held_out_states(spec, spec.modes),
+        ).train(progress)
+    method = "reflect_rl_both"
+    origin = replace(start.origin, method=method, algorithm=config.algorithm.name, seed=seed, folder=None)
+    trained = FrozenReflector(writing, frozen.max_new_tokens, frozen.cache_size, frozen.numbers)
+    return replace(start, model=twin, reflector=trained, origin=origin)

@@ -1,0 +1,223 @@
+"""A reflection player that writes by chance, and learns which of its texts led to good turns.
+
+The text y = y_1 ... y_n written in state s is an action of its own. Its advantage is that of the turn, A_t, as the
+policy's algorithm computes it, since the game pays for both together. The loss of a minibatch of T tokens is
+
+    L(φ) = 1/T Σ_t Σ_j [ -A_t log R_φ(y_j | s, y_<j) + β k_j ],   k_j = ρ_j - 1 - log ρ_j,
+
+with ρ_j = R_SFT(y_j | s, y_<j) / R_φ(y_j | s, y_<j): the policy gradient (Williams 1992), and an estimate of
+KL(R_φ ‖ R_SFT) that is never negative (Schulman 2020, "k3"). One pass over the turns of an update, so that the texts
+are those of the present weights, up to the steps of that pass.
+
+Reflect-RL freezes this player; training it is this project's own experiment (docs/reference/algorithms.md).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from reflect_algorithms.both.settings import ReflectorTrainingConfig
+from reflect_rl.errors import ConfigError
+from reflect_rl.models.generate import generate, text_of
+from reflect_rl.models.load import LanguageModel, forked_rng
+from reflect_rl.models.network import Network
+from reflect_rl.models.score import completion_losses, token_budget
+from reflect_rl.players.reflectors import Numbers
+from reflect_rl.prompts import reflection_prompt, with_right_number
+from reflect_rl.training.distributed import Engine
+from reflect_rl.training.learner import Learner, no_dropout
+from reflect_rl.training.loop import OptimiserStep, PartialLoss, linear_factor
+from reflect_rl.types import Episode, View, seed_for, stream
+
+Key = tuple[str, str]
+"""Prompt, and the text that the policy was shown."""
+
+
+class Written(NamedTuple):
+    """A text to learn from."""
+
+    prompt: list[int]
+    text: list[int]
+    """Tokens as they were drawn, with the end token where there is one."""
+    advantage: float
+    """Sum over the turns that were shown it."""
+
+
+class OnlineReflector:
+    """Samples at temperature 1; equal states of one batch of games share a text, which is one row of its loss.
+
+    Args:
+        model: to be trained.
+        reference: as it was at the start, frozen.
+        config: how it is trained.
+        max_new_tokens: length limit of a reflection.
+        seed: of texts and of minibatches.
+        numbers: as for `reflect_rl.players.reflectors.CachedReflector`.
+
+    Raises:
+        ConfigError: several processes train; each would know its own texts only.
+    """
+
+    name = "online"
+    sees_oracle = False
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        reference: LanguageModel,
+        config: ReflectorTrainingConfig,
+        max_new_tokens: int,
+        seed: int,
+        numbers: Numbers | None = None,
+    ) -> None:
+        self.model, self.reference, self.config, self.seed = model, reference, config, seed
+        self.max_new_tokens, self.numbers = max_new_tokens, numbers
+        self.engine = Engine(model.device)
+        if self.engine.count > 1:
+            raise ConfigError(f"reflect_rl_both trains in one process, and {self.engine.count} were launched.")
+        no_dropout(model.model)
+        # No decay, as for the policy: weights move only where a turn asks for it.
+        self.optimizer = torch.optim.AdamW(self._weights(), lr=config.learning_rate, weight_decay=0.0, fused=True)
+        network = self.engine.trainable(Network(model), plays=True)
+        limits = {"max_grad_norm": config.max_grad_norm, "stop_grad_norm": config.stop_grad_norm}
+        self.step = OptimiserStep(self.engine, network, self.optimizer, **limits)
+        self.calls = 0
+        """Batches of texts so far; each has random numbers of its own."""
+        self._texts: dict[Key, list[int]] = {}
+
+    def _weights(self) -> list[torch.nn.Parameter]:
+        return [weight for weight in self.model.model.parameters() if weight.requires_grad]
+
+    def reflect(self, views: Sequence[View]) -> list[str | None]:
+        """Draw a text for each different prompt."""
+        prompts = [reflection_prompt(view) for view in views]
+        unique = list(dict.fromkeys(prompts))
+        # Whoever draws before or after is not disturbed, and a training that goes on draws the same again.
+        with forked_rng(seed_for(self.seed, "reflections", self.calls)):
+            drawn = generate(
+                self.model, [self.model.encode_prompt(prompt) for prompt in unique], self.max_new_tokens, sampled=True
+            )
+        self.calls += 1
+        tokens = dict(zip(unique, drawn, strict=True))
+        texts = []
+        for prompt, view in zip(prompts, views, strict=True):
+            text = text_of(self.model, tokens[prompt])
+            if self.numbers is not None:
+                text = with_right_number(text, self.numbers(view.observation.text))
+            # Kept by what the policy is shown, because a text does not tell the tokens that it was drawn as.
+            self._texts[prompt, text] = tokens[prompt]
+            texts.append(text)
+        return [*texts]
+
+    def learn(self, learner: Learner, episodes: Sequence[Episode], update: int, share: float) -> dict[str, float]:
+        """One pass over the texts of these episodes.
+
+        Args:
+            learner: of the policy, which says what turns are worth.
+            episodes: fresh ones.
+            update: its number, from 0.
+            share: of the training that is done.
+
+        Raises:
+            TrainingError: a loss or gradient is not finite, or too large.
+        """
+        views, batch = learner.batch_of(episodes)
+        rows = self._rows(views, batch.advantages.tolist())
+        self._texts.clear()
+        if not rows:
+            return {}
+        rate = self.config.learning_rate * linear_factor(share)
+        self.optimizer.param_groups[0]["lr"] = rate
+        order = stream(self.seed, "minibatches", update).permutation(len(rows))
+        size = self.config.minibatch_texts
+        parts = [order[start : start + size] for start in range(0, len(rows), size)]
+        metrics = [self._one_step([rows[k] for k in part]) for part in parts]
+        means = {name: sum(row[name] for row in metrics) / len(metrics) for name in metrics[0]}
+        return means | {"reflector/texts": len(rows), "reflector/learning_rate": rate}
+
+    def _rows(self, views: Sequence[View], advantages: Sequence[float]) -> list[Written]:
+        """Different texts, each with the sum of its turns' advantages."""
+        worth: dict[Key, float] = defaultdict(float)
+        for view, advantage in zip(views, advantages, strict=True):
+            worth[reflection_prompt(view), view.reflection or ""] += advantage
+        return [
+            Written(self.model.encode_prompt(key[0]), self._texts[key], total)
+            for key, total in worth.items()
+            # An empty text has no token to learn from.
+            if self._texts[key]
+        ]
+
+    def _one_step(self, rows: Sequence[Written]) -> dict[str, float]:
+        targets = sum(len(row.text) for row in rows)
+
+        def loss(part: list[int]) -> PartialLoss:
+            own = [rows[k] for k in part]
+            ids, labels = padded(own, self.model.pad_id)
+            ids, labels = ids.to(self.model.device), labels.to(self.model.device)
+            surprise = completion_losses(self.model, ids, labels, self.step.network)
+            with torch.no_grad():
+                before = completion_losses(self.reference, ids, labels)
+            # Targets come row by row, so each number is repeated for the tokens of its text.
+            counts = torch.tensor([len(row.text) for row in own], device=ids.device)
+            worth = torch.tensor([row.advantage for row in own], device=ids.device).repeat_interleave(counts)
+            total, kl = reflection_loss(surprise, before, worth, self.config.kl_coef)
+            value = {"reflector/loss": float(total.detach()) / len(surprise), "reflector/kl": kl}
+            return PartialLoss(total / targets, len(surprise), value)
+
+        lengths = [len(row.prompt) + len(row.text) for row in rows]
+        metrics = self.step.accumulate(lengths, token_budget(self.model), loss)
+        norm = self.step.clip(self._weights(), metrics["reflector/loss"])
+        self.step.apply()
+        return metrics | {"reflector/gradient_norm": norm}
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        """Weights, the optimiser's state, and how often random numbers were drawn."""
+        weights = {name: w.detach() for name, w in self.model.model.named_parameters() if w.requires_grad}
+        return {
+            "reflector": weights,
+            "reflector_optimizer": self.engine.optimizer_state(self.optimizer),
+            "reflector_calls": {"calls": torch.tensor([self.calls])},
+        }
+
+    def restore(self, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Go on from a checkpoint."""
+        own = dict(self.model.model.named_parameters())
+        with torch.no_grad():
+            for name, value in tensors["reflector"].items():
+                own[name].copy_(value)
+        self.engine.restore_optimizer(self.optimizer, tensors["reflector_optimizer"])
+        self.calls = int(tensors["reflector_calls"]["calls"][0])
+
+
+def padded(rows: Sequence[Written], pad: int) -> tuple[Tensor, Tensor]:
+    """Right-padded ids, and labels (-100 where nothing is predicted), (rows, longest row) each."""
+    shape = len(rows), max(len(row.prompt) + len(row.text) for row in rows)
+    ids, labels = torch.full(shape, pad), torch.full(shape, -100)
+    for place, row in enumerate(rows):
+        start, end = len(row.prompt), len(row.prompt) + len(row.text)
+        ids[place, :end] = torch.tensor([*row.prompt, *row.text])
+        labels[place, start:end] = torch.tensor(row.text)
+    return ids, labels
+
+
+def reflection_loss(surprise: Tensor, before: Tensor, advantages: Tensor, kl_coef: float) -> tuple[Tensor, float]:
+    """Sum over tokens of -A log R + β k3, and the mean of k3 for the log.
+
+    Args:
+        surprise: (M,) -log R_φ of each token.
+        before: (M,) -log R_SFT of each token.
+        advantages: (M,) A_t of the turns that were shown the token's text.
+        kl_coef: β.
+
+    >>> loss, kl = reflection_loss(torch.tensor([2.0]), torch.tensor([2.0]), torch.tensor([3.0]), 0.5)
+    >>> float(loss), kl
+    (6.0, 0.0)
+    """
+    log_ratio = surprise - before
+    kl = log_ratio.exp() - 1 - log_ratio
+    return (advantages * surprise + kl_coef * kl).sum(), float(kl.detach().mean())

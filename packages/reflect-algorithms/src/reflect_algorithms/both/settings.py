@@ -1,0 +1,53 @@
+"""The section `[rlft.reflector]` of a run's settings; it is read without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from reflect_rl.config import Section, section
+
+if TYPE_CHECKING:  # its module looks this section up
+    from reflect_rl.runs.config import RunConfig
+
+STAGE = "rlft_both"
+"""Name of the stage that trains both players."""
+
+
+class ReflectorTrainingConfig(Section):
+    """Online training of the reflection player (method `reflect_rl_both`, package `reflect-algorithms`)."""
+
+    followed_by = (STAGE, "evaluation")
+
+    learning_rate: float = Field(1e-4, gt=0, le=1)
+    """Learning rate at the start; it falls on a line to a tenth, like the policy's."""
+    kl_coef: float = Field(0.1, ge=0)
+    """Weight of the divergence from the reflection player as supervised training left it, per token."""
+    minibatch_texts: int = Field(128, ge=1)
+    """Different reflections of an optimiser step."""
+    max_grad_norm: float = Field(0.5, gt=0)
+    """Gradient norm above which gradients are scaled down."""
+    stop_grad_norm: float = Field(1e4, ge=0)
+    """Gradient norm above which training stops, as it has exploded; 0 = never."""
+
+    def mistakes(self, run: RunConfig) -> Iterator[str]:
+        """Mistakes of runs that train both players."""
+        if not any(run.method(name).stage == STAGE for name in run.methods):
+            return
+        if run.reflector.kind != "own":
+            yield (
+                f"reflector.kind: reflect_rl_both trains the run's own reflection player, and {run.reflector.kind!r} "
+                "is another one. Set reflector.kind = 'own', or leave the method out."
+            )
+        if run.rlft.keep == "best":
+            yield (
+                "rlft.keep: 'best' keeps the policy of one update, and the reflection player would be that of another. "
+                "Set rlft.keep = 'last' where reflect_rl_both is among the methods."
+            )
+
+
+def reflector_training(run: RunConfig) -> ReflectorTrainingConfig:
+    """The settings of `[rlft.reflector]`."""
+    return section(run, "rlft.reflector", ReflectorTrainingConfig)

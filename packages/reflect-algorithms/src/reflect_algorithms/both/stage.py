@@ -1,0 +1,66 @@
+"""The stage that trains both players online, for the method `reflect_rl_both`.
+
+What there is in the folder of a unit:
+
+    rlft_both/<method>/model        the policy
+    rlft_both/<method>/reflector    the reflection player
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reflect_algorithms.both.reflector import OnlineReflector
+from reflect_algorithms.both.settings import STAGE, reflector_training
+from reflect_rl.evaluation.methods import Method
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.folder import Job, Progress, units
+from reflect_rl.runs.models import load_of_run, numbers_of, save_whole
+from reflect_rl.runs.stages import REFLECTOR, Stage, online_trainer
+from reflect_rl.types import seed_for
+
+
+class BothStage(Stage):
+    """A job for each method that trains both players."""
+
+    name = STAGE
+    help = "Train policy and reflection player online, from the same turns (package reflect-algorithms)."
+    before = "eval"
+
+    def concerns(self, run: RunConfig) -> bool:
+        """Tell whether the run has such a method."""
+        return bool(_methods(run))
+
+    def plan(self, run: RunConfig) -> Iterator[Job]:
+        """A job after the two supervised models of its method."""
+        for unit in units(run):
+            for method in _methods(run):
+                needs = tuple(unit.sft(part) for part in method.datasets)
+                yield Job(unit, self.name, method.name, unit.folder / self.name / method.name, needs)
+
+    def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
+        """Train the players and save both."""
+        data = run.method(job.name).reflector or ""
+        place, made_by, settings = job.unit.model(data), job.unit.sft(data), run.reflector
+        writer = OnlineReflector(
+            load_of_run(run.model, place, made_by, trainable=True),
+            load_of_run(run.model, place, made_by, trainable=False),
+            reflector_training(run),
+            settings.max_new_tokens,
+            seed_for(job.unit.seed, self.name, job.name),
+            numbers_of(run.env, settings),
+        )
+        trainer = online_trainer(job, run, writer)
+        trainer.train(progress)
+        save_whole(writer.model, job.folder / REFLECTOR)
+        save_whole(trainer.model, job.folder / "model")
+
+    def refusal(self, run: RunConfig) -> str:
+        """The reason why nothing is trained."""
+        if self.concerns(run):
+            return ""
+        return "no method of the run trains both players. Add reflect_rl_both to them (docs/reference/algorithms.md)."
+
+
+def _methods(run: RunConfig) -> list[Method]:
+    return [method for name in run.methods if (method := run.method(name)).stage == STAGE]

@@ -1,0 +1,245 @@
+"""Online training of both players: the loss by hand, what is learned, and that an interruption changes nothing."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import reflect_rl as rrl
+from reflect_algorithms import train_both
+from reflect_algorithms.both.reflector import OnlineReflector, Written, padded, reflection_loss
+from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_training
+from reflect_rl.batch import view_of
+from reflect_rl.cli.main import main
+from reflect_rl.config import parse
+from reflect_rl.errors import RunFolderError, UserError
+from reflect_rl.models.load import load_model
+from reflect_rl.models.score import completion_losses
+from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.players.scripted import OracleReflector
+from reflect_rl.prompts import reflection_prompt
+from reflect_rl.rollout import NoReflector
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.folder import units
+from reflect_rl.runs.stages import load_players
+from reflect_rl.training.online import OnlineTrainer
+from reflect_rl.types import Observation, View
+from toy import SPEC, rlft, tiny_player, trainer
+
+QUIET = lambda *_: None  # noqa: E731
+
+
+def writer(max_new_tokens: int = 3, seed: int = 0, **settings) -> OnlineReflector:
+    config = parse(ReflectorTrainingConfig, settings)
+    return OnlineReflector(tiny_player(seed=5)[0], tiny_player(seed=5)[0], config, max_new_tokens, seed)
+
+
+def test_the_loss_is_that_of_the_formula():
+    surprise = torch.tensor([0.5, 1.5, 2.0], requires_grad=True)
+    before = torch.tensor([0.5, 1.0, 3.0])
+    loss, kl = reflection_loss(surprise, before, torch.tensor([1.0, 1.0, -2.0]), 0.1)
+    # log ρ = surprise - before: 0, 0.5, -1.
+    each = [np.exp(d) - 1 - d for d in (0.0, 0.5, -1.0)]
+    assert float(loss.detach()) == pytest.approx(0.5 + 1.5 - 4.0 + 0.1 * sum(each))
+    assert kl == pytest.approx(np.mean(each))
+    loss.backward()
+    # d/d(-log R): the advantage, and β (ρ - 1).
+    assert surprise.grad is not None
+    assert surprise.grad.tolist() == pytest.approx([1.0, 1.0 + 0.1 * (np.exp(0.5) - 1), -2.0 + 0.1 * (np.exp(-1) - 1)])
+
+
+def test_a_batch_predicts_the_tokens_of_the_texts_alone():
+    model = tiny_player()[0]
+    rows = [Written([5, 6, 7], [8, 9], 1.0), Written([5], [6, 7, 8], -1.0)]
+    together = completion_losses(model, *padded(rows, model.pad_id))
+    alone = [completion_losses(model, *padded([row], model.pad_id)) for row in rows]
+    assert torch.allclose(together, torch.cat(alone), atol=1e-5)
+    assert [len(part) for part in alone] == [2, 3]
+
+
+VIEWS = [View(Observation(f"You are at {place}.", ("left", "right")), (0, 1)) for place in range(4)]
+
+
+def even(player: OnlineReflector, view: View) -> bool:
+    """The judge of the test: whether the text was drawn as a token with an even number."""
+    return player._texts[reflection_prompt(view), view.reflection or ""][0] % 2 == 0
+
+
+def share_of_even_texts(shuffled: bool) -> float:
+    player, rng = writer(1, learning_rate=2e-2, kl_coef=0.0), np.random.default_rng(0)
+    shares = []
+    for update in range(40):
+        # Four draws of each state: equal prompts of one call share a text.
+        views = [
+            View(view.observation, view.order, text)
+            for _ in range(4)
+            for view, text in zip(VIEWS, player.reflect(VIEWS), strict=True)
+        ]
+        good = [even(player, view) for view in views]
+        shares.append(float(np.mean(good)))
+        advantages = [1.0 if one else -1.0 for one in (rng.permutation(good) if shuffled else good)]
+        batch = SimpleNamespace(advantages=torch.tensor(advantages))
+        player.learn(SimpleNamespace(batch_of=lambda _, v=views, b=batch: (v, b)), (), update, 0.0)
+    return float(np.mean(shares[-5:]))
+
+
+def test_texts_that_led_to_good_turns_become_likelier_and_by_chance_they_do_not():
+    assert share_of_even_texts(shuffled=False) >= 0.9
+    assert share_of_even_texts(shuffled=True) <= 0.8
+
+
+def test_a_strong_pull_to_the_start_keeps_the_texts():
+    def moved(kl_coef: float) -> float:
+        player = writer(3, learning_rate=5e-3, kl_coef=kl_coef)
+        for update in range(10):
+            views = [View(v.observation, v.order, t) for v, t in zip(VIEWS, player.reflect(VIEWS), strict=True)]
+            batch = SimpleNamespace(advantages=torch.ones(len(views)))
+            row = player.learn(SimpleNamespace(batch_of=lambda _, v=views, b=batch: (v, b)), (), update, 0.0)
+        return row["reflector/kl"]
+
+    assert moved(20.0) < moved(0.0)
+
+
+def test_a_model_that_is_not_trained_is_left_as_it_was_and_random_numbers_are_its_own():
+    player = writer()
+    before = player.reference.hash()
+    torch.manual_seed(7)
+    player.reflect(VIEWS)
+    drawn = torch.rand(1)
+    torch.manual_seed(7)
+    assert torch.equal(drawn, torch.rand(1))
+    first, second = writer().reflect(VIEWS), writer(seed=1).reflect(VIEWS)
+    assert first == writer().reflect(VIEWS) != second
+    assert player.reference.hash() == before == player.model.hash()
+
+
+def both(folder: Path, progress=QUIET) -> tuple[OnlineTrainer, OnlineReflector]:
+    player = writer(4, learning_rate=1e-2)
+    training = trainer(folder, rlft(checkpoint_every=2, learning_rate=1e-2, validate_every=2), player)
+    training.train(progress)
+    return training, player
+
+
+class StoppedError(Exception):
+    """The kill of the test."""
+
+
+def test_an_interrupted_training_of_both_ends_like_an_uninterrupted_one(tmp_path):
+    whole, reflector = both(tmp_path / "whole")
+    assert whole.update >= 4
+    assert reflector.model.hash() != reflector.reference.hash()
+    calls: list[int] = []
+
+    def stop(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        both(tmp_path / "parts", stop)
+    resumed, again = both(tmp_path / "parts")
+    assert resumed.model.hash() == whole.model.hash()
+    assert again.model.hash() == reflector.model.hash()
+    rows = [json.loads(line) for line in (tmp_path / "parts" / "metrics.jsonl").read_text().splitlines()]
+    assert {"reflector/loss", "reflector/kl", "reflector/texts", "reflector/gradient_norm"} <= rows[-1].keys()
+
+
+def test_turns_are_worth_what_the_policy_learns_from(tmp_path):
+    """The reflection player learns from the policy's advantages, text by text."""
+    player = writer(2)
+    training = trainer(tmp_path, rlft(total_turns=1), player)
+    episodes = training._roll_out(("near",))
+    views, batch = training.learner.batch_of(episodes)
+    rows = player._rows(views, batch.advantages.tolist())
+    assert sum(row.advantage for row in rows) == pytest.approx(float(batch.advantages.sum()), abs=1e-5)
+    shown = {(view.observation.text, view.reflection) for e in episodes for view in map(view_of, e.turns)}
+    assert len(rows) == len([pair for pair in shown if pair[1]])
+
+
+SETTINGS = """\
+methods = ["sft_reflect", "reflect_rl_both"]
+workers = 1
+[environment]
+name = "corridor"
+length = 5
+lengths = 2
+[model.embedded]
+hidden_size = 16
+layers = 1
+heads = 2
+[data]
+demonstration_starts = [4]
+perturbed_episodes_per_start = 1
+[sft]
+base = { steps = 2 }
+reflector = { steps = 20 }
+policy_reflect = { steps = 2 }
+[rlft]
+total_turns = 60
+starts_per_update = 2
+[reflector]
+max_new_tokens = 8
+[evaluation]
+repetitions = 1
+"""
+
+
+def test_a_run_trains_both_and_evaluates_with_the_trained_reflection_player(tmp_path):
+    (tmp_path / "run.toml").write_text(SETTINGS)
+    assert main(["run", str(tmp_path / "run.toml"), "--output-dir", str(tmp_path / "run")]) == 0
+    assert {row["method"] for row in json.loads((tmp_path / "run" / "results.json").read_text())} == {
+        "sft_reflect",
+        "reflect_rl_both",
+    }
+    config = parse(RunConfig, tomllib.loads(SETTINGS) | {"output_dir": str(tmp_path / "run")})
+    unit = next(iter(units(config)))
+    writers = {}
+    for name in config.methods:
+        reflector, _ = load_players(config, unit, name, "greedy")
+        assert isinstance(reflector, FrozenReflector)
+        writers[name] = reflector.model.hash()
+    place = tmp_path / "run" / "starts-4" / "seed-0"
+    trained = load_model(config.model, place / "rlft_both" / "reflect_rl_both" / "reflector", trainable=False)
+    assert writers["reflect_rl_both"] == trained.hash() != writers["sft_reflect"]
+    # A damaged player is noticed, and the message says which command makes it again.
+    (place / "rlft_both" / "reflect_rl_both" / "reflector" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(RunFolderError, match="reflect-rl rlft_both"):
+        load_players(config, unit, "reflect_rl_both", "greedy")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rlft": {"keep": "best"}}, "rlft.keep: 'best' keeps the policy of one update"),
+        ({"reflector": {"kind": "lexical"}}, "reflector.kind: reflect_rl_both trains the run's own reflection player"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_named(changes, said):
+    config = parse(RunConfig, {"methods": ["sft_reflect", "reflect_rl_both"], **changes})
+    assert any(said in mistake for mistake in reflector_training(config).mistakes(config))
+    # Without the method they are nobody's business.
+    alone = parse(RunConfig, {"methods": ["sft_reflect"], **changes})
+    assert not list(reflector_training(alone).mistakes(alone))
+
+
+def test_both_players_are_trained_from_python():
+    episodes = rrl.collect(SPEC, "oracle", OracleReflector(), episodes=8)
+    small = rrl.load_model("embedded", hidden_size=16, layers=1, heads=2)
+    agent = rrl.train_sft(small, episodes, env=SPEC, steps=3, reflections=True)
+    assert isinstance(agent.reflector, FrozenReflector)
+    before = agent.reflector.model.hash()
+    trained = train_both(agent, SPEC, turns=40, starts_per_update=2, reflector={"learning_rate": 1e-2})
+    assert isinstance(trained.reflector, FrozenReflector)
+    assert trained.reflector.model.hash() != before == agent.reflector.model.hash()
+    assert trained.model.hash() != agent.model.hash()
+    assert (trained.origin.method, trained.origin.algorithm) == ("reflect_rl_both", "ppo")
+    assert rrl.evaluate(trained, SPEC, split="train").episodes
+    with pytest.raises(UserError, match="'none', which cannot be trained"):
+        train_both(replace(agent, reflector=NoReflector()), SPEC, turns=1)
