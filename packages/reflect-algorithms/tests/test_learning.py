@@ -6,13 +6,27 @@ import pytest
 
 from offline_toy import agent, shuffled, success_of
 from reflect_algorithms import train_offline
+from reflect_algorithms.learners.a_lol import ALoL
+from reflect_algorithms.learners.rvs import RvS
+from reflect_algorithms.settings import ALoLConfig, RvSConfig
 from toy import SPEC
 
 LEARNED = 0.6
 """Share of games that a learner wins, drawing its actions; the log's players win a good third."""
 SETTINGS = {"env": SPEC, "steps": 150, "batch_size": 32, "learning_rate": 1e-2}
 
-each_learner = pytest.mark.parametrize("learner", ["filtered_bc"])
+LEARNERS = {
+    "filtered_bc": "filtered_bc",
+    "rvs-success": RvS(),
+    "rvs-return": RvS(RvSConfig(condition="return")),
+    "a_lol-turn": ALoL(),
+    "a_lol-sequence": ALoL(ALoLConfig(variant="sequence")),
+    "a_lol-per-turn": ALoL(ALoLConfig(variant="per_turn")),
+    "a_lol-reference-free": ALoL(ALoLConfig(variant="reference_free")),
+    "a_lol-kl": ALoL(ALoLConfig(variant="kl")),
+    "a_lol-behaviour": ALoL(ALoLConfig(reference="behaviour", priority_sampling=False)),
+}
+each_learner = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)
 
 
 @each_learner
@@ -24,6 +38,15 @@ def test_it_learns_from_random_walks(random_log, learner):
 @each_learner
 def test_it_learns_nothing_from_shuffled_outcomes(random_log, learner):
     assert success_of(train_offline(agent(), shuffled(random_log), learner=learner, **SETTINGS)) < 0.5
+
+
+def test_rvs_does_what_it_is_asked_for(random_log):
+    lowest = RvS(RvSConfig(condition="return", asked_level=0))
+    assert success_of(train_offline(agent(), random_log, learner=lowest, **SETTINGS)) < 0.2
+
+
+def test_dagger_learns_from_the_solver_alone():
+    assert success_of(train_offline(agent(), [], learner="dagger", **SETTINGS)) >= 0.95
 
 
 def test_cloning_is_as_good_as_the_log(random_log, mixed_log):

@@ -65,7 +65,7 @@ def test_turns_hold_what_followed_them():
     first = episode(turn("x", 0, -1.0, (-0.5, -0.9)), turn("y", 1, 2.0), turn("z", 0, 4.0), success=True)
     turns = turns_of([first, episode(turn("w", 1, 3.0))])
     assert turns.returns.tolist() == [5.0, 6.0, 4.0, 3.0]
-    assert turns.left.tolist() == [3, 2, 1, 1]
+    assert turns.elapsed.tolist() == [0, 1, 2, 0]
     assert turns.won.tolist() == [True, True, True, False]
     assert turns.episodes.tolist() == [0, 0, 0, 1]
     assert turns.actions.tolist() == [0, 1, 0, 1]

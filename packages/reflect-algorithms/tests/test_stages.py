@@ -16,7 +16,7 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.stages import plan, stages, stages_of
 
 SETTINGS = """\
-methods = ["random", "bc", "filtered_bc"]
+methods = ["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger"]
 workers = 1
 [environment]
 name = "corridor"
@@ -55,7 +55,7 @@ def rows_of(folder: Path) -> dict[str, float]:
 
 def test_a_run_has_rows_of_its_methods(run: Path):
     unit = run / "run" / "starts-4" / "seed-0"
-    assert {"random", "bc", "filtered_bc"} == set(rows_of(run / "run"))
+    assert {"random", "bc", "filtered_bc", "rvs", "a_lol", "dagger"} == set(rows_of(run / "run"))
     card = json.loads((unit / "log" / "card.json").read_text())
     assert (card["episodes"], card["players"], card["with_probabilities"]) == (16, ["random", "erring_expert"], True)
     assert (unit / "learn" / "bc" / "model" / "model.safetensors").is_file()
@@ -73,6 +73,26 @@ def test_a_method_is_planned_once_with_the_one_it_goes_on_from():
     config = parse(RunConfig, {"methods": ["random", "filtered_bc", "bc"]})
     assert list(learned_methods(config)) == ["filtered_bc", "bc"]
     assert sum(job.kind == "learn" for job in plan(config)) == 2
+    jobs = [job for job in plan(parse(RunConfig, {"methods": ["a_lol"]})) if job.kind == "learn"]
+    assert [job.name for job in jobs] == ["bc", "a_lol"]
+    assert jobs[0].folder in jobs[1].needs
+
+
+def test_a_run_that_starts_from_another_learns_from_its_own_log(run: Path):
+    words = ["--output-dir", str(run / "other"), "--start-from", str(run / "run"), "--offline.log.quality", "random"]
+    assert main(["learn", str(run / "run.toml"), *words, "--methods", "bc"]) == 0
+    card = json.loads((run / "other" / "starts-4" / "seed-0" / "log" / "card.json").read_text())
+    assert card["players"] == ["random"]
+    models = [run / name / "starts-4" / "seed-0" for name in ("run", "other")]
+    texts = [(unit / "models" / "base" / "model.safetensors").read_bytes() for unit in models]
+    assert texts[0] == texts[1]
+
+
+def test_policies_that_are_asked_for_an_outcome_read_it(run: Path):
+    unit = run / "run" / "starts-4" / "seed-0"
+    row = json.loads((unit / "evaluation" / "rvs" / "episodes.jsonl").read_text().splitlines()[0])
+    episode = row.get("episode", row)
+    assert {turn["reflection"] for turn in episode["turns"]} == {"Asked: win."}
 
 
 def test_a_run_without_such_methods_has_no_such_jobs(capsys, tmp_path: Path):

@@ -83,6 +83,7 @@ def train_offline(
             partial(_itself, start.model),
             spec,
             log,
+            [task for mode in spec.modes for task in spec.tasks(mode, "train")],
             config,
             Path(folder),
             seed_for(seed, "learn", name),

@@ -144,8 +144,8 @@ class Turns:
     """(N,) its log-probability when it was played; nan where nobody noted it."""
     returns: Tensor
     """(N,) Σ of the rewards from this turn on."""
-    left: Tensor
-    """(N,) turns from this one to the end, itself included."""
+    elapsed: Tensor
+    """(N,) turns of the episode before this one."""
     won: Tensor
     """(N,) True = the episode was won."""
     episodes: Tensor
@@ -172,7 +172,7 @@ def turns_of(episodes: Sequence[Episode], excluded: frozenset[str] = frozenset()
         rewards = [turn.reward for turn in episode.turns]
         for place, turn in enumerate(episode.turns):
             if turn.decision.index != NO_ACTION and turn.observation.state not in excluded:
-                kept.append((number, turn, sum(rewards[place:]), len(rewards) - place, episode.success))
+                kept.append((number, turn, sum(rewards[place:]), place, episode.success))
     if not kept:
         raise UserError(
             f"no turn of the {len(episodes)} episodes can be learned from: all are in states where held-out tasks "
@@ -183,7 +183,7 @@ def turns_of(episodes: Sequence[Episode], excluded: frozenset[str] = frozenset()
         actions=torch.tensor([turn.decision.index for _, turn, *_ in kept]),
         behaviour_log_probs=torch.tensor([_log_prob(turn) for _, turn, *_ in kept]),
         returns=torch.tensor([row[2] for row in kept]),
-        left=torch.tensor([row[3] for row in kept]),
+        elapsed=torch.tensor([row[3] for row in kept]),
         won=torch.tensor([row[4] for row in kept]),
         episodes=torch.tensor([row[0] for row in kept]),
         players=tuple(dict.fromkeys(turn.decision.player for _, turn, *_ in kept)),

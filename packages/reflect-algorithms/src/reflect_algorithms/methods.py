@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reflect_algorithms.both.settings import STAGE as BOTH_STAGE
+from reflect_rl.envs.base import HasSolver
 from reflect_rl.evaluation.methods import Method
 
 STAGE = "learn"
@@ -46,4 +47,15 @@ FILTERED_BC = LearnedMethod(
     learner=f"{LEARNERS}.cloning:FilteredCloning",
     colour="#009E73",
     place=210,
+)
+RVS = LearnedMethod("rvs", "RvS", writer="asked_outcome", learner=f"{LEARNERS}.rvs:RvS", colour="#E69F00", place=220)
+A_LOL = LearnedMethod("a_lol", "A-LoL", learner=f"{LEARNERS}.a_lol:ALoL", start="bc", colour="#D55E00", place=230)
+DAGGER = LearnedMethod(
+    "dagger",
+    "DAgger",
+    needs=(HasSolver,),
+    learner=f"{LEARNERS}.dagger:DAgger",
+    log=False,
+    colour="#882255",
+    place=240,
 )

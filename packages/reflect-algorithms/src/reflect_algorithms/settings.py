@@ -52,6 +52,41 @@ class OptimiserConfig(Frozen):
     """Steps between two checkpoints; an interrupted training goes on from the last one."""
 
 
+class RvSConfig(Frozen):
+    """RvS: what the policy is conditioned on, and what it is asked for."""
+
+    condition: Literal["success", "return"] = "success"
+    """Outcome that stands in the prompt: the verdict of the episode, or the level of its average reward to come."""
+    asked_level: int = Field(9, ge=0, le=9)
+    """Level that is asked for at test time under condition = "return"; 9 is the highest of the log."""
+
+
+class ALoLConfig(Frozen):
+    """A-LoL: the variant."""
+
+    variant: Literal["turn", "sequence", "per_turn", "reference_free", "kl"] = "turn"
+    """An action is a turn, or the whole episode (`sequence`; `per_turn` weights each of its turns by itself);
+    `reference_free` has no importance weight, `kl` a penalty in its place."""
+    reference: Literal["model", "behaviour"] = "model"
+    """Denominator of the importance weight: the frozen model that has cloned the log (the paper), or the probabilities
+    under which the log was played."""
+    clip_ratio: float = Field(0.2, gt=0, lt=1)
+    """Half-width of the interval around one to which the importance weight is clipped."""
+    kl_coef: float = Field(0.1, ge=0)
+    """Weight β of the penalty, used by the variant `kl`."""
+    priority_sampling: bool = True
+    """Draw examples in proportion to their advantage; false = all alike."""
+
+
+class DAggerConfig(Frozen):
+    """DAgger: rounds of play, labels and training."""
+
+    rounds: int = Field(4, ge=1, le=100)
+    """Rounds; the solver plays the first one, the policy the others. The optimiser steps are divided among them."""
+    episodes: int = Field(100, ge=1)
+    """Episodes of each round."""
+
+
 class OfflineConfig(Section):
     """Learning from a log of episodes, and from a solver's answers (package `reflect-algorithms`)."""
 
@@ -61,6 +96,12 @@ class OfflineConfig(Section):
     """The log."""
     training: OptimiserConfig = Field(default_factory=OptimiserConfig)
     """Optimiser steps of each method."""
+    rvs: RvSConfig = Field(default_factory=RvSConfig)
+    """RvS."""
+    a_lol: ALoLConfig = Field(default_factory=ALoLConfig)
+    """A-LoL."""
+    dagger: DAggerConfig = Field(default_factory=DAggerConfig)
+    """DAgger."""
 
     def mistakes(self, run: RunConfig) -> Iterator[str]:
         """Mistakes about the log."""

@@ -123,6 +123,7 @@ class LearnStage(Stage):
             partial(load, trainable=False),
             run.env,
             read_episodes(job.unit.folder / LogStage.name / EPISODES) if method.log else (),
+            demonstration_tasks(run.data, run.env, job.unit.budget, job.unit.seed),
             offline_config(run).training,
             job.folder,
             seed_for(job.unit.seed, self.name, job.name),

@@ -31,7 +31,7 @@ from reflect_rl.training.distributed import Engine, make_whole
 from reflect_rl.training.learner import no_dropout
 from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, cosine_factor
 from reflect_rl.training.metrics import Meter, MetricsLog
-from reflect_rl.types import Episode, View, stream
+from reflect_rl.types import Episode, Task, View, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Training:
     spec: EnvSpec
     episodes: Sequence[Episode]
     """The log; empty for learners that need none."""
+    tasks: Sequence[Task]
+    """Starts that a learner may play."""
     config: OptimiserConfig
     folder: Path
     """Place of metrics and checkpoints; a training that was interrupted there goes on."""

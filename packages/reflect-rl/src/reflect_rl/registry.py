@@ -55,7 +55,7 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
         **dict.fromkeys(("a_lol", "bc", "dagger", "filtered_bc", "reflect_rl_both", "rvs"), "reflect-algorithms"),
     },
     "policies": {"chat": "reflect-served"},
-    "reflectors": {"chat": "reflect-served"},
+    "reflectors": {"chat": "reflect-served", "asked_outcome": "reflect-algorithms"},
     "annotators": {"endpoint": "reflect-served"},
     "stages": {"annotate": "reflect-served", **dict.fromkeys(("learn", "log", "rlft_both"), "reflect-algorithms")},
     "settings": {
