@@ -59,3 +59,12 @@ DAGGER = LearnedMethod(
     colour="#882255",
     place=240,
 )
+LINVIT = LearnedMethod(
+    "linvit",
+    "LINVIT",
+    policy="policy_plain",
+    learner=f"{LEARNERS}.linvit:LINVIT",
+    log=False,
+    colour="#332288",
+    place=250,
+)

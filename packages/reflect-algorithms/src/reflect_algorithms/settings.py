@@ -87,6 +87,23 @@ class DAggerConfig(Frozen):
     """Episodes of each round."""
 
 
+class LINVITConfig(Frozen):
+    """LINVIT: Q-learning with a language model's prior."""
+
+    rounds: int = Field(6, ge=1, le=100)
+    """Rounds of play, after each of which Q is fitted again."""
+    episodes: int = Field(100, ge=1)
+    """Episodes of each round."""
+    kl_coef: float = Field(0.1, gt=0)
+    """Weight λ of the divergence from the prior, in rewards: small values trust Q, large ones the prior."""
+    gamma: float = Field(0.95, gt=0, le=1)
+    """Discount γ."""
+    iterations: int = Field(40, ge=1)
+    """Temporal-difference steps of each fit."""
+    prior: Literal["model", "uniform"] = "model"
+    """Prior: the language model, or none (plain soft Q-learning)."""
+
+
 class OfflineConfig(Section):
     """Learning from a log of episodes, and from a solver's answers (package `reflect-algorithms`)."""
 
@@ -102,6 +119,8 @@ class OfflineConfig(Section):
     """A-LoL."""
     dagger: DAggerConfig = Field(default_factory=DAggerConfig)
     """DAgger."""
+    linvit: LINVITConfig = Field(default_factory=LINVITConfig)
+    """LINVIT."""
 
     def mistakes(self, run: RunConfig) -> Iterator[str]:
         """Mistakes about the log."""

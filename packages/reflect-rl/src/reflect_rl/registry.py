@@ -52,7 +52,9 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
     "methods": {
         **dict.fromkeys(("bm25_contents", "bm25_names", "name_greedy", "reader"), "reflect-locate"),
         **dict.fromkeys(("chat", "chat_reflect"), "reflect-served"),
-        **dict.fromkeys(("a_lol", "bc", "dagger", "filtered_bc", "reflect_rl_both", "rvs"), "reflect-algorithms"),
+        **dict.fromkeys(
+            ("a_lol", "bc", "dagger", "filtered_bc", "linvit", "reflect_rl_both", "rvs"), "reflect-algorithms"
+        ),
     },
     "policies": {"chat": "reflect-served"},
     "reflectors": {"chat": "reflect-served", "asked_outcome": "reflect-algorithms"},

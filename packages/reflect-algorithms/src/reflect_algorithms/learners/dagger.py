@@ -15,23 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import torch
 
 from reflect_algorithms.learners.cloning import Imitation
+from reflect_algorithms.rounds import played_round
 from reflect_algorithms.settings import DAggerConfig, offline_config
 from reflect_algorithms.training import Trainer, Training
-from reflect_rl.agent import chosen_tasks
-from reflect_rl.data.recorded import read_episodes
 from reflect_rl.envs.base import HasSolver
 from reflect_rl.errors import UserError
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.players.scripted import OraclePolicy
-from reflect_rl.rollout import NoReflector, Policy, Request, play
-from reflect_rl.store import write_jsonl
-from reflect_rl.types import Decision, Episode, View, seed_for, stream, to_json
+from reflect_rl.rollout import Policy
+from reflect_rl.types import Decision, Episode, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +84,12 @@ class DAgger:
         views: list[View] = []
         labels: list[int] = []
         for number in range(self.config.rounds):
-            for view, label in labelled_states(self._round(training, trainer.engine.main, number), training.excluded):
+            # The first round is the expert's: a policy that has learned nothing visits only beginnings.
+            player: Policy = OraclePolicy()
+            if number:
+                player = LanguageModelPolicy(training.model, training.labels, rule=training.rule)
+            episodes = played_round(training, number, self.config.episodes, Labelled(player))
+            for view, label in labelled_states(episodes, training.excluded):
                 views.append(view)
                 labels.append(label)
             if not views:
@@ -95,36 +97,6 @@ class DAgger:
             until = training.config.steps * (number + 1) // self.config.rounds
             trainer.fit(Imitation(views, torch.tensor(labels)), until)
         trainer.close()
-
-    def _round(self, training: Training, writes: bool, number: int) -> list[Episode]:
-        """The labelled episodes of a round; those that an interrupted training has played are read again."""
-        path = training.folder / f"round-{number}.jsonl"
-        if path.exists():
-            return read_episodes(path)
-        order = chosen_tasks(len(training.tasks), self.config.episodes, stream(training.seed, "round", number))
-        requests = [
-            Request(training.tasks[place], seed_for(training.seed, "round", number, place, copy))
-            for place, copy in order
-        ]
-        # The first round is the expert's: a policy that has learned nothing visits only beginnings.
-        player: Policy = OraclePolicy()
-        if number:
-            player = LanguageModelPolicy(training.model, training.labels, rule=training.rule)
-        episodes = play(
-            training.spec,
-            requests,
-            NoReflector(),
-            Labelled(player),
-            shuffle_labels=training.shuffle_labels,
-            limits=training.limits,
-        )
-        _write(path, episodes, writes)
-        return episodes
-
-
-def _write(path: Path, episodes: Sequence[Episode], writes: bool) -> None:
-    if writes:
-        write_jsonl(path, map(to_json, episodes))
 
 
 def labelled_states(episodes: Sequence[Episode], excluded: frozenset[str]) -> list[tuple[View, int]]:

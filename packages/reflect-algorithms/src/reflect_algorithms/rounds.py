@@ -1,0 +1,41 @@
+"""Rounds of play of learners that visit states themselves; what was played once is not played again."""
+
+from __future__ import annotations
+
+from reflect_algorithms.training import Training
+from reflect_rl.agent import chosen_tasks
+from reflect_rl.data.recorded import read_episodes
+from reflect_rl.launch import process_rank
+from reflect_rl.rollout import NoReflector, Policy, Request, play
+from reflect_rl.store import write_jsonl
+from reflect_rl.types import Episode, seed_for, stream, to_json
+
+
+def played_round(training: Training, number: int, count: int, player: Policy) -> list[Episode]:
+    """The episodes of a round; those that an interrupted training has played are read again.
+
+    Args:
+        training: whose tasks, folder and seed.
+        number: of the round, from 0.
+        count: episodes.
+        player: who plays; equal players play equal rounds.
+    """
+    path = training.folder / f"round-{number}.jsonl"
+    if path.exists():
+        return read_episodes(path)
+    order = chosen_tasks(len(training.tasks), count, stream(training.seed, "round", number))
+    requests = [
+        Request(training.tasks[place], seed_for(training.seed, "round", number, place, copy)) for place, copy in order
+    ]
+    episodes = play(
+        training.spec,
+        requests,
+        NoReflector(),
+        player,
+        shuffle_labels=training.shuffle_labels,
+        limits=training.limits,
+    )
+    # All processes of a launch have played the same; one writes.
+    if process_rank() == 0:
+        write_jsonl(path, map(to_json, episodes))
+    return episodes
