@@ -109,7 +109,7 @@ def figure_learning_curves(curves: Sequence[Curve]) -> str | None:
             for key, marker in markers.items()
         ]
         figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def _with_success(curves: Sequence[Curve]) -> list[Curve]:
@@ -147,7 +147,7 @@ def figure_algorithm_curves(curves: Sequence[Curve]) -> str | None:
         looks = [describe_algorithm(name) for name in names]
         lines = [Line2D([], [], color=look.colour, label=look.label) for look in looks]
         figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 8))
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def _success_axes(axes: Axes, title: str, top: float) -> None:
@@ -227,7 +227,7 @@ def figure_results(grid: Grid) -> str:
         # The y axis grows upwards, a table downwards. The panels share the axis: inverting one inverts all.
         panels[0].invert_yaxis()
         figure.legend(handles=_bar_legend(decodings, bool(grid.paper_modes)), loc="outside lower center", ncols=3)
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def _bar_legend(decodings: Sequence[str], with_paper: bool) -> list[Artist]:
@@ -288,7 +288,7 @@ def figure_before_after(parts: Sequence[tuple[str, SummaryRow, SummaryRow]]) -> 
             # By default matplotlib draws the grid over bars.
             axes.set_axisbelow(True)
         panels[0].set_ylabel("success, %")
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> str | None:
@@ -323,7 +323,7 @@ def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> s
             axes.minorticks_off()
             axes.grid(color=INK, alpha=0.12, linewidth=0.6)
         panels[-1].legend(fontsize=7.5, loc="best")
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def _budget_line(axes: Axes, points: Sequence[SummaryRow], look: Method, shift: float) -> None:
@@ -361,7 +361,8 @@ def _panels(count: int, height: float, per_row: int, sharey: bool = False) -> tu
     return figure, panels[:count]
 
 
-def _svg(figure: Figure) -> str:
+def svg_of(figure: Figure) -> str:
+    """A finished figure as SVG text, in the ink of the page around it."""
     buffer = io.StringIO()
     # A date would make two writings of one report differ.
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
