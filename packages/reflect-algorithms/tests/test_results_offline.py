@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from a_script import load_script
 
+from a_script import load_script
 from reflect_report.runs import SummaryRow
 from reflect_rl.evaluation.evaluate import wilson_interval
 

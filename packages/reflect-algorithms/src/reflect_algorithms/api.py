@@ -12,7 +12,7 @@ from typing import Any
 
 from reflect_algorithms.methods import LearnedMethod
 from reflect_algorithms.settings import OptimiserConfig
-from reflect_algorithms.training import Learner, Progress, Training, silent
+from reflect_algorithms.training import AsksOutcome, Learner, Progress, Training, silent
 from reflect_rl import registry
 from reflect_rl.agent import Agent, Blueprint, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
@@ -23,7 +23,6 @@ from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt
-from reflect_rl.rollout import Reflector
 from reflect_rl.types import Episode, seed_for
 
 
@@ -96,7 +95,7 @@ def train_offline(
         if out is not None:
             twin.save(Path(out) / "model")
     origin = Origin(name, "none", "recorded", len({episode.task.key for episode in log}), seed)
-    writer: Reflector = getattr(chosen, "reflector", None) or start.reflector
+    writer = chosen.reflector if isinstance(chosen, AsksOutcome) else start.reflector
     return replace(start, model=twin, origin=origin, reflector=writer)
 
 

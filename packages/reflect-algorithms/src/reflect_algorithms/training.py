@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network, ValueHead
 from reflect_rl.models.score import LISTED, check_context, score, token_budget
 from reflect_rl.players.language_model import score_views, tokenize
+from reflect_rl.rollout import Reflector
 from reflect_rl.training.checkpoint import Checkpoints, restore_weights
 from reflect_rl.training.distributed import Engine, make_whole
 from reflect_rl.training.learner import no_dropout
@@ -95,6 +96,14 @@ class Learner(Protocol):
         ...
 
 
+@runtime_checkable
+class AsksOutcome(Protocol):
+    """A learner whose policy must be asked for an outcome at test time."""
+
+    reflector: Reflector
+    """Who asks."""
+
+
 class Objective(Protocol):
     """Examples, and their loss."""
 
@@ -154,7 +163,7 @@ class Trainer:
             if head is not None:
                 head.load_state_dict(saved[0]["head"])
         trained = self.engine.trainable(Network(self.model, head), plays=False)
-        groups = [
+        groups: list[dict[str, Any]] = [
             {"params": [p for p in trained.parameters() if p.requires_grad and p.ndim > 1]},
             # Norms and biases do not decay.
             {"params": [p for p in trained.parameters() if p.requires_grad and p.ndim <= 1], "weight_decay": 0.0},

@@ -38,7 +38,7 @@ class Imitation:
 
     def __init__(self, views: Sequence[View], actions: Tensor) -> None:
         self.views, self.actions = views, actions
-        self.examples = [(row,) for row in range(len(views))]
+        self.examples: Sequence[Sequence[int]] = [(row,) for row in range(len(views))]
 
     def loss(self, examples: Tensor, outputs: Outputs) -> Loss:
         """-mean log π(a_t|s_t)."""

@@ -244,7 +244,7 @@ class Distillation:
 
     def __init__(self, views: Sequence[View], targets: Tensor) -> None:
         self.views, self.targets = views, targets
-        self.examples = [(row,) for row in range(len(views))]
+        self.examples: Sequence[Sequence[int]] = [(row,) for row in range(len(views))]
 
     def loss(self, examples: Tensor, outputs: Outputs) -> Loss:
         """-mean Σ_a π(a|s) log π_θ(a|s)."""
