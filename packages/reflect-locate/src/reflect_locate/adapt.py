@@ -1,342 +1,303 @@
-"""Adapt a player to one repository, and measure what that changed.
+"""Adapt the ranking of `locate` to one repository, and measure on later commits whether that helps.
 
-The questions come from the repository itself (`questions`): its docstrings and documents, and the subjects of its
-commits. Where the history is long enough, the newest commits are the test, and the tree is the one before them;
-otherwise some files are. Training goes on from the player: supervised, then online, as a run like any other (`run/`),
-so it goes on where it was interrupted. Before and after are measured as `locate` works, on the whole tree.
+The history is cut twice. Commits before the first cut say what each file is about (`history` of `evidence.py`). The
+subjects of those between the cuts are questions to which the weights of the evidence are fitted. The subjects of those
+after the second cut are asked before and after; by then the commits up to it are known. Each is asked about the tree at
+the cut before it, so nothing of a change is seen in advance. Sentences of docstrings and documents are asked, too,
+masked where they stand: half of them to fit, half to measure.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reflect_locate.envs import autoexplore
-from reflect_locate.finder import SearchOptions, locate
-from reflect_locate.questions.build import build_task_set
-from reflect_locate.questions.config import TasksConfig
-from reflect_locate.questions.task_set import Question, TaskSet
+from reflect_locate.adapted_ranking import AdaptedRanking
+from reflect_locate.evidence import DEFAULT_WEIGHTS, Weights
+from reflect_locate.fitting import fit
+from reflect_locate.questions.commit_subjects import subject
+from reflect_locate.questions.commits import HistoryError, paths_at, revision_before
+from reflect_locate.questions.filters import FilterConfig, questions_of
+from reflect_locate.questions.sources import docstrings, documents
+from reflect_locate.questions.sources.history import FileCommit, later_commits, past_commits
+from reflect_locate.questions.task_set import Question
+from reflect_locate.ranking import Answer, find
+from reflect_locate.repositories.git import GitRepository
+from reflect_locate.repositories.ingest import ingest
+from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
-from reflect_locate.repositories.tree_index import forget_indexes
-from reflect_locate.trained_player import Player, PlayerSettings
-from reflect_rl.config import parse
-from reflect_rl.errors import RunFolderError, UserError
+from reflect_locate.repositories.word_store import WordStore
+from reflect_locate.repositories.words import words
 from reflect_rl.evaluation.compare import PairedDifference, paired_difference
 from reflect_rl.evaluation.evaluate import wilson_interval
-from reflect_rl.models.load import load_model
-from reflect_rl.runs.config import RunConfig
-from reflect_rl.runs.folder import units
-from reflect_rl.store import append_jsonl, read_jsonl, write_json, write_jsonl
-from reflect_rl.types import stream
+from reflect_rl.types import seed_for
 
-SIZES = (32, 16, 8)
-"""Numbers of files of the trees of a depth, the first that enough questions fit is trained."""
-DEPTHS = (1, 2, 3)
+KINDS = ("coverage", "match", "path", "history")
+"""Evidence whose weights are fitted."""
+SHARE = 0.2
+"""Share of the usable commits on which is measured, and of those to which weights are fitted."""
 FEWEST_QUESTIONS = 10
-"""Training questions that a mode needs, and test questions that a comparison needs."""
+"""Later commits that a comparison needs."""
+WIDEST_CHANGE = 10
+"""Files of a commit that says something about each of them."""
+WIDEST_QUESTION = 3
+"""Files of a commit that is asked about; any of them is right."""
+FEWEST_WORDS, MOST_WORDS = 3, 40
+"""Different content words, and words, of a subject that is asked."""
 TOP = 5
-LEAKS = ("none", "tokens", "name")
-METHODS = {"lexical": "reflect_rl_lexical", "none": "sft_rlft"}
-"""Writer of a player's reflections -> the method that trains it further."""
-STAGES = {"reflect_rl_lexical": "policy_lexical", "sft_rlft": "policy_plain"}
-"""Method -> its supervised stage."""
+PROBES = 3
+"""Questions that are timed to say how long all will take."""
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingAmount:
-    """Amount of training."""
+class Era:
+    """A tree at a moment, what commits said until then, and questions about it."""
 
-    starts: int = 200
-    """Most questions that are demonstrated."""
-    sft_steps: int = 300
-    rlft_turns: int = 6000
-    seed: int = 0
-    threads: int = 1
+    tree: Tree
+    said: Mapping[str, Mapping[str, int]]
+    """Path -> word -> commits (`AdaptedRanking.said`)."""
+    commits: tuple[Question, ...]
+    """Subjects of the commits that came next."""
+    documents: tuple[Question, ...]
+    """Sentences of the tree, with the places where they stand."""
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """All questions."""
+        return self.commits + self.documents
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of one held-out question."""
+    """Result of one question."""
 
     key: str
-    rank: int
-    """Place of the best accepted file in the ranking, 0 = it is not there."""
-    leak: str
-    files: int
-    """Length of the ranking."""
-
-    @property
-    def first(self) -> bool:
-        """Tell whether the first file is an accepted one."""
-        return self.rank == 1
-
-    @property
-    def near(self) -> bool:
-        """Tell whether one of the first five files is an accepted one."""
-        return 1 <= self.rank <= TOP
+    text: str
+    targets: tuple[str, ...]
+    before: int
+    """Place of the first right file in the ranking as it comes, 0 = it is not there."""
+    after: int
+    """The same by the adapted ranking."""
 
 
 @dataclass(frozen=True, slots=True)
 class BeforeAfter:
-    """Comparison of before and after on some of the held-out questions."""
+    """Comparison of before and after on some questions."""
 
     name: str
     questions: int
     before: tuple[int, tuple[float, float]]
-    """Successes, and the 95% interval of their rate."""
+    """Right answers, and the 95% interval of their rate."""
     after: tuple[int, tuple[float, float]]
     difference: PairedDifference
 
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """Result of adapting."""
+
+    ranking: AdaptedRanking
+    """With all commits, and the weights that were measured."""
+    outcomes: tuple[Outcome, ...]
+    comparisons: tuple[BeforeAfter, ...]
+    """The first file of later commits, the first five, then the same of documents as far as there are any."""
+
     @property
-    def is_clear(self) -> bool:
-        """Tell whether the interval of the difference is on one side of nought."""
-        return self.difference.lo > 0 or self.difference.hi < 0
+    def helps(self) -> bool:
+        """Tell whether later commits are found better, beyond chance, and documents not worse."""
+        # Both bounds of 95%: a ranking that is as good as before is not worth a file that grows old.
+        first, *others = (entry for entry in self.comparisons if entry.name.endswith("first"))
+        return first.difference.lo > 0 and all(entry.difference.hi >= 0 for entry in others)
 
 
-def task_set_of(source: str, folder: Path, tell: Callable[[str], None], seed: int = 0) -> TaskSet:
-    """The questions about a repository: those that were made before in this folder, or new ones.
-
-    Args:
-        source: a folder, an archive or `FOLDER@REVISION`.
-        folder: of the task set.
-        tell: is told what is read.
-        seed: of everything that is drawn.
-
-    Raises:
-        RunFolderError: the folder holds questions about another repository.
-        UserError: the repository cannot be read, or there are too few questions.
-    """
-    # Absolute, so that the same folder is recognised from another working directory.
-    absolute = str(Path(source).expanduser().absolute())
-    if (folder / "questions.jsonl").exists():
-        tasks = TaskSet.load(folder)
-        known = tasks.card.get("settings", {}).get("corpora")
-        # Going on with another repository's questions would measure the wrong thing without a word.
-        if known != [absolute]:
-            raise RunFolderError(
-                f"{folder} holds questions about {known}, not {absolute}. Choose another --output-dir."
-            )
-        tell(f"{folder}: {len(tasks.questions)} questions, made before (delete the folder to ask about new files)")
-        return tasks
-    return build_task_set(TasksConfig(output_dir=folder, corpora=(absolute,), seed=seed), tell)
-
-
-def run_config(
-    settings: PlayerSettings, policy: Path, tasks: TaskSet, folder: Path, amount: TrainingAmount
-) -> RunConfig:
-    """The run that trains a player further.
+def eras_of(folder: Path, revision: str = "HEAD", most: int = 300, seed: int = 0) -> tuple[Era, Era]:
+    """The questions to fit to, and those to measure on.
 
     Args:
-        settings: of the player.
-        policy: folder of its model.
-        tasks: the questions.
-        folder: of the run.
-        amount: how much is trained.
+        folder: top folder of a git checkout, or a bare repository; nothing of it is executed.
+        revision: the end of its history.
+        most: questions of each kind in each part.
+        seed: draws the sentences of documents.
 
     Raises:
-        UserError: the questions are too few, or the player's reflections are written by a model.
+        HistoryError: the history is too short.
+        SnapshotError: it is no repository that git can read.
     """
-    method = METHODS.get(settings.reflector)
-    if method is None:
-        raise UserError(
-            "this player's reflections are written by a model, which adapt does not train. Use a player with lexical "
-            "reflections, for example the one that comes with this package."
+    known = past_commits(folder, revision, paths_at(folder, revision), WIDEST_CHANGE)
+    times = sorted((commit.time for commit in known if _question(commit)), reverse=True)
+    count = min(most, int(SHARE * len(times)))
+    if count < FEWEST_QUESTIONS:
+        raise HistoryError(
+            f"the history of {str(folder)!r} has {len(times)} commits that say what they do and change at most "
+            f"{WIDEST_QUESTION} files. Adapting needs {int(FEWEST_QUESTIONS / SHARE)}; `locate` works without."
         )
-    # Masked, as they are measured: nobody asks with the words of the file.
-    environment = settings.environment.model_copy(
-        update={"tasks": tasks.folder, "leaks": LEAKS, "sources": (), "unsupported": False, "hard": True}
+    cuts = [revision_before(folder, revision, times[count * part - 1]) for part in (2, 1)]
+    if not all(cuts) or cuts[0] == cuts[1]:
+        raise HistoryError(f"the history of {str(folder)!r} cannot be cut by time: its main line has too few commits.")
+    fitted = _era(folder, cuts[0], cuts[1], most, seed, is_tested=False)
+    tested = _era(folder, cuts[1], revision, most, seed, is_tested=True)
+    if min(len(fitted.commits), len(tested.commits)) < FEWEST_QUESTIONS:
+        raise HistoryError(
+            f"the history of {str(folder)!r} gives {len(fitted.commits)} and {len(tested.commits)} questions about "
+            f"older files. Adapting needs {FEWEST_QUESTIONS} of each; `locate` works without."
+        )
+    return fitted, tested
+
+
+def _era(folder: Path, cut: str, until: str, most: int, seed: int, *, is_tested: bool) -> Era:
+    snapshot = ingest(f"{folder}@{cut}", name=folder.name)
+    past = list(past_commits(folder, cut, snapshot.files.keys(), WIDEST_CHANGE))
+    later = later_commits(folder, cut, until, snapshot.files.keys(), WIDEST_CHANGE)
+    # A commit that was made twice, as on two branches, would be found by its own words, or be counted twice.
+    known = {_bag(commit.subject) for commit in past}
+    new = {_bag(commit.subject): commit for commit in later}
+    asked = [found for bag, commit in new.items() if bag not in known and (found := _question(commit))][-most:]
+    questions = tuple(
+        Question(f"commit/{number}", text, snapshot.name, snapshot.name, targets, "git")
+        for number, (text, targets) in enumerate(asked)
     )
-    modes = trained_modes(environment)
-    # A mode with fewer questions than `starts` would end the training with an error.
-    starts = min(len(autoexplore.tasks(environment, mode, "train")) for mode in modes)
-    values: dict[str, Any] = {
-        "output_dir": str(folder),
-        "seeds": [amount.seed],
-        "methods": [method],
-        "workers": 1,
-        "threads": amount.threads,
-        "environment": environment.model_dump(mode="json") | {"modes": modes},
-        "prompt": {"scoring": settings.scoring},
-        "model": {"path": str(policy.resolve())},
-        "data": {
-            "demonstration_starts": [min(starts, amount.starts)],
-            "modes": modes,
-            "perturbed_episodes_per_start": 2,
-            "restarts_per_start": 1,
-            # A state names its question, so no state of training is the start of a held-out task.
-            "exclude_held_out_states": False,
-        },
-        # A tenth of the learning rates from scratch: the player knows the game, and learns where things are.
-        "sft": {
-            STAGES[method]: {
-                "steps": amount.sft_steps,
-                "learning_rate": 3e-4,
-                "warmup_steps": min(30, amount.sft_steps),
-            }
-        },
-        "rlft": {
-            "total_turns": amount.rlft_turns,
-            "learning_rate": 1e-4,
-            "validate_every": 0,
-            "curriculum": {"name": "uniform", "modes": modes},
-        },
-        # The measurement is `measure`; this only says which modes are trained.
-        "evaluation": {"modes": modes, "split": "train", "horizons": [environment.max_episode_steps]},
-    }
-    return parse(RunConfig, values)
+    # Not more sentences than commits are fitted to: docstrings are many, and would decide about the weights alone.
+    sentences = _documents(snapshot, most if is_tested else len(asked), seed, is_tested=is_tested)
+    return Era(Tree(snapshot), said_by(past), questions, sentences)
 
 
-def trained_modes(environment: autoexplore.Config) -> list[str]:
-    """Modes to train: for each depth the largest sampled trees that enough questions fit, and whole folders.
-
-    Raises:
-        UserError: no mode has enough questions.
-    """
-    modes = []
-    for depth in DEPTHS:
-        # Large trees are nearer to use; small ones are taken only where a repository has no more files.
-        sampled = next((mode for size in SIZES if _has_enough(environment, mode := f"d{depth}k{size}")), None)
-        whole = f"d{depth}raw" if _has_enough(environment, f"d{depth}raw") else None
-        modes += [mode for mode in (sampled, whole) if mode is not None]
-    if not modes:
-        raise UserError(
-            f"the repository gives too few questions to learn from (fewer than {FEWEST_QUESTIONS} about files in "
-            "folders). The player as it is may still find files: use `reflect-rl locate`."
-        )
-    return modes
+def _bag(text: str) -> frozenset[str]:
+    return frozenset(words(text))
 
 
-def _has_enough(environment: autoexplore.Config, mode: str) -> bool:
-    # Each training question gives one task for each of its variants.
-    questions = FEWEST_QUESTIONS * environment.variants_per_question
-    return mode in autoexplore.MODES and len(autoexplore.tasks(environment, mode, "train")) >= questions
+def _question(commit: FileCommit) -> tuple[str, tuple[str, ...]] | None:
+    """Question that a commit makes, and the files that answer it."""
+    text = subject(commit.subject)
+    if not 1 <= len(commit.main) <= WIDEST_QUESTION or len(_bag(text)) < FEWEST_WORDS:
+        return None
+    return " ".join(text.split()[:MOST_WORDS]), commit.main
 
 
-def drop_long_rows(config: RunConfig) -> tuple[int, int]:
-    """Leave out supervised examples that the model has no room for; returns how many, and of how many.
-
-    Raises:
-        UserError: more than half of them are too long.
-    """
-    model = load_model(config.model, trainable=False)
-    context = getattr(model.model.config, "max_position_embeddings", None)
-    files = [unit.dataset(STAGES[config.methods[0]]) for unit in units(config)]
-    tables = {file: read_jsonl(file, "Delete the run folder.") for file in files}
-    fitting = {
-        file: [row for row in rows if context is None or len(model.encode_prompt(row["prompt"])) < context]
-        for file, rows in tables.items()
-    }
-    total, kept = (sum(map(len, entries.values())) for entries in (tables, fitting))
-    # Training on the short half would fit a player to paths that are not the usual ones here.
-    if 2 * kept < total:
-        raise UserError(
-            f"{total - kept} of {total} examples are too long for this player, which reads {context} tokens at once. "
-            "The paths of this repository are long; use a player with a longer context."
-        )
-    for file, rows in fitting.items():
-        if len(rows) < len(tables[file]):
-            write_jsonl(file, rows)
-    return total - kept, total
+def _documents(snapshot: Snapshot, most: int, seed: int, *, is_tested: bool) -> tuple[Question, ...]:
+    """Sentences of docstrings and documents about half of the files."""
+    candidates = [*docstrings.candidates(snapshot, []), *documents.candidates(snapshot)]
+    found = questions_of(snapshot, snapshot.name, candidates, FilterConfig(), seed).questions
+    # By file, not by question: sentences of one file are alike. The hash lets both trees agree on the halves.
+    mine = [
+        question
+        for question in found
+        if question.supported and question.spans and seed_for(seed, "half", question.targets[0]) % 2 == is_tested
+    ]
+    return tuple(sorted(mine, key=lambda question: seed_for(seed, "documents", question.key))[:most])
 
 
-def held_out(tasks: TaskSet, most: int, seed: int = 0) -> list[Question]:
-    """The test questions that are measured: all, or as many as wanted, drawn by the seed; in the order of the set.
-
-    Raises:
-        UserError: there are too few to compare anything.
-    """
-    # Unsupported questions say nothing about the file, so no player could be right for a reason.
-    questions = [question for question in tasks.questions if question.split == "test" and question.supported]
-    if len(questions) < FEWEST_QUESTIONS:
-        raise UserError(
-            f"the repository gives {len(questions)} held-out questions, and a comparison needs {FEWEST_QUESTIONS}. "
-            "The player as it is may still find files: use `reflect-rl locate`."
-        )
-    # Drawn and then sorted: a sample of the whole set, asked in an order that groups equal snapshots.
-    chosen = sorted(stream(seed, "held out").permutation(len(questions))[:most].tolist())
-    return [questions[index] for index in chosen]
+def said_by(commits: Iterable[FileCommit]) -> dict[str, dict[str, int]]:
+    """For each file the words of the subjects of its commits, with the number of commits that hold each."""
+    said: dict[str, Counter[str]] = {}
+    for commit in commits:
+        told = _bag(commit.subject)
+        for path in commit.paths:
+            said.setdefault(path, Counter()).update(told)
+    return {path: dict(sorted(counts.items())) for path, counts in sorted(said.items())}
 
 
-def measure(
-    player: Player,
-    tasks: TaskSet,
-    questions: Sequence[Question],
-    effort: SearchOptions,
-    file: Path,
-    progress: Callable[[int, int], None],
-) -> list[Outcome]:
-    """Ask the player every question, and write down what came of it; what was measured before is not measured again.
+class Asker:
+    """Asks the questions of an era; the words of its files are counted once.
 
     Args:
-        player: who is asked.
-        tasks: the task set, with the trees.
-        questions: what is asked.
-        effort: how long to search for each answer.
-        file: JSONL file of the outcomes.
-        progress: called with (done, total).
+        era: tree and history.
+        weights: of the evidence with the history (None: the ranking as it comes, without the history).
     """
-    known = {
-        row["key"]: Outcome(**row) for row in (read_jsonl(file, "Delete it.", appended=True) if file.exists() else [])
+
+    def __init__(self, era: Era, weights: Weights | None) -> None:
+        self._era, self._store = era, WordStore()
+        self._index = StoredIndex(era.tree, self._store)
+        self._adapted = AdaptedRanking(repository="", commit="", weights=weights, said=era.said) if weights else None
+
+    def ask(self, question: Question) -> Answer:
+        """All candidates for a question, best first."""
+        tree, index = self._era.tree, self._index
+        if question.spans:
+            # The sentence that a question was made from must not answer it.
+            tree = Tree(tree.snapshot, masks=question.spans)
+            index = StoredIndex(tree, self._store)
+        return find(tree, question.text, index, adapted=self._adapted)
+
+
+def minutes(fitted: Era, tested: Era) -> float:
+    """Estimate of the minutes that `adapt` will take, from the first questions."""
+    asker = Asker(tested, DEFAULT_WEIGHTS)
+    probes = [*tested.commits[:PROBES], *tested.documents[:PROBES]]
+    started = time.perf_counter()
+    for question in probes:
+        asker.ask(question)
+    each = (time.perf_counter() - started) / len(probes)
+    # Each of those that are measured is asked twice.
+    return each * (len(fitted.questions) + 2 * len(tested.questions)) / 60
+
+
+def adapt(
+    folder: Path, fitted: Era, tested: Era, revision: str = "HEAD", progress: Callable[[], None] = lambda: None
+) -> Adapted:
+    """Fit the weights, and ask the questions of the later commits before and after.
+
+    Args:
+        folder: the repository.
+        fitted: to fit to.
+        tested: to measure on.
+        revision: the end of the history, up to which the result knows it.
+        progress: called after each question.
+    """
+    asker, lists = Asker(fitted, DEFAULT_WEIGHTS), []
+    for question in fitted.questions:
+        lists.append([(entry.evidence, entry.path in question.targets) for entry in asker.ask(question).files])
+        progress()
+    weights = fit(lists, DEFAULT_WEIGHTS, KINDS)
+    askers, outcomes = (Asker(tested, None), Asker(tested, weights)), []
+    for question in tested.questions:
+        ranks = [_rank(asker.ask(question), question.targets) for asker in askers]
+        outcomes.append(Outcome(question.key, question.text, question.targets, *ranks))
+        progress()
+        progress()
+    commit = GitRepository(folder).commit(revision)
+    files = ingest(f"{folder}@{commit}").files.keys()
+    said = said_by(past_commits(folder, commit, files, WIDEST_CHANGE))
+    ranking = AdaptedRanking(repository=str(folder), commit=commit, weights=weights, said=said)
+    return Adapted(ranking, tuple(outcomes), tuple(compare(outcomes, len(tested.commits))))
+
+
+def _rank(answer: Answer, targets: Iterable[str]) -> int:
+    places = [place for place, entry in enumerate(answer.files, start=1) if entry.path in targets]
+    return min(places, default=0)
+
+
+def compare(outcomes: Sequence[Outcome], commits: int) -> list[BeforeAfter]:
+    """Differences at the first place and among the first five.
+
+    Args:
+        outcomes: of later commits, then of documents.
+        commits: number of the former.
+    """
+    rows = []
+    for name, part in (("later commits", outcomes[:commits]), ("documents", outcomes[commits:])):
+        for measure, last in (("first", 1), (f"first {TOP}", TOP)):
+            if part:
+                old, new = ([1 <= rank <= last for rank in ranks] for ranks in _sides(part))
+                rates = [(sum(side), wilson_interval(sum(side), len(side))) for side in (old, new)]
+                rows.append(BeforeAfter(f"{name}, {measure}", len(part), *rates, paired_difference(new, old)))
+    return rows
+
+
+def _sides(outcomes: Sequence[Outcome]) -> tuple[list[int], list[int]]:
+    return [entry.before for entry in outcomes], [entry.after for entry in outcomes]
+
+
+def figures(adapted: Adapted) -> dict[str, Any]:
+    """The comparison as JSON."""
+    return {
+        "repository": adapted.ranking.repository,
+        "commit": adapted.ranking.commit,
+        "helps": adapted.helps,
+        "weights": adapted.ranking.weights.model_dump(include=set(KINDS)),
+        "comparisons": [asdict(entry) for entry in adapted.comparisons],
     }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    for question, tree in _with_trees(tasks, [q for q in questions if q.key not in known]):
-        # Threshold 0 ranks all candidates: a withheld answer could be right, and is counted.
-        answer = locate(player, tree, question.text, effort, threshold=0.0)
-        paths = [entry.path for entry in answer.files]
-        ranks = [paths.index(target) + 1 for target in question.targets if target in paths]
-        outcome = Outcome(question.key, min(ranks, default=0), question.leak, len(paths))
-        # Written at once: measuring takes minutes, and goes on here after an interrupt.
-        append_jsonl(file, [asdict(outcome)])
-        known[question.key] = outcome
-        progress(len(known), len(questions))
-    return [known[question.key] for question in questions]
-
-
-def _with_trees(tasks: TaskSet, questions: Sequence[Question]) -> Iterator[tuple[Question, Tree]]:
-    """Pairs of a question and its whole tree, in which the sentence that it was made from is blanked out."""
-    # Questions without a masked sentence share one tree per snapshot; they come first, so its index is made once.
-    shared: dict[str, Tree] = {}
-    for question in sorted(questions, key=lambda question: bool(question.spans)):
-        if not question.spans:
-            if question.snapshot not in shared:
-                shared[question.snapshot] = Tree(tasks.snapshot(question.snapshot))
-            yield question, shared[question.snapshot]
-        else:
-            yield question, Tree(tasks.snapshot(question.snapshot), masks=question.spans)
-            forget_indexes()  # no other question is about this tree
-
-
-def compare(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[BeforeAfter]:
-    """`first`: the first file is right; `first 5`: one of five is; `not named`: the question does not name the file.
-
-    Raises:
-        ValueError: the outcomes are not of the same questions.
-    """
-    # The difference is paired by question, which is only valid for the same ones.
-    if [entry.key for entry in before] != [entry.key for entry in after]:
-        raise ValueError("the outcomes are of different questions")
-    pairs = list(zip(before, after, strict=True))
-    parts = {"": pairs, ", not named": [pair for pair in pairs if pair[0].leak == "none"]}
-    comparisons = []
-    for part, chosen in parts.items():
-        # Without leaks the part equals the whole, and the same row would stand there twice.
-        if not chosen or (part and len(chosen) == len(pairs)):
-            continue
-        for name, measured in (("first", "first"), (f"first {TOP}", "near")):
-            old = [getattr(pair[0], measured) for pair in chosen]
-            new = [getattr(pair[1], measured) for pair in chosen]
-            comparisons.append(_compared(name + part, old, new))
-    return comparisons
-
-
-def _compared(name: str, old: Sequence[bool], new: Sequence[bool]) -> BeforeAfter:
-    rates = [(sum(side), wilson_interval(sum(side), len(side))) for side in (old, new)]
-    return BeforeAfter(name, len(old), rates[0], rates[1], paired_difference(new, old))
-
-
-def write_comparison(file: Path, comparisons: Sequence[BeforeAfter], about: dict[str, Any]) -> None:
-    """Write the table as JSON."""
-    write_json(file, {**about, "comparisons": json.loads(json.dumps([asdict(entry) for entry in comparisons]))})

@@ -37,6 +37,8 @@ class Weights(Frozen):
     """Weight of the policy's word."""
     read: float = Field(1.0, gt=0)
     """Weight of what a language model makes of its best lines."""
+    history: float = Field(1.0, gt=0)
+    """Weight of what earlier commits said about it."""
 
 
 DEFAULT_WEIGHTS = Weights()
@@ -60,6 +62,8 @@ class Evidence:
     read: float | None = None
     """How likely the question is after the file's best lines, divided by that after those of the best file; None = no
     language model read them."""
+    history: float | None = None
+    """BM25 score of the subjects of its earlier commits, divided by that of the best file; None = not known."""
 
 
 KINDS = tuple(Weights.model_fields)

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, KINDS, Evidence, Weights
 
-# No language model reads beside a player, so questions that players were asked tell nothing of its weight.
-FITTED = tuple(kind for kind in KINDS if kind != "read")
+# No language model reads beside a player, and no history is known to it, so questions that players were asked tell
+# nothing of these weights.
+FITTED = tuple(kind for kind in KINDS if kind not in ("read", "history"))
+"""Kinds that are fitted unless others are named."""
 Vector = NDArray[np.float64]
 PRIOR_STD = 2.0
 """Standard deviation of the normal prior of each weight around a multiple of that to begin with, on the scale of the
@@ -25,7 +27,9 @@ LEAST = 1e-3
 """Smallest weight, so that every file has a score."""
 
 
-def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAULT_WEIGHTS) -> Weights:
+def fit(
+    lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAULT_WEIGHTS, kinds: Sequence[str] = FITTED
+) -> Weights:
     """The weights under which the right files of these lists are most likely, given a prior around `start`.
 
     Where each question has one right file this is convex; it is solved by projected gradients with momentum (Beck and
@@ -35,6 +39,7 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
         lists: for each question its candidates, and whether each is right; lists in which none is right, or all are,
             tell nothing and are left out. So are test files, whose place is not for the weights to decide.
         start: weights whose ratios hold where the lists say nothing.
+        kinds: of evidence whose weights are fitted, the largest of which becomes 1; the others stay as in `start`.
     """
     sources = [[(evidence, is_right) for evidence, is_right in pairs if not evidence.is_test] for pairs in lists]
     # Where all candidates are right or none is, the likelihood is flat.
@@ -43,13 +48,13 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
         return start
     most = max(map(len, told))
     # Padded to the longest list; the mask `there` keeps the padding out of every sum.
-    table = np.zeros((len(told), most, len(FITTED)))
+    table = np.zeros((len(told), most, len(kinds)))
     there, right = (np.zeros((len(told), most), dtype=bool) for _ in range(2))
     for number, pairs in enumerate(told):
-        table[number, : len(pairs)] = [_row(evidence) for evidence, _ in pairs]
+        table[number, : len(pairs)] = [[getattr(evidence, kind) or 0.0 for kind in kinds] for evidence, _ in pairs]
         there[number, : len(pairs)] = True
         right[number, : len(pairs)] = [is_right for _, is_right in pairs]
-    prior = np.array([getattr(start, kind) for kind in FITTED])
+    prior = np.array([getattr(start, kind) for kind in kinds])
 
     def slope(weights: Vector) -> Vector:
         """Gradient of -log posterior; the multiple of `start` that the prior is around is the nearest one."""
@@ -60,14 +65,17 @@ def fit(lists: Sequence[Sequence[tuple[Evidence, bool]]], start: Weights = DEFAU
         return expected[0] - expected[1] + away / PRIOR_STD**2
 
     # The Hessian of a logsumexp is at most half the squared diameter of its rows, and each is in the unit cube.
-    rate = 1 / (len(told) * len(FITTED) / 2 + PRIOR_STD**-2)
+    rate = 1 / (len(told) * len(kinds) / 2 + PRIOR_STD**-2)
     weights = before = prior
     for step in range(STEPS):
         ahead = weights + step / (step + 3) * (weights - before)
         # Projected on weights of at least zero: evidence may be useless, but never speaks against a file.
         before, weights = weights, np.maximum(ahead - rate * slope(ahead), 0)
+    # Evidence that points away from the right files is worth nothing, and perhaps all of it does.
+    if not weights.max():
+        return start
     found = np.maximum(weights / weights.max(), LEAST).round(3).tolist()
-    return Weights(**dict(zip(FITTED, found, strict=True)), read=start.read)
+    return start.model_copy(update=dict(zip(kinds, found, strict=True)))
 
 
 def _softmax(sums: Vector, mask: NDArray[np.bool_]) -> Vector:
@@ -76,7 +84,3 @@ def _softmax(sums: Vector, mask: NDArray[np.bool_]) -> Vector:
     powers = np.exp(open_sums - open_sums.max(1, keepdims=True))
     whole: Vector = powers / powers.sum(1, keepdims=True)
     return whole
-
-
-def _row(evidence: Evidence) -> list[float]:
-    return [getattr(evidence, kind) or 0.0 for kind in FITTED]

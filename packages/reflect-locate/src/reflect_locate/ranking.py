@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from reflect_locate.adapted_ranking import AdaptedRanking
 from reflect_locate.envs.state_text import question_words, surface
 from reflect_locate.evidence import (
     DEFAULT_WEIGHTS,
@@ -76,6 +77,7 @@ class FoundFile:
             "read": round(self.evidence.read or 0.0, 4),
             "match": round(self.evidence.match or 0.0, 4),
             "path_match": round(self.evidence.path or 0.0, 4),
+            "history": round(self.evidence.history or 0.0, 4),
             "is_test": self.evidence.is_test,
             "words": list(self.words),
             "coverage": round(self.evidence.coverage, 4),
@@ -143,7 +145,13 @@ def check_question(question: str) -> str:
     return short
 
 
-def find(tree: Tree, question: str, index: StoredIndex | None = None, threshold: float | None = None) -> Answer:
+def find(
+    tree: Tree,
+    question: str,
+    index: StoredIndex | None = None,
+    threshold: float | None = None,
+    adapted: AdaptedRanking | None = None,
+) -> Answer:
     """The files of a tree that answer a question, by the index alone.
 
     >>> from reflect_locate.repositories.snapshot import Snapshot
@@ -157,6 +165,7 @@ def find(tree: Tree, question: str, index: StoredIndex | None = None, threshold:
         question: in words; see `check_question`.
         index: of this tree, if it is at hand.
         threshold: confidence below which the answer is a guess (None: as measured).
+        adapted: to the repository that the tree is of; its commits are further evidence.
 
     Raises:
         UserError: the tree is empty, or the question says nothing.
@@ -165,7 +174,8 @@ def find(tree: Tree, question: str, index: StoredIndex | None = None, threshold:
     question = check_question(question)
     check_tree(tree)
     matches, rarity = (index or StoredIndex(tree, WordStore())).ask(question)
-    files = ranked(tree, question, None, matches, DEFAULT_WEIGHTS)
+    past = adapted.matches(tree, question) if adapted else None
+    files = ranked(tree, question, None, matches, adapted.weights if adapted else DEFAULT_WEIGHTS, past)
     return answer_of(files, rarity, LIKELY if threshold is None else threshold, 0, time.perf_counter() - started)
 
 
@@ -210,7 +220,12 @@ def answer_of(
 
 
 def ranked(
-    tree: Tree, question: str, named: Mapping[str, float] | None, matches: IndexMatches | None, weights: Weights
+    tree: Tree,
+    question: str,
+    named: Mapping[str, float] | None,
+    matches: IndexMatches | None,
+    weights: Weights,
+    past: Mapping[str, float] | None = None,
 ) -> list[FoundFile]:
     """Candidates, best first.
 
@@ -221,28 +236,31 @@ def ranked(
             asked).
         matches: of the index (None: it is not used).
         weights: of the evidence.
+        past: how well the earlier commits of each file match, relative to the best one (None: not known).
     """
     asked = question_words(question)
     # A question about tests wants them, so they then count in full.
     tests = set() if TEST in asked else {path for path in tree.paths if is_test(path)}
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
-    candidates = dict.fromkeys([*(_indexed(matches, tests) if matches else ()), *(named or ())]) or _first_files(tree)
+    indexed = _best(matches.contents, tests) if matches else ()
+    candidates = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, tests)]) or _first_files(tree)
     found = []
     for path in candidates:
         near = words_together(tree.text(path), asked)
         match, name = (matches.contents.get(path, 0.0), matches.paths.get(path, 0.0)) if matches else (None, None)
         # Rounding can take a mean of probabilities above 1.
         share = None if named is None else min(1.0, named.get(path, 0.0))
-        evidence = Evidence(len(near) / len(asked), match, name, share, path in tests)
+        history = None if past is None else past.get(path, 0.0)
+        evidence = Evidence(len(near) / len(asked), match, name, share, path in tests, history=history)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
     # The path decides between equal scores, so that the answer does not depend on the order of episodes.
     return sorted(found, key=lambda entry: (-entry.score, entry.path))
 
 
-def _indexed(matches: IndexMatches, tests: Set[str]) -> list[str]:
-    """The best files of the index."""
+def _best(matches: Mapping[str, float], tests: Set[str]) -> list[str]:
+    """The best files by these scores."""
     # Weighed here too, or the tests of a popular file would fill all ten places.
-    shares = {path: match * (TEST_SHARE if path in tests else 1) for path, match in matches.contents.items()}
+    shares = {path: match * (TEST_SHARE if path in tests else 1) for path, match in matches.items()}
     return sorted(shares, key=lambda path: -shares[path])[:INDEXED]
 
 

@@ -13,6 +13,7 @@ from typing import Protocol, Self
 
 from pydantic import BaseModel, Field
 
+from reflect_locate.adapted_ranking import AdaptedRanking
 from reflect_locate.evidence import Sureness
 from reflect_locate.outline import Outline, outline_file, outline_folder
 from reflect_locate.ranking import Answer, FoundFile, find, passages
@@ -100,6 +101,7 @@ class SearchService:
         threshold: confidence below which an answer is a guess (None: as measured).
         player: looks for files, too (None: the index alone).
         reread: ranks the files that the index found anew (None: they stay as they are).
+        adapted: ranking of the repository's own (None: as it comes).
 
     Raises:
         UserError: of each method: the question or the path is of no use.
@@ -112,8 +114,10 @@ class SearchService:
         threshold: float | None = None,
         player: Search | None = None,
         reread: Reread | None = None,
+        adapted: AdaptedRanking | None = None,
     ) -> None:
         self._folders, self._threshold, self._player, self._reread = folders, threshold, player, reread
+        self._adapted = adapted
         # Stores and players keep caches that are not made for several threads.
         self._alone = threading.Lock()
 
@@ -156,10 +160,11 @@ class SearchService:
 
     def _find(self, part: Part, question: str) -> Answer:
         try:
-            return find(part.tree, question, self._folders.index(part), self._threshold)
+            return find(part.tree, question, self._folders.index(part), self._threshold, self._adapted)
         except (sqlite3.Error, StaleStoreError):
             # The file was damaged, or is locked by another process: the words are then counted in memory.
-            return find(part.tree, question, self._folders.index(part, is_in_memory=True), self._threshold)
+            index = self._folders.index(part, is_in_memory=True)
+            return find(part.tree, question, index, self._threshold, self._adapted)
 
 
 def _check(is_stopped: IsStopped) -> None:

@@ -37,8 +37,6 @@ PACKAGED = Path(__file__).with_name("player")
 """The player that comes with this package."""
 MADE_BY = "reflect-rl run configs/autoexplore/default.toml"
 SETTINGS = "settings.json"
-ADAPTED = "player"
-"""Folder of the adapted player in the folder that `adapt` writes."""
 # A player travels without its run, so what tells where it comes from goes along.
 NOTED = ("command", "config_hash", "fingerprint", "git_commit", "versions", "created", "finished", "hardware")
 """Entries of a run's card that are noted with a player."""
@@ -101,7 +99,7 @@ def load_player(folder: Path | None = None, unit: str = "", method: str = "", de
     """The player of a folder.
 
     Args:
-        folder: a player, a run, or a folder of `adapt` (None: the packaged player).
+        folder: a player or a run (None: the packaged player).
         unit: of a run: for example `starts-100/seed-0` (empty: its first).
         method: of a run (empty: the last trained one that its configuration names).
         device: see `ModelConfig.device`.
@@ -147,10 +145,10 @@ def export_player(
     *,
     half: bool = False,
 ) -> Path:
-    """Copy a trained player out of a run, or one that `adapt` made.
+    """Copy a trained player out of a run.
 
     Args:
-        run: a run folder, a folder of `adapt`, or a player.
+        run: a run folder, or a player.
         target: folder for the player, which must not be there yet.
         unit: for example `starts-100/seed-0` (empty: the run's first).
         method: whose players (empty: the last trained one that the run's configuration names).
@@ -207,16 +205,12 @@ def _find(folder: Path | None, unit: str, method: str) -> _Place:
             )
         return _of_player(PACKAGED)
     folder = folder.expanduser()
-    # Users name the folder that `adapt` told them, and the player lies one level below.
-    if not (folder / SETTINGS).is_file() and (folder / ADAPTED / SETTINGS).is_file():
-        folder /= ADAPTED
     if (folder / SETTINGS).is_file():
         return _of_player(folder)
     if (folder / "config.json").is_file() and (folder / "run.json").is_file():
         return _of_run(folder, unit, method)
     raise ModelError(
-        f"{str(folder)!r} is neither a player (a folder with {SETTINGS}) nor a run folder, nor one of `reflect-rl "
-        f"adapt`. Make a run with `{MADE_BY}`."
+        f"{str(folder)!r} is neither a player (a folder with {SETTINGS}) nor a run folder. Make a run with `{MADE_BY}`."
     )
 
 
@@ -228,9 +222,6 @@ def _of_player(folder: Path) -> _Place:
         settings = parse(PlayerSettings, values)
     except (ConfigError, UnknownNameError) as error:
         raise ModelError(f"{folder / SETTINGS}: {error} Export the player again.") from None
-    # `adapt` keeps its questions beside the player, which itself names no place on this machine.
-    if folder.name == ADAPTED and (tasks := folder.parent / "tasks").is_dir():
-        settings = settings.model_copy(update={"environment": settings.environment.model_copy(update={"tasks": tasks})})
     return _Place(settings, folder / "policy", folder / "reflector" if settings.reflector == "model" else None)
 
 

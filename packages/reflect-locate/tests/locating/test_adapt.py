@@ -1,192 +1,182 @@
-"""Adapting a player: which questions, which modes, what is measured, and what a difference is worth."""
+"""Adapting the ranking: where the history is cut, what is asked, what counts as help, and what is measured."""
 
 import json
 
 import pytest
 
-from reflect_locate.adapt import (
-    Outcome,
-    TrainingAmount,
-    compare,
-    drop_long_rows,
-    held_out,
-    measure,
-    run_config,
-    task_set_of,
-    trained_modes,
-)
-from reflect_locate.envs import autoexplore
-from reflect_locate.finder import SearchOptions
-from reflect_locate.trained_player import PlayerSettings, load_settings
-from reflect_rl.errors import RunFolderError, UserError
-from reflect_rl.runs.folder import units
-from three_projects import save_three_projects
-from tiny_player import ScriptedPlayer, save_tiny_player, write_files
+from git_repository import Repository, told
+from reflect_locate.adapt import Adapted, Outcome, adapt, compare, eras_of, figures
+from reflect_locate.adapted_ranking import FILE, AdaptedRanking, AdaptedRankingError
+from reflect_locate.evidence import Weights
+from reflect_locate.questions.commits import HistoryError
+from reflect_locate.questions.sources.history import later_commits, past_commits
+from reflect_locate.ranking import find
+from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
+from reflect_locate.repositories.tree import Tree
 
 
 @pytest.fixture(scope="module")
-def tasks(tmp_path_factory):
-    """Three projects of 96 files each; the train project has a question about every file."""
-    return save_three_projects(tmp_path_factory.mktemp("set"), folders=8, files=6)
+def repository(tmp_path_factory):
+    return told(Repository(tmp_path_factory.mktemp("told") / "mine"))
 
 
-def outcome(key, rank, leak="none"):
-    return Outcome(str(key), rank, leak, 9)
+def ranking(**said):
+    return AdaptedRanking(repository="", commit="", weights=Weights(), said=said)
 
 
-def test_first_and_near_are_told_apart():
-    assert [(o.first, o.near) for o in (outcome(1, 1), outcome(2, 5), outcome(3, 6), outcome(4, 0))] == [
-        (True, True),
-        (False, True),
-        (False, False),
-        (False, False),
-    ]
+def test_past_and_later_commits_bear_the_names_of_the_snapshot(tmp_path):
+    mine = Repository(tmp_path / "mine")
+    text = "".join(f"line {number}\n" for number in range(40))
+    mine.commit("Begin", {"old.c": text, "b.c": "1", "gone.c": "1"})
+    first = mine.commit("Heat water", {"old.c": text + "1", "gone.c": "2"})
+    mine.commit("Move", {"old.c": None, "a.c": text + "1", "gone.c": None})
+    base = mine.git("rev-parse", "HEAD")
+    mine.commit("Rename again", {"a.c": None, "z.c": text + "1"})
+    last = mine.commit("Cool water", {"z.c": text + "2", "b.c": "2", "test_a.c": "t", "new.c": "n"})
+    heat = next(entry for entry in past_commits(mine.folder, base, ["a.c", "b.c"], 10) if entry.subject == "Heat water")
+    assert (heat.time, heat.paths, heat.main) == (first, ("a.c",), ("a.c",))
+    cool = later_commits(mine.folder, base, "HEAD", ["a.c", "b.c"], 10)[-1]
+    assert (cool.time, set(cool.paths), set(cool.main)) == (last, {"a.c", "b.c"}, {"a.c", "b.c"})
+    # Four files are changed, and a limit of three leaves the commit out.
+    assert [entry.subject for entry in later_commits(mine.folder, base, "HEAD", ["a.c", "b.c"], 3)] == ["Rename again"]
+
+
+def test_the_history_is_cut_into_what_is_known_fitted_and_measured(repository):
+    fitted, tested = eras_of(repository.folder)
+    # 60 commits; a fifth, twelve, is measured on, and the twelve before are fitted to.
+    assert len(fitted.commits) == len(tested.commits) == 12
+    assert fitted.commits[0].text == "Soften parking tickets part 7"  # the 37th: 36 are known by then
+    assert fitted.commits[0].targets == ("m1.c",)
+    assert tested.commits[0].text == "Mend glacier maps part 9"
+    assert (fitted.said["m1.c"]["ticket"], tested.said["m1.c"]["ticket"]) == (7, 10)
+    assert fitted.tree.text("m1.c") == "x = 32;\n"
+
+
+def test_a_commit_that_was_made_twice_is_not_asked(tmp_path):
+    mine = told(Repository(tmp_path / "mine"))
+    before = len(eras_of(mine.folder)[1].commits)
+    for _ in range(2):
+        mine.commit("Repair kettle whistles part 0", {"m0.c": f"again {mine.hours}"})
+    asked = [question.text for question in eras_of(mine.folder)[1].commits]
+    assert "Repair kettle whistles part 0" not in asked
+    assert len(asked) == before - 2
+
+
+def test_a_history_that_tells_the_files_apart_helps(repository):
+    adapted = adapt(repository.folder, *eras_of(repository.folder))
+    assert adapted.helps
+    assert [entry.after for entry in adapted.outcomes] == [1] * 12
+    # Contents and paths share no word with any question: the ranking as it comes is in the order of the paths.
+    assert [entry.before for entry in adapted.outcomes] == [int(entry.targets[0][1]) + 1 for entry in adapted.outcomes]
+    assert adapted.ranking.commit == repository.git("rev-parse", "HEAD")
+    assert adapted.ranking.said["m1.c"]["ticket"] == 12
+    assert figures(adapted)["comparisons"][0]["name"] == "later commits, first"
+
+
+def test_a_history_that_tells_nothing_does_not_help(tmp_path):
+    mine = told(Repository(tmp_path / "mine"), is_telling=False)
+    assert not adapt(mine.folder, *eras_of(mine.folder)).helps
+
+
+def outcomes(pairs):
+    return [Outcome(str(key), "", (), *pair) for key, pair in enumerate(pairs)]
 
 
 def test_a_comparison_counts_pairs():
-    before = [outcome(key, 0) for key in range(10)]
-    after = [outcome(key, 1 if key < 6 else 3) for key in range(10)]
-    first, near = compare(before, after)
-    assert (first.name, first.questions) == ("first", 10)
-    assert (first.before[0], first.after[0]) == (0, 6)
-    assert first.difference.difference == pytest.approx(0.6)
+    rows = compare(outcomes([(0, 1)] * 6 + [(0, 3)] * 4 + [(1, 2)]), commits=10)
+    first, near, documents, _ = rows
+    assert (first.name, first.questions, first.before[0], first.after[0]) == ("later commits, first", 10, 0, 6)
     # Six questions changed, all for the better: p = 2 / 2^6.
     assert first.difference.p_value == pytest.approx(2 / 64)
-    assert first.is_clear
     assert near.after[0] == 10
+    assert (documents.name, documents.before[0], documents.after[0]) == ("documents, first", 1, 0)
 
 
-def test_a_small_difference_is_not_clear():
-    before = [outcome(key, 1 if key < 5 else 0) for key in range(20)]
-    after = [outcome(key, 1 if key < 6 else 0) for key in range(20)]
-    assert not compare(before, after)[0].is_clear
+@pytest.mark.parametrize(
+    ("commits", "documents", "helps"),
+    [
+        ([(0, 1)] * 20, [(1, 1)] * 20, True),
+        ([(0, 1)] * 20, [], True),
+        ([(0, 1)] * 2 + [(0, 0)] * 20, [], False),
+        ([(0, 1)] * 20, [(1, 0)] * 20, False),
+    ],
+)
+def test_help_is_beyond_chance_and_costs_the_documents_nothing(commits, documents, helps):
+    rows = compare(outcomes(commits + documents), len(commits))
+    assert Adapted(ranking(), (), tuple(rows)).helps is helps
 
 
-def test_questions_that_name_their_file_are_told_apart():
-    before = [outcome(key, 1, "name" if key < 4 else "none") for key in range(10)]
-    names = {entry.name: entry.questions for entry in compare(before, before)}
-    assert names == {"first": 10, "first 5": 10, "first, not named": 6, "first 5, not named": 6}
+def test_a_short_history_and_a_folder_without_any_are_refused(tmp_path):
+    mine = Repository(tmp_path / "mine")
+    mine.commit("Begin the whole thing", {"a.c": "1"})
+    with pytest.raises(HistoryError, match="Adapting needs 50; `locate` works without"):
+        eras_of(mine.folder)
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(SnapshotError):
+        eras_of(tmp_path / "plain")
 
 
-def test_outcomes_of_other_questions_are_not_compared():
-    with pytest.raises(ValueError, match="different questions"):
-        compare([outcome(1, 1)], [outcome(2, 1)])
+def test_nothing_of_the_repository_runs(tmp_path):
+    mine = told(Repository(tmp_path / "mine"))
+    proof = tmp_path / "proof"
+    for name in ("post-checkout", "reference-transaction", "pre-auto-gc"):
+        hook = mine.folder / ".git/hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch {proof}\n")
+        hook.chmod(0o755)
+    run = f"touch {proof}; cat"
+    for key in (
+        "core.pager",
+        "core.fsmonitor",
+        "diff.external",
+        "filter.x.smudge",
+        "filter.x.clean",
+        "diff.x.textconv",
+    ):
+        mine.git("config", key, run)
+    (mine.folder / ".git/info").mkdir(exist_ok=True)
+    (mine.folder / ".git/info/attributes").write_text("* filter=x diff=x\n")
+    adapt(mine.folder, *eras_of(mine.folder))
+    assert not proof.exists()
 
 
-def test_modes_are_the_largest_that_enough_questions_fit(tasks):
-    environment = autoexplore.Config(tasks=tasks.folder)
-    # Two folders up there are 48 files, three up 96; both carry trees of 32. At depth 3 there are none of a set size.
-    assert trained_modes(environment) == ["d1k32", "d1raw", "d2k32", "d2raw", "d3raw"]
-    assert trained_modes(environment.model_copy(update={"hard": True})) == trained_modes(environment)
+def test_what_commits_said_is_matched_in_a_tree_and_in_a_part_of_it():
+    snapshot = Snapshot("mine", {"a/x.c": "1", "a/y.c": "2", "b/z.c": "3"})
+    said = ranking(**{"a/x.c": {"kettl": 3}, "a/y.c": {"kettl": 1, "violin": 4}, "gone.c": {"kettl": 9}})
+    matches = said.matches(Tree(snapshot), "Where is the kettle?")
+    assert (list(matches), matches["a/x.c"]) == (["a/x.c", "a/y.c"], 1.0)
+    assert list(said.matches(Tree(snapshot, "a"), "violins")) == ["y.c"]
+    assert said.matches(Tree(snapshot, "b"), "kettle") is None
 
 
-def test_too_few_questions_are_a_mistake(tmp_path):
-    few = save_three_projects(tmp_path, folders=1, files=2)
-    with pytest.raises(UserError, match="too few questions to learn from"):
-        trained_modes(autoexplore.Config(tasks=few.folder))
-    with pytest.raises(UserError, match="gives 4 held-out questions, and a comparison needs 10"):
-        held_out(few, 100)
+def test_a_file_that_only_the_history_knows_is_found():
+    files = {f"m{number:02}.c": f"kettle {number}" for number in range(20)} | {"z.c": "1"}
+    tree = Tree(Snapshot("mine", files))
+    assert "z.c" not in [entry.path for entry in find(tree, "kettle whistle tone").files]
+    said = {"z.c": {"kettl": 2, "whistl": 2, "ton": 2}, "m01.c": {"violin": 9}}
+    heavy = AdaptedRanking(repository="", commit="", weights=Weights(history=4.0), said=said)
+    best = find(tree, "kettle whistle tone", adapted=heavy).files[0]
+    assert (best.path, best.evidence.history, best.to_json()["history"]) == ("z.c", 1.0, 1.0)
 
 
-def test_held_out_questions_are_of_the_test_split_and_drawn_by_the_seed(tasks):
-    chosen = held_out(tasks, 20, seed=1)
-    assert len(chosen) == 20
-    assert {question.split for question in chosen} == {"test"}
-    assert chosen == held_out(tasks, 20, seed=1) != held_out(tasks, 20, seed=2)
-    assert len(held_out(tasks, 1000)) == 96
+def test_a_ranking_is_kept_and_read(tmp_path):
+    mine = ranking(**{"a.c": {"kettl": 2}})
+    mine.save(tmp_path)
+    assert AdaptedRanking.load(tmp_path) == AdaptedRanking.load(tmp_path / FILE) == mine
+    with pytest.raises(AdaptedRankingError, match="no adapted ranking"):
+        AdaptedRanking.load(tmp_path / "other")
 
 
-def test_every_question_is_asked_once_on_its_whole_tree(tasks, tmp_path):
-    asked = []
-
-    def straight(actions):
-        if actions[-1].startswith("id "):
-            asked.append(actions[-1])
-            return {actions[-1]: 0.9}
-        return {next(action for action in actions if action.startswith(("cd lib", "cd east", "cd back", "cat"))): 0.9}
-
-    questions = held_out(tasks, 12)
-    player, file = ScriptedPlayer(straight, straight), tmp_path / "before.jsonl"
-    first = measure(player, tasks, questions[:10], SearchOptions(0), file, lambda done, total: None)
-    assert len(first) == len(asked) == 10
-    # The player always names the first file of one folder; it is right exactly where that is the target.
-    named = asked[0].removeprefix("id ")
-    assert [entry.rank == 1 for entry in first] == [named in question.targets for question in questions[:10]]
-    progress = []
-    again = measure(player, tasks, questions, SearchOptions(0), file, lambda *counts: progress.append(counts))
-    assert again[:10] == first
-    assert len(asked) == 12
-    assert progress == [(11, 12), (12, 12)]
+@pytest.mark.parametrize("damage", [{"weights": {"history": -1}}, {"said": {"a.c": {"kettl": "many"}}}, {"version": 2}])
+def test_a_damaged_ranking_is_refused(tmp_path, damage):
+    file = ranking().save(tmp_path)
+    file.write_text(json.dumps(json.loads(file.read_text()) | damage))
+    with pytest.raises(AdaptedRankingError, match="holds no adapted ranking"):
+        AdaptedRanking.load(tmp_path)
 
 
-def test_the_sentence_of_a_question_is_blanked_out(tasks, tmp_path):
-    seen = []
-
-    class Curious:
-        name, sees_oracle = "curious", False
-
-        def reflect(self, views):
-            seen.extend(view.observation.text for view in views)
-            return [None] * len(views)
-
-    def reading(actions):
-        return {next(a for a in actions if a.startswith(("cat", "cd lib", "cd east", "cd back", "cd .."))): 0.9}
-
-    (question,) = held_out(tasks, 1)
-    player = ScriptedPlayer(reading, reading, reflector=Curious())
-    measure(player, tasks, [question], SearchOptions(0), tmp_path / "x.jsonl", lambda done, total: None)
-    assert any(text.startswith(f"Task: {question.text}") for text in seen)
-    assert not any(question.text in text.partition("\n")[2] for text in seen)
-
-
-def test_a_run_goes_on_from_the_player(tasks, tmp_path):
-    settings, policy = load_settings(save_tiny_player(tmp_path / "player"))
-    config = run_config(settings, policy, tasks, tmp_path / "run", TrainingAmount(starts=5, sft_steps=7, rlft_turns=30))
-    assert config.methods == ("reflect_rl_lexical",)
-    assert config.model.path == str(policy.resolve())
-    assert config.data.demonstration_starts == (5,)
-    assert config.sft.policy_lexical.steps == 7
-    assert config.rlft.total_turns == 30
-    assert config.rlft.curriculum.modes == config.data.modes == ("d1k32", "d1raw", "d2k32", "d2raw", "d3raw")
-    assert config.environment.page_entries == settings.environment.page_entries
-    assert config.environment.leaks == ("none", "tokens", "name")
-
-
-def test_a_player_without_reflections_is_trained_without(tasks, tmp_path):
-    settings = PlayerSettings(reflector="none")
-    assert run_config(settings, tmp_path, tasks, tmp_path / "run", TrainingAmount()).methods == ("sft_rlft",)
-
-
-def test_a_player_with_a_writing_model_is_refused(tasks, tmp_path):
-    with pytest.raises(UserError, match="written by a model"):
-        run_config(PlayerSettings(reflector="model"), tmp_path, tasks, tmp_path / "run", TrainingAmount())
-
-
-@pytest.mark.parametrize(("lengths", "kept"), [([10, 20, 900], 2), ([900, 900, 5], None)])
-def test_examples_that_are_too_long_are_left_out(tasks, tmp_path, lengths, kept):
-    settings, policy = load_settings(save_tiny_player(tmp_path / "player", context_tokens=512))
-    config = run_config(settings, policy, tasks, tmp_path / "run", TrainingAmount(starts=5))
-    (unit,) = units(config)
-    file = unit.dataset("policy_lexical")
-    file.parent.mkdir(parents=True)
-    rows = [json.dumps({"prompt": "é" * (length // 2), "completion": "0"}) for length in lengths]
-    file.write_text("\n".join(rows) + "\n")
-    if kept is None:
-        with pytest.raises(UserError, match="2 of 3 examples are too long"):
-            drop_long_rows(config)
-        assert len(file.read_text().splitlines()) == 3
-    else:
-        assert drop_long_rows(config) == (1, 3)
-        assert len(file.read_text().splitlines()) == kept
-        assert drop_long_rows(config) == (0, 2)
-
-
-def test_questions_are_made_once_for_a_repository(tmp_path):
-    project = write_files(tmp_path / "kettle")
-    told = []
-    made = task_set_of(str(project), tmp_path / "tasks", told.append)
-    assert "kettle: 4 files" in told[0]
-    assert task_set_of(str(project), tmp_path / "tasks", told.append).identity == made.identity
-    assert "made before" in told[-1]
-    with pytest.raises(RunFolderError, match="Choose another --output-dir"):
-        task_set_of(str(tmp_path), tmp_path / "tasks", told.append)
+@pytest.mark.parametrize("text", ["[]", "null", '{"a'])
+def test_a_file_that_is_something_else_is_refused(tmp_path, text):
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(Exception, match=FILE):
+        AdaptedRanking.load(tmp_path)

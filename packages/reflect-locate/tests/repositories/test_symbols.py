@@ -124,6 +124,34 @@ def test_go_has_methods_and_types():
     assert rows("tea.go", GO) == [("Cup", "class", 3, 5), ("Pour", "function", 7, 9)]
 
 
+def test_java_has_classes_with_constructors_and_methods():
+    pytest.importorskip("tree_sitter_java")
+    text = "class Cup {\n  Cup(int size) {\n  }\n\n  int pour() {\n    return 1;\n  }\n}\n\ninterface Pot {\n}\n"
+    assert rows("Cup.java", text) == [
+        ("Cup", "class", 1, 8),
+        ("Cup.Cup", "function", 2, 3),
+        ("Cup.pour", "function", 5, 7),
+        ("Pot", "class", 10, 11),
+    ]
+
+
+def test_c_sharp_has_classes_and_records_with_methods():
+    pytest.importorskip("tree_sitter_c_sharp")
+    text = "namespace Tea {\n  class Cup {\n    int Pour() {\n      return 1;\n    }\n  }\n}\n"
+    assert rows("Cup.cs", text) == [("Cup", "class", 2, 6), ("Cup.Pour", "function", 3, 5)]
+
+
+def test_cpp_has_classes_with_methods_inside_and_outside():
+    pytest.importorskip("tree_sitter_cpp")
+    text = "class Cup {\n  int pour() {\n    return 1;\n  }\n  void fill();\n};\n\nvoid Cup::fill() {\n}\n"
+    for path in ("cup.cpp", "cup.h"):
+        assert rows(path, text) == [
+            ("Cup", "class", 1, 6),
+            ("Cup.pour", "function", 2, 4),
+            ("Cup::fill", "function", 8, 9),
+        ]
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [

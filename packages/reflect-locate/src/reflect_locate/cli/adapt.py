@@ -1,8 +1,9 @@
-"""`reflect-rl adapt PATH`: fine-tune a player on a repository of one's own, and say what that changed."""
+"""`reflect-rl adapt PATH`: fit the ranking to a repository of one's own, and say whether that helps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,45 +15,25 @@ from rich.table import Table
 
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import Frozen
-from reflect_rl.errors import ConfigError, ReflectRLError
+from reflect_rl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from reflect_locate.adapt import BeforeAfter, Outcome
-    from reflect_locate.questions.task_set import Question, TaskSet
-    from reflect_locate.trained_player import Player
-    from reflect_rl.runs.config import RunConfig
+    from reflect_locate.adapt import Adapted, BeforeAfter, Era
 
 VERB = "adapt"
+QUICK_MINUTES = 0.1
+"""Minutes below which an estimate says only that it is quick."""
 
 
 class AdaptOptions(Frozen):
-    """Fine-tune a player on a repository, and compare it before and after on questions that were held out."""
+    """Fit the ranking to a git repository, and compare it before and after on commits that came later."""
 
     output_dir: Path | None = None
-    """Folder for questions, run, measurements and the adapted player (unset: `runs/adapt-NAME`). The same command goes
-    on where it was."""
-    model: Path | None = None
-    """Player or run folder to begin with (unset: the player that comes with this package)."""
-    unit: str = ""
-    """Unit of a run folder, for example `starts-100/seed-0` (empty: the run's first)."""
-    method: str = ""
-    """Trained method of a run folder that is adapted (empty: the last one that its configuration names)."""
-    starts: int = Field(200, ge=1)
-    """Most questions that are demonstrated."""
-    sft_steps: int = Field(300, ge=1)
-    """Steps of supervised training."""
-    rlft_turns: int = Field(6000, ge=1)
-    """Turns of online training."""
-    questions: int = Field(100, ge=10)
-    """Most held-out questions that are asked before and after."""
-    episodes: int = Field(4, ge=0, le=1000)
-    """Sampled episodes of each of them, besides a greedy one."""
-    seconds: float = Field(60, gt=0)
-    """Longest search for each of them."""
-    threads: int = Field(1, ge=1, le=256)
-    """Threads of the training."""
+    """Folder for the result (unset: `runs/adapt-NAME`)."""
+    questions: int = Field(300, ge=10, le=10_000)
+    """Most later commits, and most sentences of documents, that are asked before and after."""
     seed: int = Field(0, ge=0)
-    """Root of everything that is drawn."""
+    """Draws the sentences of documents."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -63,46 +44,35 @@ def run(arguments: Sequence[str], console: Console) -> None:
         console: where progress and the table are printed.
 
     Raises:
-        UserError: a mistake in the arguments, a repository with too few questions, or no player.
+        UserError: a mistake in the arguments, no git repository, or one with too short a history.
         SystemExit: the help was asked for (0).
     """
     source, options = parse_adapt(arguments)
-    try:
-        _adapt(source, options, " ".join(["reflect-rl", VERB, *arguments]), console)
-    except KeyboardInterrupt:
-        # The command line shows the text of the interrupt.
-        raise KeyboardInterrupt("the same command goes on from the last checkpoint") from None
 
+    # Imported after the arguments are parsed: `--help` and a mistyped flag must not wait for it.
+    from reflect_locate.adapt import adapt, eras_of, figures, minutes
+    from reflect_locate.adapted_ranking import FILE
+    from reflect_locate.repositories.ingest import split_revision
+    from reflect_rl.store import write_json, write_jsonl
 
-def _adapt(source: str, options: AdaptOptions, command: str, console: Console) -> None:
-    # Imported after the arguments are parsed: `--help` and a mistyped flag must not wait for torch.
-    from reflect_locate.adapt import TrainingAmount, compare, held_out, run_config, task_set_of, write_comparison
-    from reflect_locate.trained_player import ADAPTED, export_player, load_player, load_settings
-    from reflect_rl.runs.run import silence
-
-    folder = options.output_dir or Path("runs") / f"adapt-{Path(source).expanduser().absolute().name}"
-    settings, policy = load_settings(options.model, options.unit, options.method)
-    # Questions are made first, since too few of them end the command before anything is trained.
-    tasks = task_set_of(source, folder / "tasks", console.print, options.seed)
-    questions = held_out(tasks, options.questions, options.seed)
-    amount = TrainingAmount(options.starts, options.sft_steps, options.rlft_turns, options.seed, options.threads)
-    config = run_config(settings, policy, tasks, folder / "run", amount)
-    silence()
-    # Measured before training on purpose: a comparison needs the same questions on the untrained player.
-    player = load_player(options.model, options.unit, options.method)
-    before = _measure(player, tasks, questions, options, folder / "before.jsonl", console)
-    target = folder / ADAPTED
-    # A finished training is not repeated; the same command goes on with what is missing.
-    if not target.exists():
-        method = _train(config, command, console)
-        # Weights and threshold stay those of the player, so that the comparison is about training alone.
-        answers = {"weights": settings.weights.model_dump(), "threshold": settings.threshold}
-        export_player(config.output_dir, target, method=method, answers=answers)
-    after = _measure(load_player(target), tasks, questions, options, folder / "after.jsonl", console)
-    comparisons = compare(before, after)
-    write_comparison(folder / "adapted.json", comparisons, {"repository": str(source), "task_set": tasks.identity})
-    console.print(comparison_table(comparisons))
-    console.print(_verdict(comparisons[0], target))
+    place, revision = split_revision(source)
+    place, revision = place.resolve(), revision or "HEAD"
+    folder = options.output_dir or Path("runs") / f"adapt-{place.name.removesuffix('.git')}"
+    console.print(f"reading the history of {place}", highlight=False)
+    fitted, tested = eras_of(place, revision, options.questions, options.seed)
+    console.print(told_before(fitted, tested, minutes(fitted, tested)))
+    steps = len(fitted.questions) + 2 * len(tested.questions)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+        bar = bars.add_task("asking", total=steps)
+        adapted = adapt(place, fitted, tested, revision, lambda: bars.advance(bar))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_jsonl(folder / "answers.jsonl", [asdict(outcome) for outcome in adapted.outcomes])
+    write_json(folder / "adapted.json", figures(adapted))
+    # Written only if it helps, so that what is there is always worth using.
+    if adapted.helps:
+        adapted.ranking.save(folder)
+    console.print(comparison_table(adapted.comparisons))
+    console.print(verdict(adapted, folder, is_there=(folder / FILE).exists()))
 
 
 def parse_adapt(arguments: Sequence[str]) -> tuple[str, AdaptOptions]:
@@ -118,87 +88,45 @@ def parse_adapt(arguments: Sequence[str]) -> tuple[str, AdaptOptions]:
     return paths[0], options
 
 
-def _measure(
-    player: Player,
-    tasks: TaskSet,
-    questions: Sequence[Question],
-    options: AdaptOptions,
-    file: Path,
-    console: Console,
-) -> list[Outcome]:
-    from reflect_locate.adapt import measure
-    from reflect_locate.finder import SearchOptions
-
-    effort = SearchOptions(options.episodes, options.seconds, seed=options.seed)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task(f"asking, {file.stem}", total=len(questions))
-        outcomes = measure(
-            player, tasks, questions, effort, file, lambda done, total: bars.update(bar, completed=done, total=total)
-        )
-    right = sum(outcome.first for outcome in outcomes)
-    console.print(f"{file.stem}: the first file is right for {right} of {len(outcomes)} held-out questions")
-    return outcomes
-
-
-SUPERVISED = {"reflect_rl_lexical": "sft_lexical", "sft_rlft": "sft"}
-"""Method -> the same without online training."""
-TOO_LONG = "context holds"
-"""Part of the message about a prompt that a model has no room for."""
-
-
-def _train(config: RunConfig, command: str, console: Console) -> str:
-    """Train, and say which method the player is taken from."""
-    from reflect_locate.adapt import drop_long_rows
-    from reflect_rl.runs.folder import alone
-    from reflect_rl.runs.run import Bars, run_jobs
-    from reflect_rl.runs.stages import plan
-    from reflect_rl.runs.start import begin
-
-    # Without evaluation: `adapt` measures on whole trees, as `locate` works, and not on the run's modes.
-    kinds = ("data", "sft", "rlft")
-    begin(config, command)
-    jobs = sum(job.kind in kinds and not job.done for job in plan(config))
-    with alone(config.output_dir), Bars(console, jobs) as bars:
-        run_jobs(config, ("data",), bars)
-        # Between the data and the training, which would end at the first row that is too long.
-        dropped, total = drop_long_rows(config)
-        if dropped:
-            console.print(f"left out {dropped} of {total} examples that are too long for the model")
-        try:
-            run_jobs(config, ("sft", "rlft"), bars)
-        except ReflectRLError as error:
-            # Any other failure is a real one and must reach the user.
-            if TOO_LONG not in str(error):
-                raise
-            console.print(f"online training met a prompt that is too long for the model, so it is left out ({error})")
-            # The supervised player is done and useful, so a failed second stage does not lose it.
-            return SUPERVISED[config.methods[0]]
-    return config.methods[0]
+def told_before(fitted: Era, tested: Era, minutes: float) -> str:
+    """What will be done, and how long it will take."""
+    about = f"about {minutes:.1f} minutes" if minutes >= QUICK_MINUTES else "a few seconds"
+    return (
+        f"fitting to {len(fitted.commits)} commits and {len(fitted.documents)} sentences of documents; measuring on "
+        f"{len(tested.commits)} later commits and {len(tested.documents)} other sentences: {about}"
+    )
 
 
 def comparison_table(comparisons: Sequence[BeforeAfter]) -> Table:
-    """Rates before and after in percent, with 95% intervals, and their differences (see `adapt.compare`)."""
+    """Rates before and after in percent, and their differences with 95% intervals (see `adapt.compare`)."""
+    # Narrow enough for 80 columns: the intervals of the rates are in the JSON.
     table = Table(box=SIMPLE_HEAD)
     for name in ("right", "n", "before %", "after %", "difference (95%)"):
         table.add_column(name, justify="left" if name == "right" else "right")
     for entry in comparisons:
-        sides = [_rate(count, entry.questions, interval) for count, interval in (entry.before, entry.after)]
-        change = entry.difference
-        interval = f"{100 * change.difference:+.1f} ({100 * change.lo:+.1f} to {100 * change.hi:+.1f})"
-        table.add_row(entry.name, str(entry.questions), *sides, interval)
+        sides = [f"{100 * count / entry.questions:.1f}" for count, _ in (entry.before, entry.after)]
+        table.add_row(entry.name, str(entry.questions), *sides, _difference(entry))
     return table
 
 
-def _rate(count: int, questions: int, interval: tuple[float, float]) -> str:
-    return f"{100 * count / questions:.1f} ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
+def _difference(entry: BeforeAfter) -> str:
+    change = entry.difference
+    return f"{100 * change.difference:+.1f} ({100 * change.lo:+.1f} to {100 * change.hi:+.1f})"
 
 
-def _verdict(main: BeforeAfter, target: Path) -> str:
-    if not main.is_clear:
-        return (
-            f"The difference is within its interval: {main.questions} questions do not show that adapting helped or "
-            f"harmed. The adapted player is {target}."
-        )
-    if main.difference.difference < 0:
-        return f"Adapting made it worse. The adapted player is {target}; the one before is the better choice."
-    return f'Adapting helped. Use it: reflect-rl locate PATH "question" --model {target}'
+def verdict(adapted: Adapted, folder: Path, *, is_there: bool) -> str:
+    """The result in a sentence or two.
+
+    Args:
+        adapted: the result.
+        folder: where it is.
+        is_there: whether that folder has an adapted ranking.
+    """
+    if adapted.helps:
+        return f'Adapting helped. Use it: reflect-rl locate PATH "question" --adapted {folder}'
+    kept = f"the ranking of an earlier call stays in {folder}" if is_there else "nothing was kept"
+    first = adapted.comparisons[0]
+    return (
+        f"Adapting did not help: {first.questions} later commits show {_difference(first)} points at the first file, "
+        f"so {kept}. `locate` works as before."
+    )

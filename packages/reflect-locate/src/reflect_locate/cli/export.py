@@ -21,7 +21,7 @@ VERB = "export"
 
 
 class ExportOptions(Frozen):
-    """Copy a trained player out of a run or of a folder of `adapt`, for `locate`, `adapt` and `serve`."""
+    """Copy a trained player out of a run, for `locate` and `serve`."""
 
     unit: str = ""
     """Whose models, for example `starts-100/seed-0` (empty: the run's first)."""
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     """The verb.
 
     Args:
-        arguments: the run folder or folder of `adapt`, the folder for the player, then flags.
+        arguments: the run folder, the folder for the player, then flags.
         console: where progress and the threshold are printed.
 
     Raises:

@@ -19,6 +19,7 @@ from reflect_rl.config import Frozen
 from reflect_rl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from reflect_locate.adapted_ranking import AdaptedRanking
     from reflect_locate.ranking import Answer, FoundFile
     from reflect_locate.served_answers import Reread
 
@@ -35,6 +36,8 @@ class PlayerOptions(Frozen):
     """Let a language model read the best lines of the ten best files, and rank them anew; that takes seconds."""
     reader: str = "smollm2-135m"
     """Model that reads with `--deep`: a name of `reflect-rl model list`, a folder, or a hub id."""
+    adapted: Path | None = None
+    """Folder of `adapt`: rank by what was learned from the history of this repository, too."""
     walk: bool = False
     """Let the trained player walk through the files, too; that takes seconds."""
     model: Path | None = None
@@ -94,10 +97,13 @@ def run(arguments: Sequence[str], console: Console) -> None:
 
     # Before the folder is read, which takes a moment.
     check_question(question)
+    reread, adapted = reread_of(options), adapted_of(options)
     tree = Tree(ingest(path))
     notes.print(told_left_out(tree.snapshot), style="dim")
-    reread = reread_of(options)
-    answer = _played(tree, question, options) if options.is_played else _found(path, tree, question, options, notes)
+    if options.is_played:
+        answer = _played(tree, question, options)
+    else:
+        answer = _found(path, tree, question, options, notes, adapted)
     if reread is not None:
         before, answer = answer, reread(tree, question, answer)
         notes.print(printable(f"{options.reader} {told_change(before, answer)}"), style="dim")
@@ -111,7 +117,14 @@ def run(arguments: Sequence[str], console: Console) -> None:
         raise SystemExit(GUESSED)
 
 
-def _found(path: str, tree: Tree, question: str, options: LocateOptions, notes: Console) -> Answer:
+def _found(
+    path: str,
+    tree: Tree,
+    question: str,
+    options: LocateOptions,
+    notes: Console,
+    adapted: AdaptedRanking | None,
+) -> Answer:
     """The answer of the index."""
     from reflect_locate.ranking import find
     from reflect_locate.repositories.index_cache import cache_folder, open_store
@@ -122,7 +135,7 @@ def _found(path: str, tree: Tree, question: str, options: LocateOptions, notes: 
     if note:
         notes.print(printable(note), style="dim")
     try:
-        return find(tree, question, StoredIndex(tree, store), options.threshold)
+        return find(tree, question, StoredIndex(tree, store), options.threshold, adapted)
     finally:
         store.close()
 
@@ -143,6 +156,23 @@ def reread_of(options: PlayerOptions) -> Reread | None:
 
     silence()
     return partial(reread, load_reader(options.reader), threshold=options.threshold)
+
+
+def adapted_of(options: PlayerOptions) -> AdaptedRanking | None:
+    """The ranking of a repository's own that the options name.
+
+    Raises:
+        ConfigError: a model or a player is asked for, too.
+        AdaptedRankingError: there is none.
+    """
+    if options.adapted is None:
+        return None
+    # What was measured is the index with these weights, and nothing else.
+    if options.deep or options.is_played:
+        raise ConfigError("--adapted changes the ranking that --deep, --walk and --model replace. Choose one of them.")
+    from reflect_locate.adapted_ranking import AdaptedRanking
+
+    return AdaptedRanking.load(options.adapted)
 
 
 def told_change(before: Answer, after: Answer) -> str:

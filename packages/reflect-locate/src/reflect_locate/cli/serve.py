@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 from rich.console import Console
 
-from reflect_locate.cli.locate import PlayerOptions, printable, reread_of, told_left_out
+from reflect_locate.cli.locate import PlayerOptions, adapted_of, printable, reread_of, told_left_out
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.errors import ConfigError
 
@@ -49,6 +49,10 @@ def run(arguments: Sequence[str], console: Console) -> None:
     from reflect_locate.served_answers import SearchService
     from reflect_locate.served_folders import ServedFolders
 
+    adapted = adapted_of(options)
+    # Its paths would be taken for those of another folder.
+    if adapted is not None and len(paths) > 1:
+        raise ConfigError(f"--adapted is about one repository, and {len(paths)} folders are named. Serve it alone.")
     # Read before a model is loaded, so that a wrong path is told at once.
     folders = ServedFolders(
         paths, cache=None if options.no_cache else cache_folder(), tell=lambda note: notes.print(printable(note))
@@ -56,7 +60,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     # First of the two, as it refuses what excludes it.
     reread = reread_of(options)
     player = _player(options) if options.is_played else None
-    server = make_server(SearchService(folders, options.threshold, player, reread))
+    server = make_server(SearchService(folders, options.threshold, player, reread, adapted))
     for root in folders.roots:
         if root.snapshot is not None:
             notes.print(told_left_out(root.snapshot))

@@ -48,8 +48,8 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   annotate  reflections of the demonstrations by a language model
   tasks     make questions from repositories: docstrings, documents, git history
   locate    find the file of a repository that answers a question
-  adapt     train the player on a repository of your own
-  export    take a trained player out of a run, for `locate`, `adapt` and `serve`
+  adapt     fit the ranking of locate to a repository of your own
+  export    take a trained player out of a run, for `locate` and `serve`
   serve     answer editors and coding agents: an MCP server
 
 `reflect-rl VERB --help` explains every field; --dry-run shows what would be sent to a server. First contact:

@@ -1,14 +1,16 @@
 """Questions from git history: the subject of a commit describes the file that the commit changed.
 
 `git1`: the commit touches one file. `gitN`: it touches several, of which one is neither a test nor a change log.
-Targets bear the names they have in the snapshot, however they were called at the time of the commit.
+Targets bear the names they have in the snapshot, however they were called at the time of the commit. `past_commits` and
+`later_commits` give what commits say of any files, without the filters of questions.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from reflect_locate.questions.candidate import CandidateQuestion
@@ -36,9 +38,72 @@ CHANGE_LOG_FOLDERS = frozenset(
     ("changelog", "changelogs", "changes", "changelog.d", "news", "newsfragments", "releasenotes")
 )
 
+MOST_COMMITS = 50_000
+"""Commits of a history that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileCommit:
+    """Words of a commit about files of a snapshot."""
+
+    time: int
+    """Time of the commit, in seconds since 1970."""
+    subject: str
+    """First line of its message, as it stands."""
+    paths: tuple[str, ...]
+    """Files that it changed and that the snapshot has, by their names there."""
+    main: tuple[str, ...]
+    """Those of them that it modified and that are neither tests nor change logs."""
+
+
+def past_commits(
+    repository: Path, revision: str, files: Collection[str], widest: int, most: int = MOST_COMMITS
+) -> Iterator[FileCommit]:
+    """Words of the commits up to a revision about its files, newest first; merges and programs say nothing.
+
+    Args:
+        repository: top folder of a checkout, or a bare repository.
+        revision: where to begin.
+        files: paths of that revision.
+        widest: changed paths of a commit that is read; one that changes a hundred files says little about each.
+        most: read no more than this number of commits.
+
+    Raises:
+        SnapshotError: git cannot read the history.
+    """
+    for commit, names in _backwards(commits(repository, revision, most=most), files):
+        if found := _file_commit(commit, {change: names.get(change.path) for change in commit.changes}, widest):
+            yield found
+
+
+def later_commits(repository: Path, revision: str, until: str, files: Collection[str], widest: int) -> list[FileCommit]:
+    """The same of the commits after a revision, up to a later one, oldest first; files by their names before.
+
+    Raises:
+        SnapshotError: git cannot read the history.
+    """
+    now, found = commit_time(repository, revision), list[FileCommit]()
+    for commit, names in _forwards(commits(repository, until, without=revision), files):
+        meant = {change: names.get(change.before) if change.kind != "A" else None for change in commit.changes}
+        entry = _file_commit(commit, meant, widest)
+        # A branch that was merged later can hold older commits.
+        if entry and entry.time > now:
+            found.append(entry)
+    return found
+
+
+def _file_commit(commit: Commit, meant: Mapping[Change, str | None], widest: int) -> FileCommit | None:
+    if commit.parents != 1 or len(commit.changes) > widest or is_bot(commit.author):
+        return None
+    paths = {change: path for change, path in meant.items() if path is not None}
+    main = [
+        path for change, path in paths.items() if change.kind in "MR" and not change.same_content and _is_main(change)
+    ]
+    return FileCommit(commit.time, commit.subject, tuple(paths.values()), tuple(main)) if paths else None
+
 
 def candidates(
-    repository: Path, revision: str, snapshot: Snapshot, until: str = "", most: int = 50_000
+    repository: Path, revision: str, snapshot: Snapshot, until: str = "", most: int = MOST_COMMITS
 ) -> Iterator[CandidateQuestion]:
     """Subjects of usable commits, newest first; with `until` those made after the snapshot instead.
 
@@ -59,14 +124,16 @@ def candidates(
     if until:
         newer = commits(repository, until, without=revision, most=most)
         # A branch that was merged later can hold older commits; they belong to neither part.
-        found = [entry for entry in _forwards(newer, snapshot.files.keys()) if (entry.time or 0) > now]
+        found = [entry for entry in _later_candidates(newer, snapshot.files.keys()) if (entry.time or 0) > now]
         yield from reversed(found)
     else:
-        found = list(_backwards(commits(repository, revision, most=most), snapshot.files.keys()))
+        found = list(_past_candidates(commits(repository, revision, most=most), snapshot.files.keys()))
         yield from (entry for entry in found if (entry.time or 0) <= now)
 
 
-def snapshot_revision(repository: Path, newest_share: float = 0.2, revision: str = "HEAD", most: int = 50_000) -> str:
+def snapshot_revision(
+    repository: Path, newest_share: float = 0.2, revision: str = "HEAD", most: int = MOST_COMMITS
+) -> str:
     """The commit before the newest usable ones: what is tested on later commits sees this tree.
 
     Args:
@@ -85,25 +152,39 @@ def snapshot_revision(repository: Path, newest_share: float = 0.2, revision: str
     if not 0 < newest_share < 1:
         raise ValueError(f"newest_share is {newest_share}, and must be above 0 and below 1")
     history = commits(repository, revision, most=most)
-    times = sorted((entry.time or 0 for entry in _backwards(history, paths_at(repository, revision))), reverse=True)
+    times = sorted(
+        (entry.time or 0 for entry in _past_candidates(history, paths_at(repository, revision))), reverse=True
+    )
     # Rounded up, so that a short history still has one commit to test.
     first = times[math.ceil(newest_share * len(times)) - 1] if times else 0
-    found = revision_before(repository, revision, first) if times else ""
-    if not found:
+    base = revision_before(repository, revision, first) if times else ""
+    if not base:
         raise HistoryError(
             f"the history of {repository} is too short to be split by time ({len(times)} usable commits). Leave out "
             "the time split, or fetch the whole history (`git fetch --unshallow`)."
         )
-    return found
+    return base
 
 
-def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
-    """Walk from the snapshot into its past; `names` maps a path of the time to that of the snapshot."""
-    names = {path: path for path in files}
-    for commit in history:
+def _past_candidates(history: Iterable[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
+    for commit, names in _backwards(history, files):
         if chosen := _chosen(commit):
             change, source = chosen
             yield from _candidate(commit, names.get(change.path), source)
+
+
+def _later_candidates(history: Sequence[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
+    for commit, names in _forwards(history, files):
+        if chosen := _chosen(commit):
+            change, source = chosen
+            yield from _candidate(commit, names.get(change.before) if change.kind != "A" else None, source)
+
+
+def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[tuple[Commit, Mapping[str, str]]]:
+    """Walk from the snapshot into its past; with each commit, path after it -> path in the snapshot."""
+    names = {path: path for path in files}
+    for commit in history:
+        yield commit, names
         # Before it was added or renamed, a path was absent, or another file.
         # Read out before any name is removed: a commit can swap the names of two files.
         left = {change.before: names.get(change.path) for change in commit.changes if change.kind == "R"}
@@ -113,14 +194,15 @@ def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[Ca
         names |= {path: meant for path, meant in left.items() if meant is not None}
 
 
-def _forwards(history: Sequence[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
-    """Walk from the snapshot into its future; what was added since has no path in the snapshot."""
+def _forwards(history: Sequence[Commit], files: Collection[str]) -> Iterator[tuple[Commit, Mapping[str, str]]]:
+    """Walk from the snapshot into its future; with each commit, path before it -> path in the snapshot.
+
+    What was added since has no path in the snapshot.
+    """
     names = {path: path for path in files}
     # The history is newest first, and renames are followed in the order in which they happened.
     for commit in reversed(history):
-        if chosen := _chosen(commit):
-            change, source = chosen
-            yield from _candidate(commit, names.get(change.before) if change.kind != "A" else None, source)
+        yield commit, names
         left = {change.path: names.get(change.before) for change in commit.changes if change.kind == "R"}
         for change in commit.changes:
             if change.kind in "ADR":
@@ -138,7 +220,7 @@ def _chosen(commit: Commit) -> tuple[Change, str] | None:
     if commit.parents != 1 or not commit.changes or is_bot(commit.author):
         return None
     # Tests and change logs follow a change in many commits, and would hide the one file that it is about.
-    main = [change for change in commit.changes if not (is_test(change.path) or _is_change_log(change.path))]
+    main = [change for change in commit.changes if _is_main(change)]
     if len(main) != 1 or main[0].kind not in "AMR" or main[0].same_content:
         return None
     name = PurePosixPath(main[0].path).name
@@ -146,6 +228,10 @@ def _chosen(commit: Commit) -> tuple[Change, str] | None:
     if name.lower().startswith("readme") and is_cosmetic(commit.subject):
         return None
     return main[0], "git1" if len(commit.changes) == 1 else "gitN"
+
+
+def _is_main(change: Change) -> bool:
+    return not (is_test(change.path) or _is_change_log(change.path))
 
 
 def _is_change_log(path: str) -> bool:

@@ -1,0 +1,95 @@
+"""A ranking that was adapted to one repository: what its commits said about its files, and weights fitted to them.
+
+`adapt.py` makes it and measures whether it helps; `locate` and `serve` read it. It holds words of commit messages and
+no text of a file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from reflect_locate.evidence import Weights
+from reflect_locate.repositories.index import BM25
+from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.tree_index import relative
+from reflect_locate.repositories.words import words
+from reflect_rl.config import Frozen, parse
+from reflect_rl.errors import ConfigError, UnknownNameError, UserError
+from reflect_rl.store import read_json, write_json
+
+FILE = "ranking.json"
+REMEDY = "Make it with `reflect-rl adapt PATH`."
+
+
+class AdaptedRankingError(UserError):
+    """There is no adapted ranking, or it cannot be read."""
+
+
+class AdaptedRanking(Frozen):
+    """What was learned about a repository."""
+
+    version: Literal[1] = 1
+    """Version of this file."""
+    repository: str
+    """Folder that it was made from."""
+    commit: str
+    """Newest commit that it knows."""
+    weights: Weights
+    """Weight of each kind of evidence."""
+    said: Mapping[str, Mapping[str, int]]
+    """Path -> word -> earlier commits of this file whose subjects hold it (words as `words` gives them)."""
+
+    def matches(self, tree: Tree, question: str) -> Mapping[str, float] | None:
+        """BM25 scores of the files by the subjects of their commits, each divided by the best one; None without any.
+
+        Args:
+            tree: of the repository, or a part of it.
+            question: in words.
+        """
+        # Files that are gone since would still stand in the way of others, and paths are those of the whole repository.
+        known = {path: f"{tree.prefix}{path}" for path in tree.paths}
+        texts = {path: self._texts[whole] for path, whole in known.items() if whole in self._texts}
+        # Made for each question, as the index of the contents: it keeps what it looked up.
+        return relative(BM25(texts).rank(words(question))) or None
+
+    @cached_property
+    def _texts(self) -> dict[str, _Subjects]:
+        return {path: _Subjects(counts) for path, counts in self.said.items()}
+
+    def save(self, folder: Path) -> Path:
+        """Write it; returns the file."""
+        write_json(folder / FILE, self.model_dump(mode="json"))
+        return folder / FILE
+
+    @staticmethod
+    def load(place: Path) -> AdaptedRanking:
+        """The ranking in a folder of `adapt`.
+
+        Raises:
+            AdaptedRankingError: there is none, or it cannot be read.
+        """
+        file = place.expanduser() / FILE if place.expanduser().is_dir() else place.expanduser()
+        if not file.is_file():
+            raise AdaptedRankingError(f"no adapted ranking in {str(place)!r}. {REMEDY}")
+        values: Any = read_json(file, REMEDY)
+        try:
+            return parse(AdaptedRanking, values)
+        except (ConfigError, UnknownNameError, TypeError) as error:
+            raise AdaptedRankingError(f"{file} holds no adapted ranking: {error} {REMEDY}") from None
+
+
+class _Subjects:
+    """The subjects of the commits of a file as a document of an index."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = Counter(counts)
+
+    def __len__(self) -> int:
+        return self._counts.total()
+
+    def count(self, word: str) -> int:
+        return self._counts[word]
