@@ -21,13 +21,20 @@ class Repository:
         folder.mkdir()
         self.git("init", "-q", "-b", "main")
 
-    def git(self, *words, author="Ada <ada@example.org>"):
+    def git(self, *words, author="Ada <ada@example.org>", given=""):
         name, _, address = author.partition(" <")
         date = f"{START + self.hours * HOUR} +0000"
         mine = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         for role in ("AUTHOR", "COMMITTER"):
             mine |= {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": address.rstrip(">"), f"GIT_{role}_DATE": date}
-        run = subprocess.run(["git", *words], cwd=self.folder, env=os.environ | mine, check=True, capture_output=True)
+        run = subprocess.run(
+            ["git", *words],
+            cwd=self.folder,
+            env=os.environ | mine,
+            check=True,
+            capture_output=True,
+            input=given.encode(),
+        )
         return run.stdout.decode().strip()
 
     def commit(self, message, files=(), author="Ada <ada@example.org>", **texts):
@@ -61,11 +68,21 @@ VERBS = (
 
 
 def told(repository, is_telling=True):
-    """Five files of which only the commits tell what they are about: 60 commits, one an hour."""
-    repository.commit("Begin", {f"m{number}.c": "x = 0;\n" for number in range(5)})
+    """Five files of which only the commits tell what they are about: 60 commits after the first, one an hour."""
+    changes = [("Begin", {f"m{number}.c": "x = 0;\n" for number in range(5)})]
     for turn, verb in enumerate(VERBS):
         for number, topic in enumerate(TOPICS):
             # Where the history tells nothing, the same subjects are about another file each time.
             file = number if is_telling else (number + turn) % 5
-            repository.commit(f"{verb} {topic} part {turn}", {f"m{file}.c": f"x = {turn * 5 + number + 1};\n"})
+            changes.append((f"{verb} {topic} part {turn}", {f"m{file}.c": f"x = {turn * 5 + number + 1};\n"}))
+    lines = []
+    for message, files in changes:
+        repository.hours += 1
+        who = f"Ada <ada@example.org> {START + repository.hours * HOUR} +0000"
+        lines += ["commit refs/heads/main", f"committer {who}", f"data {len(message)}", message]
+        for path, text in files.items():
+            lines += [f"M 100644 inline {path}", f"data {len(text)}", text]
+    # One process for all commits: three for each would take most of the time of a test.
+    repository.git("fast-import", "--quiet", given="\n".join(lines) + "\n")
+    repository.git("reset", "-q", "--hard")
     return repository

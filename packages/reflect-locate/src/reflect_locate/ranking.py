@@ -11,9 +11,8 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reflect_locate.adapted_ranking import AdaptedRanking
 from reflect_locate.envs.state_text import question_words, surface
 from reflect_locate.evidence import (
     DEFAULT_WEIGHTS,
@@ -35,6 +34,9 @@ from reflect_locate.repositories.tree_index import IndexMatches
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.repositories.words import words
 from reflect_rl.errors import UserError
+
+if TYPE_CHECKING:
+    from reflect_locate.adapted_ranking import AdaptedRanking
 
 LONGEST_QUESTION = 40
 """Words that are read of a question; the player was trained on questions of at most so many."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from pydantic import BaseModel, Field
 
-from reflect_locate.adapted_ranking import AdaptedRanking
 from reflect_locate.evidence import Sureness
 from reflect_locate.outline import Outline, outline_file, outline_folder
 from reflect_locate.ranking import Answer, FoundFile, find, passages
@@ -22,6 +21,9 @@ from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import StaleStoreError
 from reflect_locate.served_folders import Part, ServedFolders
 from reflect_rl.errors import ReflectRLError
+
+if TYPE_CHECKING:
+    from reflect_locate.adapted_ranking import AdaptedRanking
 
 IsStopped = Callable[[], bool]
 
