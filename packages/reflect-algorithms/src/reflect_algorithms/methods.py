@@ -26,6 +26,10 @@ class LearnedMethod(Method):
     """Method of the stage `learn` whose model it goes on from; empty = the model of its supervised data (`policy`)."""
     log: bool = True
     """True if it learns from the log of `[offline]`."""
+    pairs: bool = False
+    """True if it learns from the preferences of `[preferences]`."""
+    reward: bool = False
+    """True if it learns from the reward model that was trained on them."""
 
 
 BOTH = Method(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from reflect_algorithms.log import play_log
 from reflect_algorithms.methods import STAGE, LearnedMethod
+from reflect_algorithms.preferences.stages import comparisons_of_unit, reward_of_unit
 from reflect_algorithms.settings import offline_config
 from reflect_algorithms.training import Learner, Training
 from reflect_rl import registry
@@ -117,6 +118,7 @@ class LearnStage(Stage):
         load = partial(load_of_run, run.model, folder, made_by)
         model = load(trainable=True)
         kind: type[Learner] = registry.find("methods", method.learner)
+        learned, held_out = comparisons_of_unit(run, job.unit) if method.pairs else ((), ())
         training = Training(
             model,
             find_labels(model, run.env.max_actions),
@@ -133,6 +135,9 @@ class LearnStage(Stage):
             run.prompt.shuffle_labels,
             excluded_states(run),
             run.limits,
+            comparisons=learned,
+            held_out=held_out,
+            reward=partial(reward_of_unit, run, job.unit) if method.reward else None,
         )
         kind.for_run(run).train(training)
         save_whole(model, job.folder / "model")

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from reflect_algorithms.comparisons import Comparison
 from reflect_algorithms.settings import OptimiserConfig
 from reflect_rl.algorithms import Loss, Outputs
 from reflect_rl.config import Rule
@@ -23,7 +24,7 @@ from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.launch import release
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.network import Network, ValueHead
+from reflect_rl.models.network import Network
 from reflect_rl.models.score import LISTED, check_context, score, token_budget
 from reflect_rl.players.language_model import score_views, tokenize
 from reflect_rl.rollout import Reflector
@@ -43,6 +44,14 @@ Progress = Callable[[int, int, str], None]
 
 AT_ONCE = 512
 """Views that a frozen model scores in one call."""
+
+
+class Reward(Protocol):
+    """A learned reward."""
+
+    def rewards(self, views: Sequence[View], actions: Tensor) -> Tensor:
+        """(N,) reward of each action (N,) in its state."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,12 @@ class Training:
     excluded: frozenset[str] = frozenset()
     """States that nothing is learned from."""
     limits: Limits = field(default=DEFAULT_LIMITS)
+    comparisons: Sequence[Comparison] = ()
+    """Pairs to learn from; empty for learners that need none."""
+    held_out: Sequence[Comparison] = ()
+    """Pairs of other starts, to be measured with."""
+    reward: Callable[[], Reward] | None = None
+    """Loads the reward model; None for learners that need none."""
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -137,7 +152,7 @@ class Trainer:
         RunFolderError: there are checkpoints, and all are corrupt.
     """
 
-    def __init__(self, training: Training, total: int, head: ValueHead | None = None) -> None:
+    def __init__(self, training: Training, total: int, head: nn.Module | None = None) -> None:
         self.training, self.config, self.total, self.head = training, training.config, total, head
         self.model = training.model
         training.folder.mkdir(parents=True, exist_ok=True)
@@ -246,7 +261,11 @@ class Trainer:
         # One pass: the examples were cut to the budget before.
         whole = sum(self._length(view) for view in views) + max(map(self._length, views)) * len(views)
         scores = score(self.model, prompts, actions, self.training.rule, whole, self.step.network)
-        return Outputs(scores.log_probs, None if scores.values is None else scores.values[:, 0])
+        if scores.values is None:
+            return Outputs(scores.log_probs)
+        if scores.values.shape[1] == 1:
+            return Outputs(scores.log_probs, scores.values[:, 0])
+        return Outputs(scores.log_probs, action_values=by_action(scores.values, views))
 
     def _tokenized(self, view: View) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
         if view not in self._tokens:
@@ -335,6 +354,14 @@ def frozen_scores(model: LanguageModel, labels: Labels, views: Sequence[View], r
 def chosen(log_probs: Tensor, actions: Tensor) -> Tensor:
     """(N,) log-probabilities of the actions (N,) in a table (N, A)."""
     return log_probs.gather(1, actions.to(log_probs.device)[:, None])[:, 0]
+
+
+def by_action(values: Tensor, views: Sequence[View]) -> Tensor:
+    """What a head says of the listed numbers (N, labels), in the order of the actions of each view, (N, A)."""
+    width = max(len(view.observation.actions) for view in views)
+    # Filled up with the first one: nobody reads what stands where there is no action.
+    numbers = [[view.order.index(k) if k < len(view.order) else 0 for k in range(width)] for view in views]
+    return values.gather(1, torch.tensor(numbers, device=values.device))
 
 
 def _mean(values: Sequence[float]) -> float:

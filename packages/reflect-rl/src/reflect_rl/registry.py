@@ -52,17 +52,19 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
     "methods": {
         **dict.fromkeys(("bm25_contents", "bm25_names", "name_greedy", "reader"), "reflect-locate"),
         **dict.fromkeys(("chat", "chat_reflect"), "reflect-served"),
-        **dict.fromkeys(
-            ("a_lol", "bc", "dagger", "filtered_bc", "linvit", "reflect_rl_both", "rvs"), "reflect-algorithms"
-        ),
+        **dict.fromkeys(("a_lol", "bc", "dagger", "filtered_bc", "linvit", "rvs"), "reflect-algorithms"),
+        **dict.fromkeys(("dpo", "ppo_max", "reflect_rl_both", "rlhf", "rrhf"), "reflect-algorithms"),
     },
     "policies": {"chat": "reflect-served"},
     "reflectors": {"chat": "reflect-served", "asked_outcome": "reflect-algorithms"},
     "annotators": {"endpoint": "reflect-served"},
-    "stages": {"annotate": "reflect-served", **dict.fromkeys(("learn", "log", "rlft_both"), "reflect-algorithms")},
+    "stages": {
+        "annotate": "reflect-served",
+        **dict.fromkeys(("learn", "log", "pairs", "reward", "rlft_both"), "reflect-algorithms"),
+    },
     "settings": {
         **dict.fromkeys(("chat", "endpoint", "data.annotation", "reflector.server"), "reflect-served"),
-        **dict.fromkeys(("offline", "rlft.reflector"), "reflect-algorithms"),
+        **dict.fromkeys(("offline", "preferences", "rlft.reflector"), "reflect-algorithms"),
     },
     "reports": {"page": "reflect-report"},
     "commands": {

@@ -1,0 +1,1 @@
+"""Learning from preferences: pairs, a reward model, and the methods that use either (docs/guides/rlhf.md)."""

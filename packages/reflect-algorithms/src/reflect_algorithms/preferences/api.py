@@ -1,0 +1,161 @@
+"""Training on preferences from Python, without a run folder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from reflect_algorithms.comparisons import Comparison, split_by_start
+from reflect_algorithms.preferences.dpo import DPO
+from reflect_algorithms.preferences.reward_model import RewardModel, train_reward
+from reflect_algorithms.preferences.settings import RewardConfig
+from reflect_algorithms.settings import OptimiserConfig
+from reflect_algorithms.training import Learner, Progress, Training, silent
+from reflect_rl.agent import Agent, Origin, trainable_copy
+from reflect_rl.api import Environment, make_env
+from reflect_rl.config import parse
+from reflect_rl.data.generate import held_out_states
+from reflect_rl.models.load import LanguageModel
+from reflect_rl.types import seed_for
+
+Made = TypeVar("Made")
+
+
+def train_on_preferences(
+    model: LanguageModel | Agent,
+    comparisons: Sequence[Comparison] = (),
+    *,
+    env: Environment,
+    learner: Learner | None = None,
+    out: str | Path | None = None,
+    seed: int = 0,
+    held_out: float = 0.2,
+    progress: Progress = silent,
+    **settings: Any,
+) -> Agent:
+    """Train a policy on pairs; the model that went in stays as it is, and is the reference.
+
+    Args:
+        model: the policy to start from.
+        comparisons: pairs of training starts (`reflect_algorithms.preferences.pairs.comparisons_of`); none for a
+            learner that has its reward model already.
+        env: their environment.
+        learner: with its settings, for example `RRHF()` or `RLHF(reward=...)` (None: `DPO()`).
+        out: folder for metrics, checkpoints, `card.json` and the model; a training that was interrupted there goes on
+            (None: nothing is kept).
+        seed: of everything random.
+        held_out: share of the starts whose pairs are measured with and not learned from.
+        progress: told about each logged step.
+        **settings: fields of `OptimiserConfig`: `steps`, `batch_size`, `learning_rate`, ...
+
+    Raises:
+        ConfigError: a setting does not exist or has a wrong value.
+        TrainingError: the loss or the gradient is not finite.
+        UserError: there are no pairs, or pairs of one start alone.
+    """
+    chosen = learner or DPO()
+    start = _agent(model, env)
+    name = type(chosen).__name__.lower()
+
+    def do(training: Training) -> Agent:
+        chosen.train(training)
+        if out is not None:
+            training.model.save(Path(out) / "model")
+        origin = Origin(name, "none", "preferences", len({one.start for one in comparisons}), seed)
+        return replace(start, model=training.model, origin=origin)
+
+    return _trained(
+        start,
+        comparisons,
+        env,
+        out=out,
+        seed=seed_for(seed, "learn", name),
+        held_out=held_out,
+        progress=progress,
+        settings=settings,
+        do=do,
+    )
+
+
+def learn_reward(
+    model: LanguageModel | Agent,
+    comparisons: Sequence[Comparison],
+    *,
+    env: Environment,
+    config: RewardConfig | None = None,
+    out: str | Path | None = None,
+    seed: int = 0,
+    held_out: float = 0.2,
+    progress: Progress = silent,
+    **settings: Any,
+) -> RewardModel:
+    """Train a reward model on pairs; the arguments are those of `train_on_preferences`.
+
+    Raises:
+        ConfigError: a setting does not exist or has a wrong value.
+        TrainingError: the loss or the gradient is not finite.
+        UserError: there are no pairs, or pairs of one start alone.
+    """
+    start = _agent(model, env)
+
+    def do(training: Training) -> RewardModel:
+        return train_reward(training, config or RewardConfig())
+
+    return _trained(
+        start,
+        comparisons,
+        env,
+        out=out,
+        seed=seed_for(seed, "reward"),
+        held_out=held_out,
+        progress=progress,
+        settings=settings,
+        do=do,
+    )
+
+
+def _agent(model: LanguageModel | Agent, env: Environment) -> Agent:
+    actions = make_env(env).max_actions
+    return model.for_actions(actions) if isinstance(model, Agent) else Agent.of(model, actions)
+
+
+def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
+    start: Agent,
+    comparisons: Sequence[Comparison],
+    env: Environment,
+    *,
+    out: str | Path | None,
+    seed: int,
+    held_out: float,
+    progress: Progress,
+    settings: dict[str, Any],
+    do: Callable[[Training], Made],
+) -> Made:
+    spec, config = make_env(env), parse(OptimiserConfig, settings)
+    learned, measured = split_by_start(comparisons, held_out, seed) if comparisons else ([], [])
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reflect-rl-")) if out is None else out
+        training = Training(
+            trainable_copy(start.model),
+            start.labels,
+            # The model that went in is not trained, so it is the frozen copy.
+            lambda: start.model,
+            spec,
+            episodes=(),
+            tasks=(),
+            config=config,
+            folder=Path(folder),
+            seed=seed,
+            progress=progress,
+            rule=start.scoring,
+            excluded=held_out_states(spec, spec.modes),
+            comparisons=learned,
+            held_out=measured,
+        )
+        made = do(training)
+        training.checkpoints.clear()
+    return made

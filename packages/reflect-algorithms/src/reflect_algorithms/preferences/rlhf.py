@@ -1,0 +1,224 @@
+"""RLHF: online RL on a learned reward, held near the supervised policy; the game's own reward is only logged.
+
+    r_t = r_ψ(s_t, a_t) - η (log π(a_t|s_t) - log π_SFT(a_t|s_t))
+
+Sources: Stiennon et al. 2020, section 3.4, and Zheng et al. 2023 ("Secrets of RLHF in large language models, part I:
+PPO"), whose total reward has the KL term at every token; here a turn takes a token's place. `PPOMax` adds from Zheng et
+al., section 5.3.1, rewards that are normalised and clipped, a critic, and updates that train the critic alone at first.
+Both were checked against descriptions of the papers (section 5.3.1 also against the change of TRL that cites it); the
+papers' own texts could not be read here, so no equation is numbered.
+
+Differs from the papers: (1) every turn has a learned reward, where they score the finished answer; (2) of PPO-max, the
+critic is a head on the policy and does not begin as the reward model; its loss and the advantages are not clipped, and
+there is no mix of supervised examples; (3) rewards are divided by the deviation of the update's own learned returns and
+not centred, since a constant a turn would say what a longer episode is worth; (4) the algorithm is that of `[rlft]`,
+which is PPO unless it says otherwise; (5) the result is the last policy, because choosing the best one would take the
+true reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+import torch
+from torch import Tensor
+
+from reflect_algorithms.preferences.settings import RLHFConfig, preferences_config
+from reflect_algorithms.training import Reward, Training, chosen, frozen_scores
+from reflect_rl.algorithms.ppo import PPOConfig
+from reflect_rl.config import Rule
+from reflect_rl.errors import UserError
+from reflect_rl.models.labels import Labels
+from reflect_rl.models.load import LanguageModel
+from reflect_rl.rollout import NoReflector
+from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.learner import Learner
+from reflect_rl.training.online import OnlineTrainer
+from reflect_rl.types import NO_ACTION, Episode, Turn, View
+
+if TYPE_CHECKING:
+    from reflect_rl.runs.config import RunConfig
+
+
+@dataclass(frozen=True)
+class LearnedReward:
+    """What an episode is worth to the learner in place of the game's reward."""
+
+    reward: Reward
+    reference: LanguageModel
+    """The frozen supervised policy."""
+    labels: Labels
+    rule: Rule
+    kl_coef: float
+    """η."""
+    clip: float | None = None
+    """Bound of a turn's reward after division by the deviation of the learned returns; None = neither is done."""
+
+    def relabelled(self, episodes: Sequence[Episode]) -> tuple[list[Episode], dict[str, float]]:
+        """Episodes with learned rewards, and what to log about them.
+
+        Args:
+            episodes: of one update, with the game's rewards; a turn without an action earns nothing.
+        """
+        turns = [turn for episode in episodes for turn in episode.turns if turn.decision.index != NO_ACTION]
+        if not turns:
+            return list(episodes), {}
+        views = [View(turn.observation, turn.order) for turn in turns]
+        actions = torch.tensor([turn.decision.index for turn in turns])
+        learned = self.reward.rewards(views, actions)
+        # Anew in each update and never kept: a resumed training computes the same batches.
+        reference = chosen(frozen_scores(self.reference, self.labels, views, self.rule).log_probs, actions)
+        log_ratio = torch.tensor([_log_prob(turn) for turn in turns]) - reference
+        owner = torch.tensor(
+            [k for k, e in enumerate(episodes) for turn in e.turns if turn.decision.index != NO_ACTION]
+        )
+        returns, divergence = (torch.zeros(len(episodes)).index_add(0, owner, part) for part in (learned, log_ratio))
+        paid = learned if self.clip is None else clipped(learned, returns, self.clip)
+        rewards = iter((paid - self.kl_coef * log_ratio).tolist())
+        told = [
+            replace(
+                episode,
+                turns=tuple(
+                    replace(turn, reward=0.0 if turn.decision.index == NO_ACTION else next(rewards))
+                    for turn in episode.turns
+                ),
+            )
+            for episode in episodes
+        ]
+        return told, {
+            "reward/true_return": sum(episode.total_reward for episode in episodes) / len(episodes),
+            "reward/learned_return": float(returns.mean()),
+            "reward/kl": float(divergence.mean()),
+            "reward/clipped_share": float((paid.abs() >= self.clip).float().mean()) if self.clip else 0.0,
+        }
+
+
+def clipped(rewards: Tensor, returns: Tensor, bound: float) -> Tensor:
+    """Rewards (N,), divided by the standard deviation of the returns and cut to [-bound, bound].
+
+    >>> clipped(torch.tensor([1.0, -6.0]), torch.tensor([1.0, 5.0]), 2.0)
+    tensor([ 0.5000, -2.0000])
+    """
+    # Equal returns have no deviation; there is nothing to learn from them either.
+    scale = float(returns.std(correction=0)) or 1.0
+    return (rewards / scale).clamp(-bound, bound)
+
+
+def _log_prob(turn: Turn) -> float:
+    if turn.decision.log_probs is None:
+        raise ValueError(f"the player {turn.decision.player!r} notes no probabilities")
+    return turn.decision.log_probs[turn.decision.index]
+
+
+class RewardedLearner(Learner):
+    """A learner that is told learned rewards.
+
+    Args:
+        learner: as the online trainer has made it.
+        reward: the learned reward.
+    """
+
+    def __init__(self, learner: Learner, reward: LearnedReward) -> None:
+        # This one takes the other's place and has its parts: a second one would wrap the model twice.
+        vars(self).update(vars(learner))
+        self.reward = reward
+
+    def learn(
+        self, episodes: Sequence[Episode], replayed: Sequence[Episode], update: int, learning_rate: float
+    ) -> dict[str, float]:
+        """Learn from the episodes of an update under the learned reward."""
+        told, metrics = self.reward.relabelled(episodes)
+        return metrics | super().learn(told, self.reward.relabelled(replayed)[0], update, learning_rate)
+
+
+class RLHF:
+    """Online RL on the learned reward.
+
+    Args:
+        config: price of the divergence.
+        rlft: settings of online RL (None: the defaults, with PPO).
+        reward: the reward model (None: the one of the training's folder).
+        modes: that are trained and validated (empty: those of the environment).
+    """
+
+    clips = False
+
+    def __init__(
+        self,
+        config: RLHFConfig | None = None,
+        rlft: RLFTConfig | None = None,
+        reward: Reward | None = None,
+        modes: tuple[str, ...] = (),
+    ) -> None:
+        self.config = config or RLHFConfig()
+        self.rlft = rlft or RLFTConfig(algorithm=PPOConfig())
+        self.reward, self.modes = reward, modes
+
+    @classmethod
+    def for_run(cls, run: RunConfig) -> Self:
+        """The learner with the settings `[preferences.rlhf]` and `[rlft]`."""
+        return cls(preferences_config(run).rlhf, run.rlft, modes=run.evaluated_modes)
+
+    def settings(self) -> RLFTConfig:
+        """Settings of online RL."""
+        return self.rlft.model_copy(update={"keep": "last"})
+
+    def train(self, training: Training) -> None:
+        """Train on the learned reward.
+
+        Raises:
+            RunFolderError: the reward model is missing or damaged.
+            TrainingError: the loss or the gradient is not finite or too large.
+            UserError: there is no reward model.
+        """
+        config, reference = self.settings(), training.start()
+        trainer = OnlineTrainer(
+            training.model,
+            training.labels,
+            NoReflector(),
+            training.spec,
+            config,
+            training.folder,
+            training.seed,
+            reference=reference if config.algorithm.needs_reference else None,
+            rule=training.rule,
+            shuffle_labels=training.shuffle_labels,
+            excluded=training.excluded,
+            modes=self.modes,
+            limits=training.limits,
+            metrics=training.metrics,
+        )
+        learned = LearnedReward(
+            self._reward_model(training),
+            reference,
+            training.labels,
+            training.rule,
+            self.config.kl_coef,
+            self.config.reward_clip if self.clips else None,
+        )
+        trainer.learner = RewardedLearner(trainer.learner, learned)
+        trainer.train(training.progress)
+        training.model.model.eval()
+
+    def _reward_model(self, training: Training) -> Reward:
+        if self.reward is not None:
+            return self.reward
+        if training.reward is None:
+            raise UserError("rlhf: there is no reward model. Train one with `reflect-rl reward`.")
+        return training.reward()
+
+
+class PPOMax(RLHF):
+    """RLHF with what PPO-max adds."""
+
+    clips = True
+
+    def settings(self) -> RLFTConfig:
+        """Settings of online RL: PPO with a critic, which is trained alone at first."""
+        shared = self.rlft.algorithm.model_dump(exclude={"name", "baseline"})
+        known = {name: value for name, value in shared.items() if name in PPOConfig.model_fields}
+        algorithm = PPOConfig(baseline="value", **known)
+        warmup = self.config.critic_warmup_updates
+        return super().settings().model_copy(update={"algorithm": algorithm, "critic_warmup_updates": warmup})

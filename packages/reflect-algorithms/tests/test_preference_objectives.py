@@ -1,0 +1,132 @@
+"""Losses of pairs by hand: the reward model's, DPO's and RRHF's, and the rewards of RLHF."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from reflect_algorithms.comparisons import Comparison, split_by_start
+from reflect_algorithms.preferences.dpo import DirectPreferences
+from reflect_algorithms.preferences.objective import Compared
+from reflect_algorithms.preferences.reward_model import Ranking, RewardModel
+from reflect_algorithms.preferences.rlhf import LearnedReward
+from reflect_algorithms.preferences.rrhf import RankedResponses
+from reflect_algorithms.training import by_action, frozen_scores
+from reflect_rl.algorithms import Outputs
+from reflect_rl.errors import UserError
+from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View
+from toy import tiny_player
+
+A, B, C = (View(Observation(text, ("left", "right")), (0, 1)) for text in "abc")
+EPISODES = Comparison("one", ((A, 0), (B, 1)), ((C, 0),))
+"""Two turns are better than one."""
+ACTIONS = Comparison("two", ((A, 1),), ((A, 0),))
+LOG_PROBS = torch.tensor([[0.5, 0.5], [0.75, 0.25], [0.2, 0.8], [0.5, 0.5], [0.5, 0.5]]).log()
+"""Of the turns of both pairs: A, B, C, then A twice."""
+
+
+def log_sigmoid(x: float) -> float:
+    return -math.log(1 + math.exp(-x))
+
+
+def test_sums_are_those_of_each_side():
+    pairs = Compared([EPISODES, ACTIONS])
+    assert pairs.views == [A, B, C, A, A]
+    # The second pair first, as a batch may draw them.
+    order = torch.tensor([1, 0])
+    assert pairs.rows(order).tolist() == [3, 4, 0, 1, 2]
+    assert pairs.sums(order, torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])).tolist() == [[1.0, 2.0], [7.0, 5.0]]
+
+
+def test_dpo_is_the_log_sigmoid_of_the_difference_of_log_ratios():
+    # By hand, with β = 2 and π_ref = 1/2: ratios 1 · 1/2 of the better episode, 2/5 of the worse one.
+    reference = torch.full((5,), 0.5).log()
+    loss = DirectPreferences([EPISODES, ACTIONS], reference, 2.0).loss(torch.tensor([0]), Outputs(LOG_PROBS[:3]))
+    assert float(loss.value) == pytest.approx(-log_sigmoid(2 * math.log((1 / 2) / (2 / 5))))
+    assert loss.metrics["better_reward"] == pytest.approx(2 * math.log(1 / 2))
+    assert loss.metrics["pair_accuracy"] == 1.0
+
+
+def test_rrhf_ranks_length_normalised_log_probabilities():
+    # By hand: the better side has (log 1/2 + log 1/4) / 2 = -1.5 log 2, the worse one log 1/5.
+    loss = RankedResponses([EPISODES], 0.5).loss(torch.tensor([0]), Outputs(LOG_PROBS[:3]))
+    assert loss.metrics["ranking_loss"] == 0.0
+    assert float(loss.value) == pytest.approx(0.5 * 1.5 * math.log(2))
+    turned = Comparison("one", EPISODES.worse, EPISODES.better)
+    loss = RankedResponses([turned], 0.0).loss(torch.tensor([0]), Outputs(LOG_PROBS[[2, 0, 1]]))
+    assert float(loss.value) == pytest.approx(math.log(5) - 1.5 * math.log(2))
+
+
+def test_the_reward_model_ranks_sums_and_imitates_the_better_side():
+    # By hand: scores 1 + 3 of the better side, 2 of the worse one.
+    values = torch.tensor([[1.0, 9.0], [9.0, 3.0], [2.0, 9.0]])
+    loss = Ranking([EPISODES], 0.5).loss(torch.tensor([0]), Outputs(LOG_PROBS[:3], action_values=values))
+    assert float(loss.value) == pytest.approx(-log_sigmoid(2.0) + 0.5 * 1.5 * math.log(2))
+
+
+def test_scores_of_a_head_follow_the_order_in_which_actions_are_listed():
+    views = [View(Observation("a", ("x", "y", "z")), (2, 0, 1)), View(Observation("b", ("x", "y")), (0, 1))]
+    table = by_action(torch.tensor([[10.0, 20.0, 30.0], [1.0, 2.0, 3.0]]), views)
+    # Number 0 names action 2, number 1 action 0, number 2 action 1.
+    assert table[0].tolist() == [20.0, 30.0, 10.0]
+    assert table[1, :2].tolist() == [1.0, 2.0]
+
+
+class Fixed:
+    """A reward that is 1 for `left` and 3 for `right`."""
+
+    def rewards(self, views: list[View], actions: Tensor) -> Tensor:
+        return 1.0 + 2.0 * actions
+
+
+def turn(view: View, index: int, log_probs: tuple[float, ...] | None = (math.log(0.25), math.log(0.75))) -> Turn:
+    return Turn(view.observation, (0, 1), None, Decision(index, "p", log_probs), -7.0)
+
+
+def test_the_learned_reward_pays_for_leaving_the_supervised_policy():
+    model, labels = tiny_player()
+    episode = Episode(Task("t", split="train"), (turn(A, 1), turn(B, NO_ACTION), turn(B, 0)), True, False, True, 0, "")
+    reference = frozen_scores(model, labels, [A, B], "choice_token").log_probs
+    ratios = [math.log(0.75) - float(reference[0, 1]), math.log(0.25) - float(reference[1, 0])]
+    told, metrics = LearnedReward(Fixed(), model, labels, "choice_token", 0.5).relabelled([episode])
+    assert [t.reward for t in told[0].turns] == pytest.approx([3 - 0.5 * ratios[0], 0.0, 1 - 0.5 * ratios[1]])
+    assert told[0].success
+    assert metrics["reward/true_return"] == -21.0
+    assert metrics["reward/learned_return"] == 4.0
+    assert metrics["reward/kl"] == pytest.approx(sum(ratios), abs=1e-6)
+
+
+def test_ppo_max_divides_by_the_deviation_and_clips():
+    model, labels = tiny_player()
+    task = Task("t", split="train")
+    episodes = [Episode(task, (turn(A, index),), True, False, True, 0, "") for index in (0, 1)]
+    # By hand: learned returns 1 and 3 have the deviation 1, and 3 is cut to 2.
+    told, metrics = LearnedReward(Fixed(), model, labels, "choice_token", 0.0, 2.0).relabelled(episodes)
+    assert [e.turns[0].reward for e in told] == [1.0, 2.0]
+    assert metrics["reward/clipped_share"] == 0.5
+
+
+def test_regret_is_zero_for_the_best_action_of_a_state():
+    from reflect_algorithms.preferences.reward_model import RewardHead
+
+    model, labels = tiny_player()
+    head = RewardHead(16, 3)
+    torch.nn.init.normal_(head.layer.weight)
+    views = [A, View(Observation("d", ("x", "y", "z")), (0, 1, 2))]
+    raw = RewardModel(model, labels, head).table(views)
+    table = RewardModel(model, labels, head, regret=True, scale=4.0).table(views)
+    assert table[0, :2].max() == table[1].max() == 0.0
+    assert (table[1] * 4).tolist() == pytest.approx((raw[1] - raw[1].max()).tolist(), abs=1e-6)
+
+
+def test_starts_are_divided_and_none_is_on_both_sides():
+    many = [Comparison(str(k % 10), ((A, 0),), ((A, 1),)) for k in range(50)]
+    learned, held_out = split_by_start(many, 0.2, 0)
+    assert (len(learned), len(held_out)) == (40, 10)
+    assert not {one.start for one in learned} & {one.start for one in held_out}
+    assert [len(part) for part in split_by_start(many[:2], 0.01, 0)] == [1, 1]
+    with pytest.raises(UserError, match="3 pairs of 1 starts cannot be divided"):
+        split_by_start([many[0]] * 3, 0.2, 0)
