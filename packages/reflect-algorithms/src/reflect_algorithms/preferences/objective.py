@@ -109,7 +109,7 @@ def measure(trainer: Trainer, score: Score, *, mean: bool = False) -> dict[str, 
             card["true_pair_accuracy"] = ranked_right(right)
     if trainer.engine.main:
         write_json(trainer.training.folder / "card.json", card)
-    row = {f"held_out/{name}": float(card[name]) for name in ACCURACIES if isinstance(card.get(name), float)}
+    row = {f"held_out/{name}": value for name in ACCURACIES if isinstance(value := card.get(name), float)}
     if row:
         trainer.log.append({"step": trainer.done, **row}, "step")
     return card
