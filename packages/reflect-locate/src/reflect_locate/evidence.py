@@ -1,7 +1,8 @@
 """Evidence for a file, and the weight of each kind.
 
-The score of a file is the weighted mean of its evidence; a test counts for less (`TEST_SHARE`). The weights are fitted
-to questions (`fitting.py`). What counts for a ranking are their ratios, so they are given with the largest as 1.
+The score of a file is the weighted mean of its evidence; tests (`TEST_SHARE`) and documents (`DOCUMENT_SHARE`) count
+for less. The weights are fitted to questions (`fitting.py`). What counts for a ranking are their ratios, so they are
+given with the largest as 1.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ LEAD = 2.0
 TEST_SHARE = 0.7
 """Factor of a test file's score. Tests repeat the words of what they test, often more of them and closer together,
 and who asks where something is done wants the source."""
+DOCUMENT_SHARE = 0.8
+"""Factor of a document's score. Prose holds all words of a question close together; who asks where something is done
+wants the code. Chosen on commits of four repositories (`docs/results/log.md`, "Documents before sources")."""
 SURE, LIKELY = 0.6, 0.3
 """Confidence from which an answer is sure, and likely (`docs/start/locate.md`, "How sure it is")."""
 Sureness = Literal["sure", "likely", "a guess"]
@@ -59,6 +63,8 @@ class Evidence:
     """Mean probability that the player names it, None = no player was asked."""
     is_test: bool = False
     """A test file, and the question does not speak of tests."""
+    is_document: bool = False
+    """A document, and the question does not speak of documents."""
     read: float | None = None
     """How likely the question is after the file's best lines, divided by that after those of the best file; None = no
     language model read them."""
@@ -70,7 +76,7 @@ KINDS = tuple(Weights.model_fields)
 
 
 def score(evidence: Evidence, weights: Weights) -> float:
-    """Weighted mean of the evidence that there is, in [0, 1]; of a test file `TEST_SHARE` of it.
+    """Weighted mean of the evidence that there is, in [0, 1]; of a test or a document a share of it.
 
     >>> score(Evidence(1.0, None, None, 0.0), Weights(coverage=3, named=1))
     0.75
@@ -78,7 +84,13 @@ def score(evidence: Evidence, weights: Weights) -> float:
     # Without an index two kinds are missing; the mean over the others stays on the same scale.
     known = [(getattr(weights, kind), value) for kind in KINDS if (value := getattr(evidence, kind)) is not None]
     mean = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
-    return TEST_SHARE * mean if evidence.is_test else mean
+    return share_of(evidence) * mean
+
+
+def share_of(evidence: Evidence) -> float:
+    """Factor of a file's score by its role."""
+    # A document among the tests is a test.
+    return TEST_SHARE if evidence.is_test else DOCUMENT_SHARE if evidence.is_document else 1.0
 
 
 def confidence(scores: Sequence[float]) -> float:

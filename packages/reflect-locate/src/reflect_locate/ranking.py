@@ -2,7 +2,7 @@
 
 Candidates are the best files of the index. They are ranked by evidence (`evidence.py`): how well the index matches the
 contents and the path, and how many words of the question stand close together. Tests come behind what they test, unless
-the question speaks of tests. `finder.py` adds what a trained player says.
+the question speaks of tests, and documents behind code in the same way. `finder.py` adds what a trained player says.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from reflect_locate.evidence import (
     Weights,
     confidence,
     score,
+    share_of,
     sureness,
 )
 from reflect_locate.repositories.best_lines import BestLines, best_lines
 from reflect_locate.repositories.passages import words_together
-from reflect_locate.repositories.roles import is_test
+from reflect_locate.repositories.roles import is_document, is_test
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches
@@ -42,6 +43,8 @@ LONGEST_QUESTION = 40
 """Words that are read of a question; the player was trained on questions of at most so many."""
 TEST = "test"
 """The word of a question that asks for tests, as `words` gives it (testing, tests, ...)."""
+DOCUMENT = frozenset(words("docs documents documentation readme guides tutorials changelog"))
+"""Words of a question that asks for documents."""
 INDEXED = 10
 """Best files of the index that are candidates."""
 PASSAGES_OF_FILE = 3
@@ -81,6 +84,7 @@ class FoundFile:
             "path_match": round(self.evidence.path or 0.0, 4),
             "history": round(self.evidence.history or 0.0, 4),
             "is_test": self.evidence.is_test,
+            "is_document": self.evidence.is_document,
             "words": list(self.words),
             "coverage": round(self.evidence.coverage, 4),
             "walk": list(self.walk),
@@ -195,7 +199,7 @@ def passages(tree: Tree, answer: Answer, most: int) -> list[tuple[str, BestLines
         for entry in answer.files
         for lines in best_lines(entry.path, tree.text(entry.path), answer.rarity, PASSAGES_OF_FILE)
     ]
-    shares = {entry.path: TEST_SHARE if entry.evidence.is_test else 1.0 for entry in answer.files}
+    shares = {entry.path: share_of(entry.evidence) for entry in answer.files}
     return sorted(found, key=lambda pair: -shares[pair[0]] * pair[1].score)[:most]
 
 
@@ -243,6 +247,7 @@ def ranked(
     asked = question_words(question)
     # A question about tests wants them, so they then count in full.
     tests = set() if TEST in asked else {path for path in tree.paths if is_test(path)}
+    wants_documents = not DOCUMENT.isdisjoint(asked)
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
     indexed = _best(matches.contents, tests) if matches else ()
     candidates = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, tests)]) or _first_files(tree)
@@ -253,7 +258,8 @@ def ranked(
         # Rounding can take a mean of probabilities above 1.
         share = None if named is None else min(1.0, named.get(path, 0.0))
         history = None if past is None else past.get(path, 0.0)
-        evidence = Evidence(len(near) / len(asked), match, name, share, path in tests, history=history)
+        prose = is_document(path) and not wants_documents
+        evidence = Evidence(len(near) / len(asked), match, name, share, path in tests, prose, history=history)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
     # The path decides between equal scores, so that the answer does not depend on the order of episodes.
     return sorted(found, key=lambda entry: (-entry.score, entry.path))

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from reflect_locate.evidence import TEST_SHARE, Evidence, Weights, score
+from reflect_locate.evidence import DOCUMENT_SHARE, TEST_SHARE, Evidence, Weights, score
 from reflect_locate.fitting import FITTED, PRIOR_STD, fit
+from reflect_locate.ranking import find
+from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.tree import Tree
 
 
 def drawn(truth: Weights, questions: int, seed: int = 0):
@@ -94,3 +97,14 @@ def test_the_order_of_questions_and_candidates_does_not_matter():
     lists = drawn(Weights(path=1.0), 50)
     turned = [list(reversed(pairs)) for pairs in reversed(lists)]
     assert fit(lists) == fit(turned)
+
+
+def test_documents_come_behind_code_unless_the_question_asks_for_them():
+    # Both files hold all words of each question close together; the prose is shorter, and so the better match.
+    code = "# how scale is computed, as the docs tell\n" + "x = 1\n" * 3
+    tree = Tree(Snapshot("mine", {"a.md": "how scale is computed: docs", "b.py": code}))
+    assert [entry.path for entry in find(tree, "Where is the scale computed?").files] == ["b.py", "a.md"]
+    answer = find(tree, "Which docs tell how scale is computed?")
+    assert answer.files[0].evidence.is_document is False
+    assert score(Evidence(1, 1, 1, 1, is_document=True), Weights()) == DOCUMENT_SHARE
+    assert score(Evidence(1, 1, 1, 1, is_test=True, is_document=True), Weights()) == TEST_SHARE

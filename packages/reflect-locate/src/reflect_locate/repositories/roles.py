@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+DOCUMENTS = (".md", ".markdown", ".rst", ".txt", ".adoc")
 TEST_FOLDERS = frozenset(("test", "tests", "testsuite", "spec", "specs", "__tests__", "testdata"))
 TEST_FILE = re.compile(r"^(?:tests?_.*|.*_tests?|conftest|tests?|.*[.-](?:test|spec))\.\w+$", re.IGNORECASE)
 
@@ -17,3 +18,12 @@ def is_test(path: str) -> bool:
     # Whole names only: `contest.py` and `latest/` are no tests.
     *folders, name = path.split("/")
     return not TEST_FOLDERS.isdisjoint(folder.lower() for folder in folders) or bool(TEST_FILE.match(name))
+
+
+def is_document(path: str) -> bool:
+    """Tell whether a file is prose.
+
+    >>> is_document("docs/Guide.MD"), is_document("docs/conf.py")
+    (True, False)
+    """
+    return path.lower().endswith(DOCUMENTS)

@@ -1,0 +1,252 @@
+r"""How often `locate`, ripgrep, BM25 and a hybrid with embeddings have the right file first, on the same questions.
+
+    pip install bm25s semble wordllama    # in a scratch environment with this package; ripgrep (`rg`) is on the PATH
+    python scripts/compare_rankers.py ~/src/flask ~/src/httpx --questions 50
+
+Questions are the subjects of the newest commits of each git repository, asked about the tree before them (the later
+commits of `reflect-rl adapt`); any file that the commit changed is right. All rankers see the same files. What is not
+installed is left out, and a line says so. Times are CPU time, children included: of the first question with reading
+and indexing the files, and the median of the others with the index in memory (ripgrep reads the files each time).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from reflect_locate.adapt import KINDS, Asker, Era, eras_of
+from reflect_locate.adapted_ranking import AdaptedRanking
+from reflect_locate.evidence import DEFAULT_WEIGHTS
+from reflect_locate.fitting import fit
+from reflect_locate.questions.task_set import Question
+from reflect_locate.ranking import find
+from reflect_locate.repositories.ingest import IngestConfig, open_repository
+from reflect_locate.repositories.stored_index import StoredIndex
+from reflect_locate.repositories.word_store import WordStore
+from reflect_locate.repositories.words import STOP_WORDS
+from reflect_rl.evaluation.evaluate import wilson_interval
+from reflect_rl.types import stream
+
+TOP = 10
+CHUNKS = 60
+"""Parts of files that the hybrid is asked for, so that ten different files are among them."""
+WORD = re.compile(r"[^\W_]{2,}")
+
+Ask = Callable[[str], list[str]]
+"""Question -> files, best first."""
+Open = Callable[[Path], Ask]
+"""Folder -> how it is asked; reads and indexes it."""
+
+
+class MissingError(Exception):
+    """A ranker is not installed."""
+
+
+@dataclass
+class Row:
+    """Results of a ranker."""
+
+    first: int = 0
+    near: int = 0
+    reciprocal: list[float] = field(default_factory=list)
+    gains: list[float] = field(default_factory=list)
+    """NDCG at ten of each question."""
+    cold: list[float] = field(default_factory=list)
+    """CPU seconds of the first question of each repository."""
+    warm: list[float] = field(default_factory=list)
+
+    def add(self, files: Sequence[str], targets: Sequence[str]) -> None:
+        """Count an answer."""
+        places = [place for place, path in enumerate(files[:TOP], start=1) if path in targets]
+        best = min(places, default=0)
+        self.first += best == 1
+        self.near += 1 <= best <= 5
+        self.reciprocal.append(1 / best if best else 0.0)
+        ideal = sum(1 / math.log2(place + 1) for place in range(1, min(len(targets), TOP) + 1))
+        self.gains.append(sum(1 / math.log2(place + 1) for place in places) / ideal)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask all rankers, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("repositories", nargs="+", type=Path, help="git checkouts or bare repositories")
+    parser.add_argument("--questions", type=int, default=50, help="questions about each")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--embedding", default="wordllama", help="of semble: wordllama, or a Model2Vec folder or name")
+    options = parser.parse_args(arguments)
+    rows: dict[str, Row] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        rankers = available(options.embedding, Path(scratch))
+        for number, place in enumerate(options.repositories):
+            fitted, era = eras_of(place.resolve())
+            folder = Path(scratch) / f"tree-{number}"
+            for path in era.tree.paths:
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_text(era.tree.text(path), encoding="utf-8", errors="replace")
+            order = stream(options.seed, "compare rankers", place.name).permutation(len(era.commits))
+            asked = [era.commits[index] for index in sorted(order[: options.questions].tolist())]
+            # Adapted to this repository by commits before those that are asked about.
+            own: dict[str, Open] = {"locate --adapted": partial(located, adapted=adapted_to(fitted, era))}
+            for name, opened in (rankers | own).items():
+                ask_all(rows.setdefault(name, Row()), opened, folder, asked)
+            print(f"{place}: {len(era.tree.paths)} files, {len(asked)} questions", file=sys.stderr, flush=True)
+    show(rows)
+    return 0
+
+
+def available(embedding: str, scratch: Path) -> dict[str, Open]:
+    """The rankers that are installed."""
+    makers: dict[str, Callable[[], Open]] = {
+        "ripgrep, words counted": ripgrep,
+        "BM25 over contents (bm25s)": library_bm25,
+        f"semble with {embedding}": lambda: hybrid(embedding, scratch),
+        "locate": lambda: located,
+    }
+    found = {}
+    for name, make in makers.items():
+        try:
+            found[name] = make()
+        except (MissingError, ImportError) as error:
+            print(f"left out {name}: {error}", file=sys.stderr)
+    return found
+
+
+def ask_all(row: Row, opened: Open, folder: Path, questions: Sequence[Question]) -> None:
+    """Ask a ranker about one repository."""
+    started = cpu()
+    ask = opened(folder)
+    for number, question in enumerate(questions):
+        row.add(ask(question.text), question.targets)
+        # The first question of a repository pays for reading and indexing it.
+        (row.warm if number else row.cold).append(cpu() - started)
+        started = cpu()
+
+
+def cpu() -> float:
+    """CPU seconds of this process and of the programs that it has run."""
+    mine, theirs = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return mine.ru_utime + mine.ru_stime + theirs.ru_utime + theirs.ru_stime
+
+
+def ripgrep() -> Open:
+    """Files by the number of different words of the question that stand in them, then by the number of matches."""
+    program = shutil.which("rg")
+    if program is None:
+        raise MissingError("there is no rg on the PATH (Debian: ripgrep)")
+
+    def opened(folder: Path) -> Ask:
+        def ask(question: str) -> list[str]:
+            asked = {word.lower() for word in WORD.findall(question)} - STOP_WORDS
+            words = [part for word in sorted(asked) for part in ("-e", word)]
+            if not words:
+                return []
+            # Sorted by path, since threads would give ties in any order. No configuration of the user's takes part.
+            flags = ["--no-config", "--sort", "path", "-o", "-i", "-F", "--no-heading", "-N", "-H", "-0"]
+            said = subprocess.run([program, *flags, *words, "."], cwd=folder, capture_output=True, check=False).stdout
+            held: dict[str, list[str]] = {}
+            for line in said.decode("utf-8", "replace").splitlines():
+                path, _, word = line.partition("\0")
+                held.setdefault(path.removeprefix("./"), []).append(word.lower())
+            return sorted(held, key=lambda path: (-len(set(held[path])), -len(held[path]), path))
+
+        return ask
+
+    return opened
+
+
+def library_bm25() -> Open:
+    """BM25 over the contents, by the library bm25s as it comes."""
+    bm25s: Any = import_module("bm25s")
+
+    def opened(folder: Path) -> Ask:
+        texts = {path: (folder / path).read_text(encoding="utf-8") for path in files_of(folder)}
+        paths, index = list(texts), bm25s.BM25()
+        index.index(bm25s.tokenize(list(texts.values()), show_progress=False), show_progress=False)
+
+        def ask(question: str) -> list[str]:
+            tokens = bm25s.tokenize([question], show_progress=False)
+            numbers, _ = index.retrieve(tokens, k=min(TOP, len(paths)), show_progress=False)
+            return [paths[number] for number in numbers[0].tolist()]
+
+        return ask
+
+    return opened
+
+
+def files_of(folder: Path) -> list[str]:
+    """Paths of all files, sorted."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def hybrid(embedding: str, scratch: Path) -> Open:
+    """BM25, static embeddings and rules for code, by semble, with all kinds of files."""
+    semble: Any = import_module("semble")
+    model = str(of_wordllama(scratch / "wordllama")) if embedding == "wordllama" else embedding
+
+    def opened(folder: Path) -> Ask:
+        index = semble.SembleIndex.from_path(folder, content=list(semble.ContentType), model_path=model)
+
+        def ask(question: str) -> list[str]:
+            found = (Path(result.chunk.file_path) for result in index.search(question, top_k=CHUNKS))
+            return list(dict.fromkeys((p.relative_to(folder) if p.is_absolute() else p).as_posix() for p in found))
+
+        return ask
+
+    return opened
+
+
+def of_wordllama(folder: Path) -> Path:
+    """The embedding of the package wordllama in the form of Model2Vec: its weights come with the package."""
+    inside = Path(str(import_module("wordllama").__file__)).parent
+    tokenizers: Any = import_module("tokenizers")
+    weights: Any = import_module("safetensors.numpy").load_file(inside / "weights" / "l2_supercat_256.safetensors")
+    tokenizer = tokenizers.Tokenizer.from_file(str(inside / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+    vectors = weights["embedding.weight"].astype("float32")
+    import_module("model2vec").StaticModel(vectors, tokenizer, normalize=True).save_pretrained(folder)
+    return folder
+
+
+def located(folder: Path, adapted: AdaptedRanking | None = None) -> Ask:
+    """The index of `locate`, as it comes or adapted to the repository."""
+    # What was written there has passed the rules of snapshots already.
+    tree = open_repository(folder, IngestConfig(hidden=True))
+    index = StoredIndex(tree, WordStore())
+    return lambda question: [entry.path for entry in find(tree, question, index, adapted=adapted).files]
+
+
+def adapted_to(fitted: Era, tested: Era) -> AdaptedRanking:
+    """The ranking that `reflect-rl adapt` measures on the later commits."""
+    asker = Asker(fitted, DEFAULT_WEIGHTS)
+    answers = ((asker.ask(question), question.targets) for question in fitted.questions)
+    lists = [[(entry.evidence, entry.path in targets) for entry in answer.files] for answer, targets in answers]
+    return AdaptedRanking(repository="", commit="", weights=fit(lists, DEFAULT_WEIGHTS, KINDS), said=tested.said)
+
+
+def show(rows: dict[str, Row]) -> None:
+    """Print the table."""
+    print("| ranker | first | among five | MRR | NDCG@10 | first call, ms | later calls, ms |")
+    print("|---|---|---|---|---|---|---|")
+    for name, row in rows.items():
+        count = len(row.gains)
+        low, high = wilson_interval(row.first, count)
+        share = f"{row.first} of {count} = {100 * row.first / count:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
+        means = f"{statistics.fmean(row.reciprocal):.3f} | {statistics.fmean(row.gains):.3f}"
+        times = " | ".join(f"{1000 * statistics.median(seconds):.0f}" for seconds in (row.cold, row.warm))
+        print(f"| {name} | {share} | {row.near} | {means} | {times} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
