@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
-from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import micro_batches
+from reflect_rl.models.score import check_context, micro_batches
 
 
 def generate_greedy(model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[str]:
@@ -45,7 +44,7 @@ def generate(
     Raises:
         ModelError: prompt and `max_new_tokens` together exceed the model's context.
     """
-    _check_fits(model, max(map(len, prompts), default=0), max_new_tokens)
+    check_context(model, max(map(len, prompts), default=0), new=max_new_tokens)
     network: Any = model.model
     found: dict[int, list[int]] = {}
     # A row keeps keys and values for its prompt and for all new tokens.
@@ -82,12 +81,3 @@ def _own_defaults_set_aside(model: LanguageModel) -> Iterator[None]:
         yield
     finally:
         model.model.generation_config = before
-
-
-def _check_fits(model: LanguageModel, longest: int, max_new_tokens: int) -> None:
-    limit = getattr(model.model.config, "max_position_embeddings", None)
-    if limit is not None and longest + max_new_tokens > limit:
-        raise ModelError(
-            f"a prompt has {longest} tokens; with {max_new_tokens} new ones it does not fit: the model's context holds "
-            f"{limit}. Lower reflector.max_new_tokens, or use a model with a longer context."
-        )

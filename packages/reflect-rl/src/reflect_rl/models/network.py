@@ -6,13 +6,19 @@ onto the vocabulary and the critic's head are inside.
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 if TYPE_CHECKING:
     from reflect_rl.models.load import LanguageModel
+
+REUSE_WIDTH, REUSE_TOKENS = 512, 128
+"""Smallest hidden size, and fewest tokens saved, from which rows that begin alike share that computation."""
 
 
 class Read(NamedTuple):
@@ -45,13 +51,35 @@ class Network(nn.Module):
             vocabulary: (V,) tokens whose logits are wanted, None = all.
         """
         with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self.mixed):
-            # No mask: padding is on the right, where causal attention never looks. Keys and values serve decoding;
-            # in a single pass they would only take memory.
-            states = self._backbone()(input_ids=input_ids, attention_mask=None, use_cache=False)
+            shared, cached = self._beginning(input_ids, columns)
+            # No mask: padding is on the right, where causal attention never looks. In a single pass keys and values
+            # would only take memory.
+            states = self._backbone()(input_ids=input_ids[:, shared:], attention_mask=None, **cached)
             # Only these positions are projected: logits of all would be the largest tensor of the pass.
-            hidden = states.last_hidden_state[rows, columns]
+            hidden = states.last_hidden_state[rows, columns - shared]
             logits = self._project(hidden, vocabulary).float()
         return Read(hidden, logits, None if self.head is None else self.head(hidden))
+
+    def _beginning(self, input_ids: Tensor, columns: Tensor) -> tuple[int, dict[str, Any]]:
+        """Length of a beginning that all rows share and nobody reads, and its keys and values for the rest of the pass.
+
+        It is computed as one row. Not with gradients: through such keys, the backward pass takes longer than it saves.
+        """
+        backbone, count, whole = self._backbone(), len(input_ids), {"use_cache": False}
+        wide = self.language_model.get_input_embeddings().weight.shape[1] >= REUSE_WIDTH
+        if torch.is_grad_enabled() or not wide or "past_key_values" not in signature(backbone.forward).parameters:
+            return 0, whole
+        shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
+        cache = DynamicCache(config=self.language_model.config)
+        # Other layers keep a sliding window or a recurrent state, which is not one column for each token.
+        if shared * (count - 1) < REUSE_TOKENS or any(type(layer) is not DynamicLayer for layer in cache.layers):
+            return 0, whole
+        backbone(input_ids=input_ids[:1, :shared], attention_mask=None, use_cache=True, past_key_values=cache)
+        # With checkpointed activations a model in training keeps nothing.
+        if cache.get_seq_length() != shared:
+            return 0, whole
+        cache.batch_repeat_interleave(count)
+        return shared, {"use_cache": True, "past_key_values": cache}
 
     def _backbone(self) -> nn.Module:
         outer = self.language_model

@@ -22,6 +22,7 @@ from typing import get_args
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from reflect_rl.config import Rule
 from reflect_rl.errors import ModelError
@@ -99,24 +100,26 @@ def token_budget(model: LanguageModel) -> int:
     return max(1, min(fast, budget // each))
 
 
-def check_context(model: LanguageModel, tokens: int, text: str = "") -> None:
+def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 0) -> None:
     """Refuse a text that the model cannot read at once.
 
     Args:
         model: the language model.
         tokens: length of the text.
         text: the state or prompt, for the message.
+        new: tokens of the reflection that is to follow it.
 
     Raises:
         ModelError: it is longer than the model's context.
     """
     # Architectures without a table of positions (Bloom, Mamba) name no limit.
     limit = getattr(model.model.config, "max_position_embeddings", None)
-    if limit is not None and tokens > limit:
+    if limit is not None and tokens + new > limit:
         shown = " ".join(text.split())
         begins = f" that begins {shown[:SHOWN]!r}" if shown else ""
+        follow, lower = (f" and {new} are to follow", "Lower reflector.max_new_tokens. ") if new else ("", "")
         raise ModelError(
-            f"a prompt{begins} has {tokens} tokens, the model's context holds {limit}. "
+            f"a prompt{begins} has {tokens} tokens{follow}, the model's context holds {limit}. {lower}"
             "Set model.path to a model with a longer context (for the embedded one: model.embedded.context_tokens), or "
             "make the environment's states shorter."
         )
@@ -139,15 +142,10 @@ def read(
         network: the module that does the pass, where it is wrapped or has a critic (default: the model alone).
 
     Raises:
-        ModelError: a sequence is longer than the model's context, or empty.
+        ModelError: a sequence is longer than the model's context.
     """
-    lengths = [len(sequence) for sequence in sequences]
-    check_context(model, max(lengths))
-    if not min(lengths):
-        raise ModelError("an empty prompt cannot be scored: the tokenizer gave no tokens for it.")
-    ids = torch.full((len(sequences), max(lengths)), model.pad_id, dtype=torch.long)
-    for row, sequence in enumerate(sequences):
-        ids[row, : len(sequence)] = torch.as_tensor(sequence, dtype=torch.long)
+    check_context(model, max(map(len, sequences)))
+    ids = pad_sequence([torch.as_tensor(sequence) for sequence in sequences], True, model.pad_id)
     rows, columns = torch.tensor(positions, device=model.device).T
     answer: Read = (network or Network(model))(ids.to(model.device), rows, columns, vocabulary)
     return answer
@@ -182,6 +180,8 @@ def score(
         raise ValueError(f"unknown scoring rule {rule!r}; known: {', '.join(get_args(Rule))}")
     if not all(actions):
         raise ValueError("a state without admissible actions cannot be scored")
+    if not all(map(len, prompts)):
+        raise ModelError("an empty prompt cannot be scored: the tokenizer gave no tokens for it.")
     keys = [(tuple(p), tuple(map(tuple, a))) for p, a in zip(prompts, actions, strict=True)]
     # On DangerousTaxi only 15 to 37% of an update's prompts are different (docs/results/log.md).
     unique = list(dict.fromkeys(keys))
@@ -204,8 +204,6 @@ def _score_listed(
     model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
 ) -> Raw:
     """One pass for each prompt, read at its end, and under `line_end` at the end of each line."""
-    if not all(prompt for prompt, _ in keys):
-        raise ModelError("an empty prompt cannot be scored: the tokenizer gave no tokens for it.")
     if any(len(action) != 1 for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a label of exactly one token.")
     by_line = rule == "line_end"
@@ -237,8 +235,6 @@ def _score_listed(
 def _score_texts(
     model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
 ) -> Raw:
-    if not all(prompt for prompt, _ in keys):
-        raise ModelError("an empty prompt cannot be scored: the tokenizer gave no tokens for it.")
     if not all(action for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a text of at least one token.")
     places = [(row, column) for row, (_, actions) in enumerate(keys) for column in range(len(actions))]
@@ -261,9 +257,9 @@ def _score_texts(
             states[places[i][0]] = answer.hidden[first], None if answer.values is None else answer.values[first]
             first += len(span)
     raw = torch.zeros(len(keys), max(len(actions) for _, actions in keys), device=model.device)
-    order = range(len(places))
+    scored = torch.stack([results[i] for i in range(len(places))])
     # Out of place, because gradients flow through it.
-    raw = raw.index_put(tuple(torch.tensor(places, device=model.device).T), torch.stack([results[i] for i in order]))
+    raw = raw.index_put(tuple(torch.tensor(places, device=model.device).T), scored)
     values = [value for row in range(len(keys)) if (value := states[row][1]) is not None]
     return raw, torch.stack([states[row][0] for row in range(len(keys))]), torch.stack(values) if values else None
 
