@@ -40,6 +40,7 @@ class Network(nn.Module):
         self.language_model: Any = model.model
         self.head = head
         self.mixed = model.mixed
+        self.width: int = self.language_model.get_input_embeddings().weight.shape[1]
 
     def forward(self, input_ids: Tensor, rows: Tensor, columns: Tensor, vocabulary: Tensor | None = None) -> Read:
         """Read the positions (rows[m], columns[m]).
@@ -52,8 +53,7 @@ class Network(nn.Module):
         """
         with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self.mixed):
             shared, cached = self._beginning(input_ids, columns)
-            # No mask: padding is on the right, where causal attention never looks. In a single pass keys and values
-            # would only take memory.
+            # No mask: padding is on the right, where causal attention never looks.
             states = self._backbone()(input_ids=input_ids[:, shared:], attention_mask=None, **cached)
             # Only these positions are projected: logits of all would be the largest tensor of the pass.
             hidden = states.last_hidden_state[rows, columns - shared]
@@ -65,21 +65,19 @@ class Network(nn.Module):
 
         It is computed as one row. Not with gradients: through such keys, the backward pass takes longer than it saves.
         """
-        backbone, count, whole = self._backbone(), len(input_ids), {"use_cache": False}
-        wide = self.language_model.get_input_embeddings().weight.shape[1] >= REUSE_WIDTH
-        if torch.is_grad_enabled() or not wide or "past_key_values" not in signature(backbone.forward).parameters:
-            return 0, whole
-        shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
-        cache = DynamicCache(config=self.language_model.config)
-        # Other layers keep a sliding window or a recurrent state, which is not one column for each token.
-        if shared * (count - 1) < REUSE_TOKENS or any(type(layer) is not DynamicLayer for layer in cache.layers):
-            return 0, whole
-        backbone(input_ids=input_ids[:1, :shared], attention_mask=None, use_cache=True, past_key_values=cache)
-        # With checkpointed activations a model in training keeps nothing.
-        if cache.get_seq_length() != shared:
-            return 0, whole
-        cache.batch_repeat_interleave(count)
-        return shared, {"use_cache": True, "past_key_values": cache}
+        backbone, count, wide = self._backbone(), len(input_ids), self.width >= REUSE_WIDTH
+        if wide and not torch.is_grad_enabled() and "past_key_values" in signature(backbone.forward).parameters:
+            shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
+            cache = DynamicCache(config=self.language_model.config)
+            # Other layers keep a sliding window or a recurrent state, which is not one column for each token.
+            if shared * (count - 1) >= REUSE_TOKENS and all(type(layer) is DynamicLayer for layer in cache.layers):
+                kept = {"use_cache": True, "past_key_values": cache}
+                backbone(input_ids=input_ids[:1, :shared], attention_mask=None, **kept)
+                # With checkpointed activations a model in training keeps nothing.
+                if cache.get_seq_length() == shared:
+                    cache.batch_repeat_interleave(count)
+                    return shared, kept
+        return 0, {"use_cache": False}
 
     def _backbone(self) -> nn.Module:
         outer = self.language_model

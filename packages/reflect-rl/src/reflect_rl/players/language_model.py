@@ -98,12 +98,12 @@ class LanguageModelPolicy:
             was_training = self.model.model.training
             self.model.model.eval()
             with torch.no_grad():
-                table = self._scores(missing).log_probs.tolist()
+                scores = score_views(self.model, self.labels, missing, self.rule, self.temperature)
             self.model.model.train(was_training)
             fresh = {
                 # The table is padded to the view with the most actions.
                 view: tuple(row[: len(view.observation.actions)])
-                for view, row in zip(missing, table, strict=True)
+                for view, row in zip(missing, scores.log_probs.tolist(), strict=True)
             }
         # Read before the cache may be emptied two lines below.
         rows = [fresh.get(view) or self._cache[view] for view in views]
@@ -111,6 +111,3 @@ class LanguageModelPolicy:
             self._cache.clear()
         self._cache.update(fresh)
         return rows
-
-    def _scores(self, views: Sequence[View]) -> Scores:
-        return score_views(self.model, self.labels, views, self.rule, self.temperature)
