@@ -89,7 +89,5 @@ def test_no_prompts_no_texts(model):
 
 
 def test_a_prompt_that_leaves_no_room_is_refused(model):
-    with pytest.raises(
-        ModelError, match=r"510 tokens and 5 .* holds 512\. Lower reflector\.max_new_tokens"
-    ):
+    with pytest.raises(ModelError, match=r"510 tokens and 5 .* holds 512\. Lower reflector\.max_new_tokens"):
         generate_greedy(model, [[7] * 510, [7]], 5)
