@@ -40,7 +40,6 @@ class Network(nn.Module):
         self.language_model: Any = model.model
         self.head = head
         self.mixed = model.mixed
-        self.width: int = self.language_model.get_input_embeddings().weight.shape[1]
 
     def forward(self, input_ids: Tensor, rows: Tensor, columns: Tensor, vocabulary: Tensor | None = None) -> Read:
         """Read the positions (rows[m], columns[m]).
@@ -65,7 +64,7 @@ class Network(nn.Module):
 
         It is computed as one row. Not with gradients: through such keys, the backward pass takes longer than it saves.
         """
-        backbone, count, wide = self._backbone(), len(input_ids), self.width >= REUSE_WIDTH
+        backbone, count, wide = self._backbone(), len(input_ids), self.language_model.config.hidden_size >= REUSE_WIDTH
         if wide and not torch.is_grad_enabled() and "past_key_values" in signature(backbone.forward).parameters:
             shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
             cache = DynamicCache(config=self.language_model.config)

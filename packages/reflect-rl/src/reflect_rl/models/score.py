@@ -36,9 +36,6 @@ ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
 LISTED = ("choice_token", "line_end")
 """Rules whose prompts list the actions, so that one forward pass scores them all."""
 
-SHOWN = 60
-"""Letters of a prompt that a message shows."""
-
 Ids = Sequence[int]
 
 
@@ -115,8 +112,8 @@ def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 
     # Architectures without a table of positions (Bloom, Mamba) name no limit.
     limit = getattr(model.model.config, "max_position_embeddings", None)
     if limit is not None and tokens + new > limit:
-        shown = " ".join(text.split())
-        begins = f" that begins {shown[:SHOWN]!r}" if shown else ""
+        shown = " ".join(text.split())[:60]
+        begins = f" that begins {shown!r}" if shown else ""
         follow, lower = (f" and {new} are to follow", "Lower reflector.max_new_tokens. ") if new else ("", "")
         raise ModelError(
             f"a prompt{begins} has {tokens} tokens{follow}, the model's context holds {limit}. {lower}"
