@@ -283,8 +283,9 @@ def compare(outcomes: Sequence[Outcome], commits: int) -> list[BeforeAfter]:
         for measure, last in (("first", 1), (f"first {TOP}", TOP)):
             if part:
                 old, new = ([1 <= rank <= last for rank in ranks] for ranks in _sides(part))
-                rates = [(sum(side), wilson_interval(sum(side), len(side))) for side in (old, new)]
-                rows.append(BeforeAfter(f"{name}, {measure}", len(part), *rates, paired_difference(new, old)))
+                before, after = ((sum(side), wilson_interval(sum(side), len(side))) for side in (old, new))
+                difference = paired_difference(new, old)
+                rows.append(BeforeAfter(f"{name}, {measure}", len(part), before, after, difference))
     return rows
 
 
