@@ -11,7 +11,8 @@ PROJECT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
-    return install_above(tmp_path_factory.mktemp("wheel"), PROJECT)
+    # Every run reads the settings of all installed packages, and this one is installed where the tests run.
+    return install_above(tmp_path_factory.mktemp("wheel"), PROJECT, "reflect_algorithms")
 
 
 def test_all_that_it_registers_can_be_loaded(fresh: FreshEnvironment):

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from chat_server import ChatServer, walker
+from reflect_algorithms.players import AskedOutcome
 from reflect_locate.envs import autoexplore
 from reflect_locate.players.name_greedy import NameGreedyPolicy
 from reflect_locate.players.reader import ReaderPolicy
@@ -96,6 +97,7 @@ POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
 """How to make the players of each file, for every way in which they differ."""
 
 REFLECTORS: dict[str, dict[str, Callable[[], Reflector]]] = {
+    "asked_outcome": {"asked_outcome": lambda: AskedOutcome("Asked: win.")},
     "chat": {"chat": lambda: ChatReflector(chat_endpoint(), RULES)},
     "frozen": {"frozen": lambda: FrozenReflector(lively_player()[0], 8)},
     "lexical": {"lexical": lambda: LexicalReflector(autoexplore.AutoExplore())},

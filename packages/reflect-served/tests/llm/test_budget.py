@@ -159,7 +159,8 @@ def test_processes_at_work_in_one_folder_share_its_budget(tmp_path):
         processes = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in "abc"]
         assert [process.communicate(timeout=60)[0] for process in processes] == ["stopped\n"] * 3
     assert 0 < max(most) <= 300
-    # 300 tokens are 50 answers of 6; the next one could take 51.
+    # 300 tokens are 50 answers of 6; the next one could take 51. The last process may be refused while three of its own
+    # requests are under way, for each of which as much is set aside.
     spent = sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows(tmp_path))
-    assert 300 - MOST < spent <= 300
+    assert 300 - 4 * MOST < spent <= 300
     assert len(server.bodies) == len(rows(tmp_path))

@@ -22,9 +22,8 @@ from reflect_rl.launch import QUIET, keep_few_kernels, process_count, process_ra
 if TYPE_CHECKING:
     from reflect_rl.runs.config import RunConfig
 
-GOES_ON = ("run", "data", "sft", "rlft", "eval")
+VERBS = ("run", "data", "sft", "rlft", "eval")
 """Verbs that keep what they have when they are interrupted; so do stages of other packages."""
-VERBS = GOES_ON
 
 USAGE = f"""\
 reflect-rl {__version__}: two-player online RL fine-tuning of language models, local first.
@@ -46,6 +45,11 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   bench     measure the speed of training (no configuration; --json FILE)
 
   annotate  reflections of the demonstrations by a language model
+  log       play the episodes that `learn` trains on
+  pairs     choose between episodes or actions, for `reward` and `learn`
+  reward    train a model of the reward on these pairs
+  learn     train policies on logs, a solver's answers or pairs
+  rlft_both  online RL of both players
   tasks     make questions from repositories: docstrings, documents, git history
   locate    find the file of a repository that answers a question
   adapt     fit the ranking of locate to a repository of your own
@@ -103,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _close_output()
         # `report RUN | head` ends as every filter does; a training that stops is told.
-        if verb in GOES_ON and process_rank() == 0:
+        if verb in VERBS and process_rank() == 0:
             with suppress(OSError):
                 errors.print("stopped: the reader of the output has left; the same command goes on from there.")
         return BROKEN_PIPE
@@ -131,7 +135,7 @@ def _ended(stop: KeyboardInterrupt, verb: str, errors: Console) -> int:
     # A launcher sends the signal to all processes; one message is enough.
     if process_rank() == 0:
         # A command of another package says in its interrupt what is kept; no other one is known to keep anything.
-        goes_on = verb in (*GOES_ON, *registry.names("stages"))
+        goes_on = verb in (*VERBS, *registry.names("stages"))
         kept = "the same command goes on from the last checkpoint" if goes_on else str(stop)
         what = "ended by SIGTERM" if isinstance(stop, Terminated) else "interrupted"
         errors.print(f"\n{what}{'; ' if kept else ''}{kept}.")

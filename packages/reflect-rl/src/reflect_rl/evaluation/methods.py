@@ -31,9 +31,6 @@ LEXICAL = "lexical"
 PROMPTED = "prompted"
 """A reflection player that is the run's own model, asked as it is."""
 
-UNLISTED_COLOUR = "#0072B2"
-"""Colour of methods that bring none of their own."""
-
 Measure = Callable[[EnvSpec, str, str], "Measurement"]
 """Environment, mode and split -> what was measured, at any horizon."""
 
@@ -64,7 +61,7 @@ class Method:
     """Capabilities of the environment (`reflect_rl.envs.base`) without which the method cannot be evaluated."""
     decoding: Decoding = "greedy"
     """Decoding of a script; a language model is evaluated as the run says."""
-    colour: str = UNLISTED_COLOUR
+    colour: str = "#0072B2"
     dashed: bool = False
     """True for dashed lines and hatched bars."""
     place: int = 1000
