@@ -10,16 +10,19 @@ from reflect_rl.config import EMBEDDED, ModelConfig, sections_of
 from reflect_rl.data.generate import BASE
 from reflect_rl.envs.base import EnvSpec, HasStateTeacher, NumbersActions
 from reflect_rl.errors import ModelError, RunFolderError
-from reflect_rl.evaluation.methods import Method
+from reflect_rl.evaluation.methods import PROMPTED, Method
 from reflect_rl.launch import process_rank
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.score import check_scoring
 from reflect_rl.players.reflectors import FrozenReflector, Numbers, PromptedReflector
 from reflect_rl.players.scripted import LexicalReflector
-from reflect_rl.rollout import Reflector
+from reflect_rl.rollout import NoReflector, Reflector
 from reflect_rl.runs.config import BuiltForRun, HostsReflector, ReflectorConfig, RunConfig
 from reflect_rl.runs.folder import Job, Unit, check_job
 from reflect_rl.training.metrics import MetricsLog
+
+REFLECTOR = "reflector"
+"""Folder of a trained reflection player beside the policy's `model`, in the folder of a stage's job."""
 
 
 def base_folder(settings: ModelConfig, unit: Unit) -> Path | None:
@@ -65,6 +68,24 @@ def numbers_of(spec: EnvSpec, settings: ReflectorConfig) -> Numbers | None:
     """Find the numbers of a state's actions, which correct reflections; None = these stay as written."""
     game = spec.capability(NumbersActions)
     return None if game is None or not settings.set_numbers else game.action_numbers
+
+
+def reflector_of(config: RunConfig, unit: Unit, name: str) -> Reflector:
+    """The reflection player of a method."""
+    method = config.method(name)
+    if method.writer:
+        return installed_reflector(config, method.writer, name)
+    if method.reflector is None:
+        return NoReflector()
+    if method.reflector == PROMPTED:
+        return prompted_reflector(config.model, config.env, config.reflector)
+    if method.is_lexical:
+        return lexical_reflector(config.env)
+    trained = unit.folder / method.trainer / name / REFLECTOR
+    # A stage that trains the reflection player, too, leaves it beside its policy.
+    if method.trainer and trained.is_dir():
+        return frozen_reflector(config, trained, trained.parent)
+    return own_reflector(config, unit, method.reflector)
 
 
 def own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:

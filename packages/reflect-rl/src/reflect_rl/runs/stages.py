@@ -36,25 +36,21 @@ from reflect_rl.evaluation.evaluate import (
     reset_usage,
     write_rows,
 )
-from reflect_rl.evaluation.methods import PROMPTED, Decoding, Measure, Method
+from reflect_rl.evaluation.methods import Decoding, Measure, Method
 from reflect_rl.launch import process_rank, release
 from reflect_rl.models.labels import find_labels
 from reflect_rl.players.language_model import LanguageModelPolicy
-from reflect_rl.rollout import NoReflector, Policy, Reflector, RunsElsewhere
+from reflect_rl.rollout import Policy, Reflector, RunsElsewhere
 from reflect_rl.runs.config import BuiltForRun, ChoosesDecodings, RunConfig, TakesTurns, result_mark
 from reflect_rl.runs.demonstrate import demonstrate, examples_of, excluded_states
 from reflect_rl.runs.folder import Job, Progress, Unit, check_job, seal_job, units
 from reflect_rl.runs.model_card import add_results, card_of_rlft, card_of_sft
 from reflect_rl.runs.models import (
     base_folder,
-    frozen_reflector,
-    installed_reflector,
-    lexical_reflector,
     load_of_run,
     maker_of,
     metrics_log,
-    own_reflector,
-    prompted_reflector,
+    reflector_of,
     save_whole,
     start_of_policy,
 )
@@ -62,9 +58,6 @@ from reflect_rl.store import write_json, write_jsonl
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import sft_checkpoints, train_sft
 from reflect_rl.types import seed_for
-
-REFLECTOR = "reflector"
-"""Folder of a trained reflection player beside the policy's `model`, in the folder of a stage's job."""
 
 
 class Stage(ABC):
@@ -256,24 +249,6 @@ class EvaluationStage(Stage):
         policy = _trained_policy(run.method(job.name), job.unit)
         if policy is not None:
             add_results(policy, rows)
-
-
-def reflector_of(config: RunConfig, unit: Unit, name: str) -> Reflector:
-    """The reflection player of a method."""
-    method = config.method(name)
-    if method.writer:
-        return installed_reflector(config, method.writer, name)
-    if method.reflector is None:
-        return NoReflector()
-    if method.reflector == PROMPTED:
-        return prompted_reflector(config.model, config.env, config.reflector)
-    if method.is_lexical:
-        return lexical_reflector(config.env)
-    trained = unit.folder / method.trainer / name / REFLECTOR
-    # A stage that trains the reflection player, too, leaves it beside its policy.
-    if method.trainer and trained.is_dir():
-        return frozen_reflector(config, trained, trained.parent)
-    return own_reflector(config, unit, method.reflector)
 
 
 def load_players(config: RunConfig, unit: Unit, name: str, decoding: Decoding) -> tuple[Reflector, Policy]:
