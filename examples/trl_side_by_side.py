@@ -153,7 +153,7 @@ class Talk:
         if language_model.chat is not None:
             marked = [{"role": role, "content": MESSAGE} for role in ("user", "assistant", "user")]
             text = self.tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=True)
-            # What the template puts between an answer and the next message, and after that.
+            # Marked messages show what the template puts between an answer and the next message, and after that.
             self.between = tuple(text.split(MESSAGE)[2:])
 
     def _prompt(self, observation: Any) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,14 +14,14 @@ import torch
 
 import reflect_rl as rrl
 from reflect_algorithms import train_both
-from reflect_algorithms.both.reflector import OnlineReflector, Written, padded, reflection_loss
+from reflect_algorithms.both.reflector import OnlineReflector, reflection_loss
 from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_training
+from reflect_rl.algorithms import Batch
 from reflect_rl.batch import view_of
 from reflect_rl.cli.main import main
 from reflect_rl.config import parse
 from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.models.load import load_model
-from reflect_rl.models.score import completion_losses
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import OracleReflector
 from reflect_rl.prompts import reflection_prompt
@@ -31,6 +31,7 @@ from reflect_rl.runs.folder import units
 from reflect_rl.runs.stages import load_players
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Observation, View
+from run_toy import corridor_run
 from toy import SPEC, rlft, tiny_player, trainer
 
 QUIET = lambda *_: None  # noqa: E731
@@ -55,21 +56,20 @@ def test_the_loss_is_that_of_the_formula():
     assert surprise.grad.tolist() == pytest.approx([1.0, 1.0 + 0.1 * (np.exp(0.5) - 1), -2.0 + 0.1 * (np.exp(-1) - 1)])
 
 
-def test_a_batch_predicts_the_tokens_of_the_texts_alone():
-    model = tiny_player()[0]
-    rows = [Written([5, 6, 7], [8, 9], 1.0), Written([5], [6, 7, 8], -1.0)]
-    together = completion_losses(model, *padded(rows, model.pad_id))
-    alone = [completion_losses(model, *padded([row], model.pad_id)) for row in rows]
-    assert torch.allclose(together, torch.cat(alone), atol=1e-5)
-    assert [len(part) for part in alone] == [2, 3]
-
-
 VIEWS = [View(Observation(f"You are at {place}.", ("left", "right")), (0, 1)) for place in range(4)]
 
 
 def even(player: OnlineReflector, view: View) -> bool:
     """The judge of the test: whether the text was drawn as a token with an even number."""
     return player._texts[reflection_prompt(view), view.reflection or ""][0] % 2 == 0
+
+
+def worth(advantages: Sequence[float], replayed: Sequence[bool] | None = None) -> Batch:
+    count = len(advantages)
+    flags = [False] * count if replayed is None else replayed
+    return Batch(
+        torch.zeros(count), torch.zeros(count), torch.tensor(advantages), torch.zeros(count), torch.tensor(flags)
+    )
 
 
 def share_of_even_texts(shuffled: bool) -> float:
@@ -85,8 +85,7 @@ def share_of_even_texts(shuffled: bool) -> float:
         good = [even(player, view) for view in views]
         shares.append(float(np.mean(good)))
         advantages = [1.0 if one else -1.0 for one in (rng.permutation(good) if shuffled else good)]
-        batch = SimpleNamespace(advantages=torch.tensor(advantages))
-        player.learn(SimpleNamespace(batch_of=lambda _, v=views, b=batch: (v, b)), (), update, 0.0)
+        player.learn(views, worth(advantages), update, 0.0)
     return float(np.mean(shares[-5:]))
 
 
@@ -95,13 +94,21 @@ def test_texts_that_led_to_good_turns_become_likelier_and_by_chance_they_do_not(
     assert share_of_even_texts(shuffled=True) <= 0.8
 
 
+def test_replayed_turns_are_left_out():
+    player, other = writer(1), writer(1)
+    views = [View(v.observation, v.order, t) for v, t in zip(VIEWS, player.reflect(VIEWS), strict=True)]
+    other.reflect(VIEWS)
+    player.learn([*views, *views], worth([1.0] * 4 + [-5.0] * 4, [False] * 4 + [True] * 4), 0, 0.0)
+    other.learn(views, worth([1.0] * 4), 0, 0.0)
+    assert player.model.hash() == other.model.hash() != player.reference.hash()
+
+
 def test_a_strong_pull_to_the_start_keeps_the_texts():
     def moved(kl_coef: float) -> float:
         player = writer(3, learning_rate=5e-3, kl_coef=kl_coef)
         for update in range(10):
             views = [View(v.observation, v.order, t) for v, t in zip(VIEWS, player.reflect(VIEWS), strict=True)]
-            batch = SimpleNamespace(advantages=torch.ones(len(views)))
-            row = player.learn(SimpleNamespace(batch_of=lambda _, v=views, b=batch: (v, b)), (), update, 0.0)
+            row = player.learn(views, worth([1.0] * len(views)), update, 0.0)
         return row["reflector/kl"]
 
     assert moved(20.0) < moved(0.0)
@@ -163,20 +170,9 @@ def test_turns_are_worth_what_the_policy_learns_from(tmp_path):
     assert len(rows) == len([pair for pair in shown if pair[1]])
 
 
-SETTINGS = """\
-methods = ["sft_reflect", "reflect_rl_both"]
-workers = 1
-[environment]
-name = "corridor"
-length = 5
-lengths = 2
-[model.embedded]
-hidden_size = 16
-layers = 1
-heads = 2
-[data]
-demonstration_starts = [4]
-perturbed_episodes_per_start = 1
+SETTINGS = corridor_run(
+    '["sft_reflect", "reflect_rl_both"]',
+    """\
 [sft]
 base = { steps = 2 }
 reflector = { steps = 20 }
@@ -186,9 +182,8 @@ total_turns = 60
 starts_per_update = 2
 [reflector]
 max_new_tokens = 8
-[evaluation]
-repetitions = 1
-"""
+""",
+)
 
 
 def test_a_run_trains_both_and_evaluates_with_the_trained_reflection_player(tmp_path):

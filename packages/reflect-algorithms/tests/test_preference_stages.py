@@ -13,21 +13,11 @@ from reflect_rl.cli.main import main
 from reflect_rl.config import parse
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.stages import plan, stages_of
+from run_toy import corridor_run
 
-SETTINGS = """\
-methods = ["dpo", "rrhf", "rlhf", "ppo_max"]
-workers = 1
-[environment]
-name = "corridor"
-length = 5
-lengths = 2
-[model.embedded]
-hidden_size = 16
-layers = 1
-heads = 2
-[data]
-demonstration_starts = [4]
-perturbed_episodes_per_start = 1
+SETTINGS = corridor_run(
+    '["dpo", "rrhf", "rlhf", "ppo_max"]',
+    """\
 [sft.base]
 steps = 2
 [sft.policy_plain]
@@ -42,9 +32,8 @@ batch_size = 4
 total_turns = 40
 starts_per_update = 2
 validate_every = 0
-[evaluation]
-repetitions = 1
-"""
+""",
+)
 
 
 @pytest.fixture(scope="module")

@@ -14,30 +14,19 @@ from reflect_rl.cli.main import main
 from reflect_rl.config import parse
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.stages import plan, stages, stages_of
+from run_toy import corridor_run
 
-SETTINGS = """\
-methods = ["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger"]
-workers = 1
-[environment]
-name = "corridor"
-length = 5
-lengths = 2
-[model.embedded]
-hidden_size = 16
-layers = 1
-heads = 2
-[data]
-demonstration_starts = [4]
-perturbed_episodes_per_start = 1
+SETTINGS = corridor_run(
+    '["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger"]',
+    """\
 [sft.base]
 steps = 2
 [offline.training]
 steps = 3
 [offline.log]
 episodes_per_start = 4
-[evaluation]
-repetitions = 1
-"""
+""",
+)
 
 
 @pytest.fixture(scope="module")

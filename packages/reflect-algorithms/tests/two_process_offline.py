@@ -15,7 +15,7 @@ import offline_toy  # noqa: E402
 from process_group import leave  # noqa: E402
 from reflect_algorithms.learners.a_lol import ALoL  # noqa: E402
 from reflect_algorithms.learners.dagger import DAgger  # noqa: E402
-from reflect_algorithms.settings import ALoLConfig, DAggerConfig, OptimiserConfig  # noqa: E402
+from reflect_algorithms.settings import ALoLConfig, DAggerConfig, LearnerSteps  # noqa: E402
 from reflect_algorithms.training import Training, silent  # noqa: E402
 from reflect_rl.launch import process_rank  # noqa: E402
 from toy import SPEC  # noqa: E402
@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
             log,
             offline_toy.TASKS,
             # Steps of this size would double any difference that is more than rounding.
-            OptimiserConfig(steps=6, batch_size=5, save_steps=2, learning_rate=1e-3, warmup_steps=0),
+            LearnerSteps(steps=6, batch_size=5, save_steps=2, learning_rate=1e-3, warmup_steps=0),
             place,
             0,
             silent,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reflect_algorithms.methods import LearnedMethod
-from reflect_algorithms.settings import OptimiserConfig
+from reflect_algorithms.settings import LearnerSteps
 from reflect_algorithms.training import AsksOutcome, Learner, Progress, Training, silent
 from reflect_rl import registry
 from reflect_rl.agent import Agent, Blueprint, Origin, trainable_copy
@@ -51,7 +51,7 @@ def train_offline(
             nothing is kept).
         seed: of everything random.
         progress: told about each logged step.
-        **settings: fields of `OptimiserConfig`: `steps`, `batch_size`, `learning_rate`, ...
+        **settings: fields of `LearnerSteps`: `steps`, `batch_size`, `learning_rate`, ...
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
@@ -64,7 +64,7 @@ def train_offline(
     >>> train_offline(small, log, env="corridor", steps=2).origin.method
     'bc'
     """
-    spec, config = make_env(env), parse(OptimiserConfig, settings)
+    spec, config = make_env(env), parse(LearnerSteps, settings)
     log = [episode for episode in episodes if episode.task.split == "train"]
     if episodes and not log:
         raise UserError(

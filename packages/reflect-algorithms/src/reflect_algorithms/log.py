@@ -137,7 +137,7 @@ class Turns:
     """The turns of a log as numbers, N of them; those without an action and those of excluded states are left out."""
 
     views: tuple[View, ...]
-    """What the policy sees, without a reflection."""
+    """States as the policy sees them, without reflections."""
     actions: Tensor
     """(N,) index of the action that was played."""
     behaviour_log_probs: Tensor

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from reflect_rl.config import Frozen, Section, section
 from reflect_rl.envs.base import HasSolver
+from reflect_rl.training.config import OptimiserConfig
 
 if TYPE_CHECKING:  # its module looks this section up
     from reflect_rl.runs.config import RunConfig
@@ -31,8 +32,8 @@ class LogConfig(Frozen):
     """Recorded episodes in place of such a log: a JSONL file, as `reflect-rl play --record` writes."""
 
 
-class OptimiserConfig(Frozen):
-    """Optimiser steps of one training."""
+class LearnerSteps(OptimiserConfig):
+    """Optimiser steps of one learner."""
 
     steps: int = Field(600, ge=1)
     """Optimiser steps."""
@@ -40,16 +41,6 @@ class OptimiserConfig(Frozen):
     """Examples per step: turns, or what a method compares."""
     learning_rate: float = Field(1e-3, gt=0, le=1)
     """Peak learning rate (for a pretrained model with LoRA: 2e-4)."""
-    warmup_steps: int = Field(50, ge=0)
-    """Steps of linear warm-up; a cosine to a tenth of the peak follows."""
-    weight_decay: float = Field(0.01, ge=0)
-    """Decoupled weight decay."""
-    max_grad_norm: float = Field(1.0, gt=0)
-    """Gradient norm above which gradients are scaled down."""
-    stop_grad_norm: float = Field(1e4, ge=0)
-    """Gradient norm above which training stops, 0 = at none that is finite."""
-    save_steps: int = Field(100, ge=1)
-    """Steps between two checkpoints; an interrupted training goes on from the last one."""
 
 
 class RvSConfig(Frozen):
@@ -111,7 +102,7 @@ class OfflineConfig(Section):
 
     log: LogConfig = Field(default_factory=LogConfig)
     """The log."""
-    training: OptimiserConfig = Field(default_factory=OptimiserConfig)
+    training: LearnerSteps = Field(default_factory=LearnerSteps)
     """Optimiser steps of each method."""
     rvs: RvSConfig = Field(default_factory=RvSConfig)
     """RvS."""

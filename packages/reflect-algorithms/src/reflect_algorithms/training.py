@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from reflect_algorithms.comparisons import Comparison
-from reflect_algorithms.settings import OptimiserConfig
 from reflect_rl.algorithms import Loss, Outputs
 from reflect_rl.config import Rule
 from reflect_rl.envs.base import EnvSpec
@@ -29,6 +28,7 @@ from reflect_rl.models.score import LISTED, check_context, score, token_budget
 from reflect_rl.players.language_model import score_views, tokenize
 from reflect_rl.rollout import Reflector
 from reflect_rl.training.checkpoint import Checkpoints, restore_weights
+from reflect_rl.training.config import OptimiserConfig
 from reflect_rl.training.distributed import Engine, make_whole
 from reflect_rl.training.learner import no_dropout
 from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, cosine_factor
@@ -116,7 +116,7 @@ class AsksOutcome(Protocol):
     """A learner whose policy must be asked for an outcome at test time."""
 
     reflector: Reflector
-    """Who asks."""
+    """Asks for the outcome."""
 
 
 class Objective(Protocol):

@@ -54,10 +54,9 @@ class Reader:
     def _likelihood(self, question: str, text: str) -> float:
         prompt = f"{text}\n\n{REQUEST}"
         head, body = self.model.encode_prompt(prompt), self.model.encode_after(prompt, question)
-        ids = torch.tensor([[*head, *body]], device=self.model.device)
-        labels = torch.tensor([[-100] * len(head) + body], device=self.model.device)
+        mask = [0] * len(head) + [1] * len(body)
         with torch.inference_mode():
-            return -float(completion_losses(self.model, ids, labels).mean())
+            return -float(completion_losses(self.model, [[*head, *body]], [mask]).mean())
 
 
 def load_reader(path: str = READER, precision: str = "auto") -> Reader:

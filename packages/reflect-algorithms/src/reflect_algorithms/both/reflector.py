@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from reflect_algorithms.both.settings import ReflectorTrainingConfig
+from reflect_rl.algorithms import Batch
 from reflect_rl.errors import ConfigError
 from reflect_rl.models.generate import generate, text_of
 from reflect_rl.models.load import LanguageModel, forked_rng
@@ -30,9 +31,9 @@ from reflect_rl.models.score import completion_losses, token_budget
 from reflect_rl.players.reflectors import Numbers
 from reflect_rl.prompts import reflection_prompt, with_right_number
 from reflect_rl.training.distributed import Engine
-from reflect_rl.training.learner import Learner, no_dropout
+from reflect_rl.training.learner import no_dropout
 from reflect_rl.training.loop import OptimiserStep, PartialLoss, linear_factor
-from reflect_rl.types import Episode, View, seed_for, stream
+from reflect_rl.types import View, seed_for, stream
 
 Key = tuple[str, str]
 """Prompt, and the text that the policy was shown."""
@@ -114,20 +115,20 @@ class OnlineReflector:
             texts.append(text)
         return [*texts]
 
-    def learn(self, learner: Learner, episodes: Sequence[Episode], update: int, share: float) -> dict[str, float]:
-        """One pass over the texts of these episodes.
+    def learn(self, views: Sequence[View], batch: Batch, update: int, share: float) -> dict[str, float]:
+        """One pass over the texts of these turns; replayed ones are left out.
 
         Args:
-            learner: of the policy, which says what turns are worth.
-            episodes: fresh ones.
+            views: N turns of the update.
+            batch: what they are worth.
             update: its number, from 0.
             share: of the training that is done.
 
         Raises:
             TrainingError: a loss or gradient is not finite, or too large.
         """
-        views, batch = learner.batch_of(episodes)
-        rows = self._rows(views, batch.advantages.tolist())
+        fresh = (~batch.replayed).nonzero()[:, 0].tolist()
+        rows = self._rows([views[k] for k in fresh], batch.advantages[fresh].tolist())
         self._texts.clear()
         if not rows:
             return {}
@@ -157,14 +158,14 @@ class OnlineReflector:
 
         def loss(part: list[int]) -> PartialLoss:
             own = [rows[k] for k in part]
-            ids, labels = padded(own, self.model.pad_id)
-            ids, labels = ids.to(self.model.device), labels.to(self.model.device)
-            surprise = completion_losses(self.model, ids, labels, self.step.network)
+            ids = [[*row.prompt, *row.text] for row in own]
+            masks = [[0] * len(row.prompt) + [1] * len(row.text) for row in own]
+            surprise = completion_losses(self.model, ids, masks, self.step.network)
             with torch.no_grad():
-                before = completion_losses(self.reference, ids, labels)
+                before = completion_losses(self.reference, ids, masks)
             # Targets come row by row, so each number is repeated for the tokens of its text.
-            counts = torch.tensor([len(row.text) for row in own], device=ids.device)
-            worth = torch.tensor([row.advantage for row in own], device=ids.device).repeat_interleave(counts)
+            counts = torch.tensor([len(row.text) for row in own])
+            worth = torch.tensor([row.advantage for row in own]).repeat_interleave(counts).to(surprise.device)
             total, kl = reflection_loss(surprise, before, worth, self.config.kl_coef)
             value = {"reflector/loss": float(total.detach()) / len(surprise), "reflector/kl": kl}
             return PartialLoss(total / targets, len(surprise), value)
@@ -192,17 +193,6 @@ class OnlineReflector:
                 own[name].copy_(value)
         self.engine.restore_optimizer(self.optimizer, tensors["reflector_optimizer"])
         self.calls = int(tensors["reflector_calls"]["calls"][0])
-
-
-def padded(rows: Sequence[Written], pad: int) -> tuple[Tensor, Tensor]:
-    """Right-padded ids, and labels (-100 where nothing is predicted), (rows, longest row) each."""
-    shape = len(rows), max(len(row.prompt) + len(row.text) for row in rows)
-    ids, labels = torch.full(shape, pad), torch.full(shape, -100)
-    for place, row in enumerate(rows):
-        start, end = len(row.prompt), len(row.prompt) + len(row.text)
-        ids[place, :end] = torch.tensor([*row.prompt, *row.text])
-        labels[place, start:end] = torch.tensor(row.text)
-    return ids, labels
 
 
 def reflection_loss(surprise: Tensor, before: Tensor, advantages: Tensor, kl_coef: float) -> tuple[Tensor, float]:

@@ -47,7 +47,7 @@ class RvS:
     def __init__(self, config: RvSConfig | None = None) -> None:
         self.config = config or RvSConfig()
         self.reflector = AskedOutcome.of(self.config)
-        """Who asks, at test time."""
+        """Asks for the outcome at test time."""
 
     @classmethod
     def for_run(cls, run: RunConfig) -> Self:

@@ -13,7 +13,7 @@ from reflect_algorithms.comparisons import Comparison, split_by_start
 from reflect_algorithms.preferences.dpo import DPO
 from reflect_algorithms.preferences.reward_model import RewardModel, train_reward
 from reflect_algorithms.preferences.settings import RewardConfig
-from reflect_algorithms.settings import OptimiserConfig
+from reflect_algorithms.settings import LearnerSteps
 from reflect_algorithms.training import Learner, Progress, Training, silent
 from reflect_rl.agent import Agent, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
@@ -50,7 +50,7 @@ def train_on_preferences(
         seed: of everything random.
         held_out: share of the starts whose pairs are measured with and not learned from.
         progress: told about each logged step.
-        **settings: fields of `OptimiserConfig`: `steps`, `batch_size`, `learning_rate`, ...
+        **settings: fields of `LearnerSteps`: `steps`, `batch_size`, `learning_rate`, ...
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
@@ -135,7 +135,7 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
     settings: dict[str, Any],
     do: Callable[[Training], Made],
 ) -> Made:
-    spec, config = make_env(env), parse(OptimiserConfig, settings)
+    spec, config = make_env(env), parse(LearnerSteps, settings)
     learned, measured = split_by_start(comparisons, held_out, seed) if comparisons else ([], [])
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reflect-rl-")) if out is None else out

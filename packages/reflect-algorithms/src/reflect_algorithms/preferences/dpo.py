@@ -23,9 +23,9 @@ from torch import Tensor
 from reflect_algorithms.comparisons import Comparison
 from reflect_algorithms.preferences.objective import Compared, measure, needed, ranked_right, with_steps
 from reflect_algorithms.preferences.settings import DPOConfig, preferences_config
-from reflect_algorithms.settings import OptimiserConfig
 from reflect_algorithms.training import Trainer, Training, chosen, frozen_scores
 from reflect_rl.algorithms import Loss, Outputs
+from reflect_rl.training.config import OptimiserConfig
 from reflect_rl.types import View
 
 if TYPE_CHECKING:

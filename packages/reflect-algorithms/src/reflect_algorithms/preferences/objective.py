@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from reflect_algorithms.comparisons import Comparison
-from reflect_algorithms.settings import OptimiserConfig
 from reflect_algorithms.training import Trainer, Training
+from reflect_rl.algorithms import Loss
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.evaluate import wilson_interval
 from reflect_rl.store import write_json
+from reflect_rl.training.config import OptimiserConfig
 from reflect_rl.types import View
 
 Score = Callable[[Sequence[View], Tensor], Tensor]
@@ -54,6 +55,34 @@ class Compared:
         lengths = self.lengths[examples].flatten()
         owner = torch.repeat_interleave(torch.arange(len(lengths)), lengths).to(numbers.device)
         return numbers.new_zeros(len(lengths)).index_add(0, owner, numbers).view(-1, 2)
+
+
+class RankedAndImitated(Compared):
+    """Pairs whose sides are ranked, and whose better side is imitated.
+
+    Args:
+        comparisons: the pairs.
+        imitation_coef: weight λ of the imitation.
+    """
+
+    def __init__(self, comparisons: Sequence[Comparison], imitation_coef: float) -> None:
+        super().__init__(comparisons)
+        self.imitation_coef = imitation_coef
+
+    def total(self, ranked: Tensor, ranking: Tensor, imitation: Tensor) -> Loss:
+        """The loss, ranking + λ imitation, with its parts as metrics.
+
+        Args:
+            ranked: (M, 2) numbers by which the sides are ranked.
+            ranking: loss of the ranking.
+            imitation: mean of -log p of the better side.
+        """
+        metrics = {
+            "pair_accuracy": ranked_right(ranked.detach()),
+            "ranking_loss": float(ranking.detach()),
+            "imitation_loss": float(imitation.detach()),
+        }
+        return Loss(ranking + self.imitation_coef * imitation, metrics)
 
 
 def ranked_right(sums: Tensor) -> float:

@@ -33,7 +33,7 @@ WHEN = "1970-01-01T00:00:00+00:00"
 
 @dataclass(frozen=True)
 class Source:
-    """What a choice by the reward is about."""
+    """Facts about the game and the pairs that a choice by the reward is written with."""
 
     spec: EnvSpec
     fingerprint: str

@@ -25,8 +25,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from reflect_algorithms.comparisons import Comparison
-from reflect_algorithms.preferences.objective import Compared, measure, needed, ranked_right
+from reflect_algorithms.preferences.objective import Compared, RankedAndImitated, measure, needed
 from reflect_algorithms.preferences.settings import RewardConfig
 from reflect_algorithms.training import AT_ONCE, Trainer, Training, by_action, chosen
 from reflect_rl.algorithms import Loss, Outputs
@@ -58,17 +57,8 @@ class RewardHead(nn.Module):
         return scores
 
 
-class Ranking(Compared):
-    """The objective of the reward model.
-
-    Args:
-        comparisons: the pairs.
-        imitation_coef: λ.
-    """
-
-    def __init__(self, comparisons: Sequence[Comparison], imitation_coef: float) -> None:
-        super().__init__(comparisons)
-        self.imitation_coef = imitation_coef
+class Ranking(RankedAndImitated):
+    """The objective of the reward model."""
 
     def loss(self, examples: Tensor, outputs: Outputs) -> Loss:
         """The loss above.
@@ -85,12 +75,7 @@ class Ranking(Compared):
         lengths = self.lengths[examples].to(totals.device)
         better = self.sums(examples, chosen(outputs.log_probs, actions))[:, 0]
         imitation = -better.sum() / lengths[:, 0].sum()
-        metrics = {
-            "pair_accuracy": ranked_right(totals.detach()),
-            "ranking_loss": float(ranking.detach()),
-            "imitation_loss": float(imitation.detach()),
-        }
-        return Loss(ranking + self.imitation_coef * imitation, metrics)
+        return self.total(totals, ranking, imitation)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.rollout import NoReflector
 from reflect_rl.training.config import RLFTConfig
-from reflect_rl.training.learner import Learner
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import NO_ACTION, Episode, Turn, View
 
@@ -112,27 +111,6 @@ def _log_prob(turn: Turn) -> float:
     return turn.decision.log_probs[turn.decision.index]
 
 
-class RewardedLearner(Learner):
-    """A learner that is told learned rewards.
-
-    Args:
-        learner: as the online trainer has made it.
-        reward: the learned reward.
-    """
-
-    def __init__(self, learner: Learner, reward: LearnedReward) -> None:
-        # This one takes the other's place and has its parts: a second one would wrap the model twice.
-        vars(self).update(vars(learner))
-        self.reward = reward
-
-    def learn(
-        self, episodes: Sequence[Episode], replayed: Sequence[Episode], update: int, learning_rate: float
-    ) -> dict[str, float]:
-        """Learn from the episodes of an update under the learned reward."""
-        told, metrics = self.reward.relabelled(episodes)
-        return metrics | super().learn(told, self.reward.relabelled(replayed)[0], update, learning_rate)
-
-
 class RLHF:
     """Online RL on the learned reward.
 
@@ -174,6 +152,14 @@ class RLHF:
             UserError: there is no reward model.
         """
         config, reference = self.settings(), training.start()
+        learned = LearnedReward(
+            self._reward_model(training),
+            reference,
+            training.labels,
+            training.rule,
+            self.config.kl_coef,
+            self.config.reward_clip if self.clips else None,
+        )
         trainer = OnlineTrainer(
             training.model,
             training.labels,
@@ -189,16 +175,8 @@ class RLHF:
             modes=self.modes,
             limits=training.limits,
             metrics=training.metrics,
+            rewards=learned.relabelled,
         )
-        learned = LearnedReward(
-            self._reward_model(training),
-            reference,
-            training.labels,
-            training.rule,
-            self.config.kl_coef,
-            self.config.reward_clip if self.clips else None,
-        )
-        trainer.learner = RewardedLearner(trainer.learner, learned)
         trainer.train(training.progress)
         training.model.model.eval()
 

@@ -19,29 +19,19 @@ from typing import TYPE_CHECKING, Self
 
 from torch import Tensor
 
-from reflect_algorithms.comparisons import Comparison
-from reflect_algorithms.preferences.objective import Compared, measure, needed, ranked_right, with_steps
+from reflect_algorithms.preferences.objective import RankedAndImitated, measure, needed, with_steps
 from reflect_algorithms.preferences.settings import RRHFConfig, preferences_config
-from reflect_algorithms.settings import OptimiserConfig
 from reflect_algorithms.training import Trainer, Training, chosen, frozen_scores
 from reflect_rl.algorithms import Loss, Outputs
+from reflect_rl.training.config import OptimiserConfig
 from reflect_rl.types import View
 
 if TYPE_CHECKING:
     from reflect_rl.runs.config import RunConfig
 
 
-class RankedResponses(Compared):
-    """The objective of RRHF.
-
-    Args:
-        comparisons: the pairs.
-        imitation_coef: λ.
-    """
-
-    def __init__(self, comparisons: Sequence[Comparison], imitation_coef: float) -> None:
-        super().__init__(comparisons)
-        self.imitation_coef = imitation_coef
+class RankedResponses(RankedAndImitated):
+    """The objective of RRHF."""
 
     def loss(self, examples: Tensor, outputs: Outputs) -> Loss:
         """Mean of the hinge, plus λ times the mean of -p of the better side."""
@@ -49,12 +39,7 @@ class RankedResponses(Compared):
         means = self.sums(examples, own) / self.lengths[examples].to(own.device)
         ranking = (means[:, 1] - means[:, 0]).clamp(min=0).mean()
         imitation = -means[:, 0].mean()
-        metrics = {
-            "pair_accuracy": ranked_right(means.detach()),
-            "ranking_loss": float(ranking.detach()),
-            "imitation_loss": float(imitation.detach()),
-        }
-        return Loss(ranking + self.imitation_coef * imitation, metrics)
+        return self.total(means, ranking, imitation)
 
 
 class RRHF:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from reflect_algorithms.settings import OptimiserConfig
+from reflect_algorithms.settings import LearnerSteps
 from reflect_rl.config import Frozen, Section, section
 from reflect_rl.envs.base import HasSolver
 
@@ -76,7 +76,7 @@ class PreferencesConfig(Section):
 
     pairs: PairsConfig = Field(default_factory=PairsConfig)
     """The pairs."""
-    training: OptimiserConfig = Field(default_factory=lambda: OptimiserConfig(steps=300, batch_size=32))
+    training: LearnerSteps = Field(default_factory=lambda: LearnerSteps(steps=300, batch_size=32))
     """Optimiser steps of the reward model, of DPO and of RRHF; an example is a pair."""
     reward: RewardConfig = Field(default_factory=RewardConfig)
     """Reward model."""

@@ -263,22 +263,27 @@ def _score_texts(
 
 def completion_losses(
     model: LanguageModel,
-    input_ids: Tensor,
-    labels: Tensor,
+    input_ids: Sequence[Sequence[int]],
+    masks: Sequence[Sequence[int]],
     network: torch.nn.Module | None = None,
 ) -> Tensor:
-    """-log p of every labelled token, (M,): the supervised loss, projecting only the positions that are trained on.
+    """-log p of every target, (M,): the supervised loss, projecting only the positions that are trained on.
 
     Args:
         model: the model.
-        input_ids: (N, T) right-padded.
-        labels: (N, T) the token at each position that is a target, else -100; M of them are targets.
+        input_ids: tokens of N rows.
+        masks: of each row, 1 where a token is a target; M of them are. The first token of a row is never predicted.
         network: see `read`.
     """
+    padded = ((input_ids, model.pad_id), (masks, 0))
+    ids, targets = (
+        pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value).to(model.device)
+        for rows, value in padded
+    )
     # Position t predicts token t + 1.
-    rows, columns = (labels[:, 1:] != -100).nonzero(as_tuple=True)
-    answer: Read = (network or Network(model))(input_ids, rows, columns)
-    return torch.nn.functional.cross_entropy(answer.logits, labels[rows, columns + 1], reduction="none")
+    rows, columns = targets[:, 1:].nonzero(as_tuple=True)
+    answer: Read = (network or Network(model))(ids, rows, columns)
+    return torch.nn.functional.cross_entropy(answer.logits, ids[rows, columns + 1], reduction="none")
 
 
 def check_scoring(model: LanguageModel) -> None:

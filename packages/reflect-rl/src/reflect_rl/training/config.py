@@ -12,8 +12,8 @@ TrackerName = Literal["tensorboard", "wandb", "trackio"]
 """Name of a tracker, of the package that it needs, and of the extra that installs that."""
 
 
-class SFTConfig(Frozen):
-    """Supervised training of one model."""
+class OptimiserConfig(Frozen):
+    """Optimiser steps of one training."""
 
     steps: int = Field(1000, ge=1)
     """Optimiser steps."""
@@ -28,12 +28,17 @@ class SFTConfig(Frozen):
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradient norm above which gradients are scaled down."""
     stop_grad_norm: float = Field(1e4, ge=0)
-    """Gradient norm above which training stops and the batch is saved, 0 = at none that is finite."""
+    """Gradient norm above which training stops, 0 = at none that is finite."""
+    save_steps: int = Field(100, ge=1)
+    """Steps between two checkpoints; an interrupted training goes on from the last one."""
+
+
+class SFTConfig(OptimiserConfig):
+    """Supervised training of one model."""
+
     balance: float = Field(0, ge=0, le=1)
     """Preference for rows with rare completions: a row is drawn with the weight n^-balance, n = rows with its
     completion; 0 = every row once per pass. For policies whose labels are mostly the same few numbers."""
-    save_steps: int = Field(100, ge=1)
-    """Steps between two checkpoints; an interrupted training goes on from the last one."""
 
 
 class RLFTConfig(Frozen):

@@ -97,18 +97,14 @@ class Learner:
             head = ValueHead(size, self.config.value_head, outputs)
         return head.to(self.model.device)
 
-    def learn(
-        self, episodes: Sequence[Episode], replayed: Sequence[Episode], update: int, learning_rate: float
-    ) -> dict[str, float]:
-        """Learn from the episodes of update number `update`; what to log about it.
+    def learn(self, views: Sequence[View], batch: Batch, update: int, learning_rate: float) -> dict[str, float]:
+        """Learn from the turns of update number `update`, as `batch_of` gives them; what to log about it.
 
         Raises:
             TrainingError: a loss or gradient is not finite, or has exploded; the turns are saved.
         """
         no_dropout(self.trained.language_model)
         self.optimizer.param_groups[0]["lr"] = learning_rate
-        # Values and reference are those before the update: they are constants of its loss.
-        views, batch = self.batch_of(episodes, replayed)
         if not views:
             return {}
         moving = (batch.advantages != 0).tolist()
@@ -133,7 +129,10 @@ class Learner:
         return weighted_means(rows) | own | {"policy/steps": steps}
 
     def batch_of(self, episodes: Sequence[Episode], replayed: Sequence[Episode] = ()) -> tuple[list[View], Batch]:
-        """The turns of these episodes that are learnt from, with their advantages by the present weights."""
+        """The turns of these episodes that are learnt from, with their advantages by the present weights.
+
+        Values and reference are those before the update: they are constants of its loss.
+        """
         values = self._values if self.algorithm.critic == "state" else None
         reference = self._reference if self.reference is not None else None
         return collate(self.algorithm, episodes, replayed, self.excluded, values, reference)

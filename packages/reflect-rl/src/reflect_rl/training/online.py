@@ -17,6 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor
 
 from reflect_rl import registry
+from reflect_rl.algorithms import Batch
 from reflect_rl.batch import Replay, with_progress
 from reflect_rl.config import Rule
 from reflect_rl.envs.base import EnvSpec
@@ -33,18 +34,21 @@ from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner, OffendingTurnsError, no_dropout
 from reflect_rl.training.loop import linear_factor
 from reflect_rl.training.metrics import Meter, MetricsLog
-from reflect_rl.types import Episode, episode_from_json, seed_for, stream, to_json
+from reflect_rl.types import Episode, View, episode_from_json, seed_for, stream, to_json
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 
 FAILED = "failed_episodes.jsonl"
+
+Rewards = Callable[[Sequence[Episode]], tuple[list[Episode], dict[str, float]]]
+"""Episodes with the rewards that are learnt from, and what to log about these; validation keeps the game's verdict."""
 
 
 @runtime_checkable
 class LearningReflector(Protocol):
     """A reflection player that is trained beside the policy, on the same episodes."""
 
-    def learn(self, learner: Learner, episodes: Sequence[Episode], update: int, share: float) -> dict[str, float]:
-        """Learn from the episodes of an update, before the policy does; `share` of the training is done."""
+    def learn(self, views: Sequence[View], batch: Batch, update: int, share: float) -> dict[str, float]:
+        """Learn from the turns of an update, before the policy does; `share` of the training is done."""
         ...
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
@@ -76,10 +80,11 @@ class OnlineTrainer:
         modes: tuple[str, ...] = (),
         limits: Limits = DEFAULT_LIMITS,
         metrics: MetricsLog | None = None,
+        rewards: Rewards | None = None,
     ) -> None:
         self.model, self.reflector, self.spec, self.config = model, reflector, spec, config
         self.folder, self.seed, self.shuffle_labels, self.limits = folder, seed, shuffle_labels, limits
-        self.modes = modes or spec.modes
+        self.modes, self.rewards = modes or spec.modes, rewards or self._progress_rewards
         self.companion = reflector if isinstance(reflector, LearningReflector) else None
         self.tasks = {mode: spec.tasks(mode, "train") for mode in spec.all_modes}
         self.validation = {mode: spec.tasks(mode, "validation") for mode in self.modes}
@@ -150,9 +155,11 @@ class OnlineTrainer:
         self.replay.add(episodes)
         rate = self.config.learning_rate * linear_factor(share)
         try:
-            own, again = ([with_progress(e, self.config.progress) for e in part] for part in (episodes, replayed))
-            written = self.companion.learn(self.learner, own, self.update, share) if self.companion else {}
-            metrics = written | self.learner.learn(own, again, self.update, rate)
+            told, metrics = self.rewards(episodes)
+            views, batch = self.learner.batch_of(told, self.rewards(replayed)[0])
+            if self.companion:
+                metrics |= self.companion.learn(views, batch, self.update, share)
+            metrics |= self.learner.learn(views, batch, self.update, rate)
         except OffendingTurnsError as explosion:
             raise explosion.saved(self.folder, self.engine.main) from None
         # Cached scores are those of the weights before the update.
@@ -181,6 +188,9 @@ class OnlineTrainer:
             "time/turns_per_second": sum(len(e.turns) for e in episodes) / elapsed,
             **measured,
         }
+
+    def _progress_rewards(self, episodes: Sequence[Episode]) -> tuple[list[Episode], dict[str, float]]:
+        return [with_progress(episode, self.config.progress) for episode in episodes], {}
 
     def _roll_out(self, stage: Sequence[str]) -> list[Episode]:
         rng = stream(self.seed, "tasks", self.update)

@@ -204,23 +204,14 @@ class _Training:
     def _losses(self, rows: Sequence[Row]) -> Tensor:
         """-log p of every target, (M,): tokens of completions, or chosen lines."""
         if not rows[0].line_ends:
-            return completion_losses(self.model, *self._tensors(rows), self.step.network)
+            ids, masks = [row.input_ids for row in rows], [row.completion_mask for row in rows]
+            return completion_losses(self.model, ids, masks, self.step.network)
         lines = [[(place,) for place in row.line_ends] for row in rows]
         # One pass: the rows were cut to the budget before.
         longest = max(len(row.input_ids) for row in rows) * len(rows)
         scores = score(self.model, [row.input_ids for row in rows], lines, "line_end", longest, self.step.network)
         chosen = torch.tensor([row.chosen for row in rows], device=self.model.device)
         return -scores.log_probs.gather(1, chosen[:, None])[:, 0]
-
-    def _tensors(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Right-padded ids, and labels (-100 where there is no target), (rows, longest row) each."""
-        shape = len(rows), max(len(row.input_ids) for row in rows)
-        ids, labels = torch.full(shape, self.model.pad_id), torch.full(shape, -100)
-        for place, row in enumerate(rows):
-            tokens, targets = torch.tensor(row.input_ids), torch.tensor(row.completion_mask)
-            ids[place, : len(tokens)] = tokens
-            labels[place, : len(tokens)] = tokens.where(targets == 1, -100)
-        return ids.to(self.model.device), labels.to(self.model.device)
 
     def _row(self, metrics: dict[str, float]) -> dict[str, Any]:
         row = {"step": self.done, "loss": sum(self.losses) / len(self.losses), **metrics}

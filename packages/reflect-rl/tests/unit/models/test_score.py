@@ -267,26 +267,25 @@ def test_hidden_states_are_those_of_each_sequence_alone(model):
         torch.testing.assert_close(getattr(together, name), expected, atol=1e-5, rtol=1e-5)
 
 
-def supervised_batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Rows of 3 to 40 tokens in no order of length, right-padded, of which the last one to four are targets."""
+def supervised_batch() -> tuple[list[list[int]], list[list[int]]]:
+    """Rows of 3 to 40 tokens in no order of length, and masks by which the last one to four of them are targets."""
     generator = torch.Generator().manual_seed(0)
-    lengths = [7, 40, 3, 12, 39, 3, 25, 8]
-    ids, labels = (torch.full((len(lengths), 40), fill) for fill in (0, -100))
-    for row, length in enumerate(lengths):
-        ids[row, :length] = torch.randint(5, 200, (length,), generator=generator)
-        targets = slice(length - 1 - row % 2 * min(3, length - 2), length)
-        labels[row, targets] = ids[row, targets]
-    return ids, labels, lengths
+    ids, masks = [], []
+    for row, length in enumerate([7, 40, 3, 12, 39, 3, 25, 8]):
+        targets = 1 + row % 2 * min(3, length - 2)
+        ids.append(torch.randint(5, 200, (length,), generator=generator).tolist())
+        masks.append([0] * (length - targets) + [1] * targets)
+    return ids, masks
 
 
 def test_the_supervised_loss_is_that_of_each_row_alone(model):
-    ids, labels, lengths = supervised_batch()
-    rows, columns = (labels[:, 1:] != -100).nonzero(as_tuple=True)
+    ids, masks = supervised_batch()
     with torch.no_grad():
-        losses = completion_losses(model, ids, labels)
-        for row in range(8):
-            sequence = ids[row, : lengths[row]].tolist()
-            places = columns[rows == row]
-            answer = read(model, [sequence], [(0, int(place)) for place in places])
-            expected = torch.nn.functional.cross_entropy(answer.logits, labels[row, places + 1], reduction="none")
-            torch.testing.assert_close(losses[rows == row], expected, atol=1e-5, rtol=1e-5)
+        losses = completion_losses(model, ids, masks)
+        for tokens, mask, own in zip(ids, masks, losses.split([sum(mask) for mask in masks]), strict=True):
+            # The token before a target predicts it.
+            places = [place for place in range(len(tokens) - 1) if mask[place + 1]]
+            answer = read(model, [tokens], [(0, place) for place in places])
+            targets = torch.tensor([tokens[place + 1] for place in places])
+            expected = torch.nn.functional.cross_entropy(answer.logits, targets, reduction="none")
+            torch.testing.assert_close(own, expected, atol=1e-5, rtol=1e-5)

@@ -49,7 +49,7 @@ def test_the_gradient_is_the_one_of_all_turns(episodes, monkeypatch, algorithm):
     few, all_turns = [], []
     short = learner(few, monkeypatch, algorithm=algorithm)
     whole = learner(all_turns, monkeypatch, everything=True, algorithm=algorithm)
-    metrics, others = short.learn(episodes, [], 0, 0.0), whole.learn(episodes, [], 0, 0.0)
+    metrics, others = (made.learn(*made.batch_of(episodes), 0, 0.0) for made in (short, whole))
     assert len(all_turns) == sum(len(episode.turns) for episode in episodes)
     assert len(few) < len(all_turns)
     assert metrics["policy/moving_share"] == others["policy/moving_share"] == len(few) / len(all_turns)
@@ -73,7 +73,8 @@ def test_the_gradient_is_the_one_of_all_turns(episodes, monkeypatch, algorithm):
 )
 def test_a_regulariser_or_a_critic_needs_every_turn(episodes, monkeypatch, algorithm):
     computed = []
-    learner(computed, monkeypatch, algorithm=algorithm).learn(episodes, [], 0, 0.0)
+    made = learner(computed, monkeypatch, algorithm=algorithm)
+    made.learn(*made.batch_of(episodes), 0, 0.0)
     assert len(computed) == sum(len(episode.turns) for episode in episodes)
 
 
@@ -82,7 +83,7 @@ def test_an_update_in_which_nothing_was_won_changes_nothing(episodes, monkeypatc
     made = learner(computed, monkeypatch, algorithm={"name": "raft"})
     before = made.model.hash()
     lost = [episode for episode in episodes if not episode.success]
-    metrics = made.learn(lost, [], 0, 1.0)
+    metrics = made.learn(*made.batch_of(lost), 0, 1.0)
     assert metrics == {
         "policy/unique_prompts": metrics["policy/unique_prompts"],
         "policy/moving_share": 0.0,
@@ -103,7 +104,8 @@ def test_an_update_ends_where_the_policy_has_gone_too_far(episodes, algorithm):
         model, labels = tiny_player(seed=5)
         model.model.requires_grad_(True)
         config = rlft(algorithm=algorithm, minibatch_turns=8, target_kl=limit)
-        found[limit] = Learner(model, labels, config, 0, Engine(model.device)).learn(episodes, [], 0, 1e-2)
+        made = Learner(model, labels, config, 0, Engine(model.device))
+        found[limit] = made.learn(*made.batch_of(episodes), 0, 1e-2)
         found[limit]["hash"] = model.hash()
     assert found[None] == found[1e6]
     assert found[None]["policy/kl_to_behaviour"] > 1e-6
