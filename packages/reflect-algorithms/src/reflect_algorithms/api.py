@@ -12,7 +12,7 @@ from typing import Any
 
 from reflect_algorithms.methods import LearnedMethod
 from reflect_algorithms.settings import LearnerSteps
-from reflect_algorithms.training import AsksOutcome, Learner, Progress, Training, silent
+from reflect_algorithms.training import AsksOutcome, Learner, Training, silent
 from reflect_rl import registry
 from reflect_rl.agent import Agent, Blueprint, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
@@ -23,7 +23,7 @@ from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt
-from reflect_rl.types import Episode, seed_for
+from reflect_rl.types import Episode, Progress, seed_for
 
 
 def train_offline(

@@ -25,11 +25,11 @@ from reflect_rl.launch import process_rank
 from reflect_rl.models.labels import find_labels
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.demonstrate import excluded_states
-from reflect_rl.runs.folder import Job, Progress, Unit, units
+from reflect_rl.runs.folder import Job, Unit, units
 from reflect_rl.runs.models import load_of_run, metrics_log, save_whole, start_of_policy
 from reflect_rl.runs.stages import Stage
 from reflect_rl.store import write_json, write_jsonl
-from reflect_rl.types import Episode, seed_for, to_json
+from reflect_rl.types import Episode, Progress, seed_for, to_json
 
 EPISODES = "episodes.jsonl"
 

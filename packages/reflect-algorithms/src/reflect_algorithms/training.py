@@ -33,14 +33,11 @@ from reflect_rl.training.distributed import Engine, make_whole
 from reflect_rl.training.learner import no_dropout
 from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, cosine_factor
 from reflect_rl.training.metrics import Meter, MetricsLog
-from reflect_rl.types import Episode, Task, View, stream
+from reflect_rl.types import Episode, Progress, Task, View, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from reflect_rl.runs.config import RunConfig
-
-Progress = Callable[[int, int, str], None]
-"""Called with (done, total, note)."""
 
 AT_ONCE = 512
 """Views that a frozen model scores in one call."""

@@ -48,7 +48,7 @@ from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import sft_checkpoints, train_sft as train_on_pairs
-from reflect_rl.types import Episode, Task, seed_for, stream, to_json
+from reflect_rl.types import Episode, Progress, Task, seed_for, stream, to_json
 
 __all__ = [
     "add_reflections",
@@ -67,9 +67,6 @@ __all__ = [
 Environment = EnvSpec | str | type[TextEnv]
 Model = LanguageModel | Blueprint | Agent
 Split = Literal["train", "validation", "test"]
-Progress = Callable[[int, int, str], None]
-"""Called with what is done, what there is to do (both in steps or turns), and a note."""
-
 PRETRAINED_RATE = 2e-4
 """Learning rate of supervised training where the weights were trained before (Reflect-RL, appendix)."""
 

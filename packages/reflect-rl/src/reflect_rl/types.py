@@ -10,7 +10,7 @@ names), so nothing about randomness has to be saved to resume a run.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +26,9 @@ NO_ACTION = -1
 
 Advice = Literal["command", "goal", "facts"]
 """Fullness of a teacher's reflections: facts and a verdict on the last action; with the next goal; with a command."""
+
+Progress = Callable[[int, int, str], None]
+"""Called with what is done, what there is to do (both in steps, turns or episodes), and a note."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from reflect_algorithms.both.reflector import OnlineReflector
 from reflect_algorithms.both.settings import STAGE, ReflectorTrainingConfig
-from reflect_algorithms.training import Progress, silent
+from reflect_algorithms.training import silent
 from reflect_rl.agent import Agent, algorithm_settings, trainable_copy
 from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
@@ -20,7 +20,7 @@ from reflect_rl.errors import UserError
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.online import OnlineTrainer
-from reflect_rl.types import seed_for
+from reflect_rl.types import Progress, seed_for
 
 
 def train_both(

@@ -14,10 +14,10 @@ from reflect_algorithms.both.reflector import OnlineReflector
 from reflect_algorithms.both.settings import STAGE, reflector_training
 from reflect_rl.evaluation.methods import Method
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.runs.folder import Job, Progress, units
+from reflect_rl.runs.folder import Job, units
 from reflect_rl.runs.models import REFLECTOR, load_of_run, numbers_of, save_whole
 from reflect_rl.runs.stages import Stage, online_trainer
-from reflect_rl.types import seed_for
+from reflect_rl.types import Progress, seed_for
 
 
 class BothStage(Stage):

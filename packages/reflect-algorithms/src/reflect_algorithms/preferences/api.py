@@ -14,13 +14,13 @@ from reflect_algorithms.preferences.dpo import DPO
 from reflect_algorithms.preferences.reward_model import RewardModel, train_reward
 from reflect_algorithms.preferences.settings import RewardConfig
 from reflect_algorithms.settings import LearnerSteps
-from reflect_algorithms.training import Learner, Progress, Training, silent
+from reflect_algorithms.training import Learner, Training, silent
 from reflect_rl.agent import Agent, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.types import seed_for
+from reflect_rl.types import Progress, seed_for
 
 Made = TypeVar("Made")
 

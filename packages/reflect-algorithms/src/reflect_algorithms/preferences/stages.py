@@ -28,11 +28,11 @@ from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.runs.config import RunConfig, fingerprint
 from reflect_rl.runs.demonstrate import excluded_states
-from reflect_rl.runs.folder import Job, Progress, Unit, units
+from reflect_rl.runs.folder import Job, Unit, units
 from reflect_rl.runs.models import load_of_run, metrics_log, save_whole
 from reflect_rl.runs.stages import Stage
 from reflect_rl.store import write_json, write_jsonl
-from reflect_rl.types import Episode, Task, seed_for
+from reflect_rl.types import Episode, Progress, Task, seed_for
 
 if TYPE_CHECKING:
     from reflect_algorithms.preferences.pairs import Source

@@ -143,7 +143,8 @@ def read(
     """
     check_context(model, max(map(len, sequences)))
     ids = pad_sequence([torch.as_tensor(sequence) for sequence in sequences], True, model.pad_id)
-    rows, columns = torch.tensor(positions, device=model.device).T
+    # A batch whose completions are all empty reads nothing.
+    rows, columns = torch.tensor(positions, device=model.device, dtype=torch.long).view(-1, 2).T
     answer: Read = (network or Network(model))(ids.to(model.device), rows, columns, vocabulary)
     return answer
 
@@ -275,15 +276,12 @@ def completion_losses(
         masks: of each row, 1 where a token is a target; M of them are. The first token of a row is never predicted.
         network: see `read`.
     """
-    padded = ((input_ids, model.pad_id), (masks, 0))
-    ids, targets = (
-        pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value).to(model.device)
-        for rows, value in padded
-    )
     # Position t predicts token t + 1.
-    rows, columns = targets[:, 1:].nonzero(as_tuple=True)
-    answer: Read = (network or Network(model))(ids, rows, columns)
-    return torch.nn.functional.cross_entropy(answer.logits, ids[rows, columns + 1], reduction="none")
+    places = [(row, t) for row, mask in enumerate(masks) for t in range(len(mask) - 1) if mask[t + 1]]
+    targets = torch.tensor([input_ids[row][t + 1] for row, t in places], device=model.device)
+    return torch.nn.functional.cross_entropy(
+        read(model, input_ids, places, None, network).logits, targets, reduction="none"
+    )
 
 
 def check_scoring(model: LanguageModel) -> None:

@@ -38,9 +38,7 @@ from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
 from reflect_rl.runs.folder import Unit
 from reflect_rl.runs.models import installed_reflector, lexical_reflector, prompted_reflector, save_whole
 from reflect_rl.store import read_jsonl, write_json, write_jsonl
-from reflect_rl.types import Episode, seed_for, stream, to_json
-
-Progress = Callable[[int, int, str], None]
+from reflect_rl.types import Episode, Progress, seed_for, stream, to_json
 
 
 def excluded_states(config: RunConfig) -> frozenset[str]:

@@ -14,7 +14,7 @@ import platform
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from reflect_rl.errors import RunFolderError
 from reflect_rl.launch import peak_bytes, process_count
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.store import check_seal, read_json, seal, sha256_of, write_json
+from reflect_rl.types import Progress
 
 CARD = "run.json"
 PROGRESS = "progress.json"
@@ -286,10 +287,6 @@ def close_run(folder: Path) -> None:
     """Note when the run was finished."""
     if (folder / CARD).exists():
         write_card(folder, read_card(folder).model_copy(update={"finished": now()}))
-
-
-Progress = Callable[[int, int, str], None]
-"""Steps done, steps in all, and a note."""
 
 
 @dataclass(frozen=True)

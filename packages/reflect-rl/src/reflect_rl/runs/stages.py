@@ -43,7 +43,7 @@ from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import Policy, Reflector, RunsElsewhere
 from reflect_rl.runs.config import BuiltForRun, ChoosesDecodings, RunConfig, TakesTurns, result_mark
 from reflect_rl.runs.demonstrate import demonstrate, examples_of, excluded_states
-from reflect_rl.runs.folder import Job, Progress, Unit, check_job, seal_job, units
+from reflect_rl.runs.folder import Job, Unit, check_job, seal_job, units
 from reflect_rl.runs.model_card import add_results, card_of_rlft, card_of_sft
 from reflect_rl.runs.models import (
     base_folder,
@@ -57,7 +57,7 @@ from reflect_rl.runs.models import (
 from reflect_rl.store import write_json, write_jsonl
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import sft_checkpoints, train_sft
-from reflect_rl.types import seed_for
+from reflect_rl.types import Progress, seed_for
 
 
 class Stage(ABC):

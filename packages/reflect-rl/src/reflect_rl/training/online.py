@@ -34,7 +34,7 @@ from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner, OffendingTurnsError, no_dropout
 from reflect_rl.training.loop import linear_factor
 from reflect_rl.training.metrics import Meter, MetricsLog
-from reflect_rl.types import Episode, View, episode_from_json, seed_for, stream, to_json
+from reflect_rl.types import Episode, Progress, View, episode_from_json, seed_for, stream, to_json
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 
 FAILED = "failed_episodes.jsonl"
@@ -104,7 +104,7 @@ class OnlineTrainer:
         self.best = -1.0
         self.best_weights: dict[str, Tensor] = {}
 
-    def train(self, progress: Callable[[int, int, str], None]) -> None:
+    def train(self, progress: Progress) -> None:
         """Train until the budget of turns is used up, from the last checkpoint where there is one.
 
         Raises:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,7 @@ from reflect_rl.training.config import SFTConfig
 from reflect_rl.training.distributed import Engine, make_whole
 from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, cosine_factor, dropout_stream
 from reflect_rl.training.metrics import Meter, MetricsLog
-from reflect_rl.types import stream
-
-Progress = Callable[[int, int, str], None]
-"""Called with (done, total, note)."""
+from reflect_rl.types import Progress, stream
 
 STEPS_BETWEEN_RELEASES = 10
 """Optimiser steps after which freed memory goes back to the system."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -326,17 +327,32 @@ def test_turns_in_excluded_states_change_no_weight(tmp_path):
     assert "policy/loss" not in metrics(tmp_path)[0]
 
 
+def test_given_rewards_are_learnt_from_and_stay_out_of_the_metrics(tmp_path):
+    def run_on(reward: float, folder: Path) -> tuple[str, list[dict]]:
+        def rewards(episodes):
+            told = [replace(e, turns=tuple(replace(turn, reward=reward) for turn in e.turns)) for e in episodes]
+            return told, {"reward/mine": reward}
+
+        training = trainer(folder, rlft(total_turns=60, algorithm={"name": "reinforce"}), rewards=rewards)
+        training.train(lambda *_: None)
+        return training.model.hash(), metrics(folder)
+
+    (none, rows), (some, _) = run_on(0.0, tmp_path / "none"), run_on(1.0, tmp_path / "some")
+    assert none != some
+    assert rows[-1]["reward/mine"] == 0.0 != rows[-1]["rollout/mean_return"]
+
+
 def test_progress_is_learnt_from_and_stays_out_of_the_metrics(tmp_path, monkeypatch):
     """Replayed episodes too: what is kept of them are the game's own rewards, and how far the solver was."""
     config = rlft(progress=0.25, replay_capacity=5, replay_per_update=2, validate_every=1)
     training, learnt, played = trainer(tmp_path, config, OracleReflector()), [], []
-    learn, roll_out = training.learner.learn, training._roll_out
+    batch_of, roll_out = training.learner.batch_of, training._roll_out
 
-    def recorded(episodes, replayed, *rest):
+    def recorded(episodes, replayed):
         learnt.append((episodes, replayed))
-        return learn(episodes, replayed, *rest)
+        return batch_of(episodes, replayed)
 
-    monkeypatch.setattr(training.learner, "learn", recorded)
+    monkeypatch.setattr(training.learner, "batch_of", recorded)
     monkeypatch.setattr(training, "_roll_out", lambda stage: played.append(roll_out(stage)) or played[-1])
     training.train(lambda *_: None)
     assert any(replayed for _, replayed in learnt)

@@ -17,10 +17,10 @@ from typing import Any
 from reflect_rl.errors import RunFolderError
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.demonstrate import demonstrated, excluded_states
-from reflect_rl.runs.folder import Job, Progress, units
+from reflect_rl.runs.folder import Job, units
 from reflect_rl.runs.stages import Stage
 from reflect_rl.store import read_json, read_jsonl, write_json, write_jsonl
-from reflect_rl.types import Episode
+from reflect_rl.types import Episode, Progress
 from reflect_served.annotation.questions import (
     Annotations,
     Annotator,
