@@ -166,7 +166,7 @@ def _measure(
         max_episode_steps=settings.max_episode_steps,
     )
     played = time.process_time()
-    metrics = learner.learn(episodes, [], 0, settings.learning_rate)
+    metrics = learner.learn(*learner.batch_of(episodes), 0, settings.learning_rate)
     learnt = time.process_time()
     return Measured(
         step=name,

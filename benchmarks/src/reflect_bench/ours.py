@@ -53,7 +53,7 @@ class Ours:
 
     def learn(self, episodes: Sequence[Episode], update: int) -> None:
         """Learn from them."""
-        self.learner.learn(episodes, [], update, self.config.learning_rate)
+        self.learner.learn(*self.learner.batch_of(episodes), update, self.config.learning_rate)
         self.policy.forget()
 
     def plan(self, episodes: Sequence[Episode], update: int) -> tuple[list[View], Batch, list[list[int]]]:
