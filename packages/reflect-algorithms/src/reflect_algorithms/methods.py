@@ -72,3 +72,4 @@ LINVIT = LearnedMethod(
     colour="#332288",
     place=250,
 )
+MOREL = LearnedMethod("morel", "MOReL", learner=f"{LEARNERS}.morel:MOReL", start="bc", colour="#44AA99", place=260)

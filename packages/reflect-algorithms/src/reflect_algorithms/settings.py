@@ -95,6 +95,17 @@ class LINVITConfig(Frozen):
     """Prior: the language model, or none (plain soft Q-learning)."""
 
 
+class MOReLConfig(Frozen):
+    """MOReL: the world model, in which online RL with the settings of `[rlft]` plays."""
+
+    members: int = Field(4, ge=2)
+    """World models of the ensemble; each has the optimiser steps of `[offline.training]`."""
+    threshold: float = Field(0.0, ge=0, lt=1)
+    """Largest share of the pairs of members that disagree about an action whose outcome counts as known."""
+    penalty: float = Field(1.0, ge=0, le=1)
+    """Price κ of an unknown action, which ends the game."""
+
+
 class OfflineConfig(Section):
     """Learning from a log of episodes, and from a solver's answers (package `reflect-algorithms`)."""
 
@@ -112,6 +123,8 @@ class OfflineConfig(Section):
     """DAgger."""
     linvit: LINVITConfig = Field(default_factory=LINVITConfig)
     """LINVIT."""
+    morel: MOReLConfig = Field(default_factory=MOReLConfig)
+    """MOReL."""
 
     def mistakes(self, run: RunConfig) -> Iterator[str]:
         """Mistakes about the log."""
