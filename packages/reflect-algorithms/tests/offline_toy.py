@@ -11,11 +11,22 @@ import toy
 from reflect_algorithms.log import play_log
 from reflect_algorithms.settings import LogConfig, Quality
 from reflect_rl.agent import Agent
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.rollout import Request, play
-from reflect_rl.types import Episode
+from reflect_rl.types import Episode, Task
 
-# The goal is always at the right end, so that one good habit wins every game.
-TASKS = [task for mode in ("near", "far") for task in toy.SPEC.tasks(mode, "train") if task.data["goal"]]
+
+class RightEnd(Corridor):
+    """Corridors whose goal is the right end, so that one good habit wins every game."""
+
+    def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
+        """Those of the corridor's tasks."""
+        return tuple(task for task in super().tasks(mode, split) if task.data["goal"])
+
+
+RIGHT = EnvSpec(RightEnd, toy.SMALL)
+TASKS = [task for mode in ("near", "far") for task in RIGHT.tasks(mode, "train")]
 
 
 def agent() -> Agent:

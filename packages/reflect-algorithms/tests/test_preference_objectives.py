@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from reflect_algorithms.comparisons import Comparison, split_by_start
+from reflect_algorithms.heads import ActionHead
 from reflect_algorithms.preferences.dpo import DirectPreferences
 from reflect_algorithms.preferences.objective import Compared
 from reflect_algorithms.preferences.reward_model import Ranking, RewardModel
@@ -110,10 +111,8 @@ def test_ppo_max_divides_by_the_deviation_and_clips():
 
 
 def test_regret_is_zero_for_the_best_action_of_a_state():
-    from reflect_algorithms.preferences.reward_model import RewardHead
-
     model, labels = tiny_player()
-    head = RewardHead(16, 3)
+    head = ActionHead(16, 3)
     torch.nn.init.normal_(head.layer.weight)
     views = [A, View(Observation("d", ("x", "y", "z")), (0, 1, 2))]
     raw = RewardModel(model, labels, head).table(views)

@@ -17,7 +17,7 @@ from reflect_rl.runs.stages import plan, stages, stages_of
 from run_toy import corridor_run
 
 SETTINGS = corridor_run(
-    '["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel"]',
+    '["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail"]',
     """\
 [sft.base]
 steps = 2
@@ -29,6 +29,8 @@ episodes_per_start = 4
 members = 2
 [rlft]
 total_turns = 20
+starts_per_update = 2
+validate_every = 0
 """,
 )
 
@@ -48,7 +50,7 @@ def rows_of(folder: Path) -> dict[str, float]:
 
 def test_a_run_has_rows_of_its_methods(run: Path):
     unit = run / "run" / "starts-4" / "seed-0"
-    assert {"random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel"} == set(rows_of(run / "run"))
+    assert {"random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail"} == set(rows_of(run / "run"))
     card = json.loads((unit / "log" / "card.json").read_text())
     assert (card["episodes"], card["players"], card["with_probabilities"]) == (16, ["random", "erring_expert"], True)
     assert (unit / "learn" / "bc" / "model" / "model.safetensors").is_file()

@@ -106,6 +106,16 @@ class MOReLConfig(Frozen):
     """Price κ of an unknown action, which ends the game."""
 
 
+class GAILConfig(Frozen):
+    """GAIL: the discriminator, whose batches and learning rate are those of `training`; the policy has `[rlft]`."""
+
+    discriminator_steps: int = Field(8, ge=1)
+    """Optimiser steps of the discriminator in each update of the policy."""
+    reward: Literal["logit", "paper"] = "logit"
+    """Reward of an act that the policy, and no demonstrator, did with the probability D: log(1 - D) - log D, or the
+    paper's -log D, which is never negative and so pays for not ending the game."""
+
+
 class OfflineConfig(Section):
     """Learning from a log of episodes, and from a solver's answers (package `reflect-algorithms`)."""
 
@@ -125,6 +135,8 @@ class OfflineConfig(Section):
     """LINVIT."""
     morel: MOReLConfig = Field(default_factory=MOReLConfig)
     """MOReL."""
+    gail: GAILConfig = Field(default_factory=GAILConfig)
+    """GAIL."""
 
     def mistakes(self, run: RunConfig) -> Iterator[str]:
         """Mistakes about the log."""

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+from reflect_algorithms.online import train_online
 from reflect_algorithms.settings import MOReLConfig, offline_config
 from reflect_algorithms.training import Training
 from reflect_algorithms.world import (
@@ -47,7 +48,6 @@ from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
-from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import sft_checkpoints, train_sft
 from reflect_rl.types import Episode, seed_for, stream
 
@@ -173,24 +173,8 @@ class MOReL:
         world = World.voted(training.episodes, answers, self.config.threshold, self.config.penalty)
         spec = WorldSpec.beside(training.spec, world)
         # There are no validation tasks in a log, and no solver that could say how far the goal is.
-        config = self.rlft.model_copy(update={"keep": "last", "validate_every": 0, "progress": 0.0})
-        trainer = OnlineTrainer(
-            training.model,
-            training.labels,
-            NoReflector(),
-            spec,
-            config,
-            training.folder,
-            training.seed,
-            reference=training.start() if config.algorithm.needs_reference else None,
-            rule=training.rule,
-            shuffle_labels=training.shuffle_labels,
-            excluded=training.excluded,
-            limits=training.limits,
-            metrics=training.metrics,
-        )
-        trainer.train(training.progress)
-        training.model.model.eval()
+        config = self.rlft.model_copy(update={"validate_every": 0, "progress": 0.0})
+        train_online(replace(training, spec=spec), config)
         inside, outside = (_played(training, world, game) for game in (spec, training.spec))
         card = quality_of(rows, world, members) | {
             "value_in_model": _mean_return(inside),

@@ -25,14 +25,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from reflect_algorithms.heads import ActionHead, frozen_head_scores
 from reflect_algorithms.preferences.objective import Compared, RankedAndImitated, measure, needed
 from reflect_algorithms.preferences.settings import RewardConfig
-from reflect_algorithms.training import AT_ONCE, Trainer, Training, by_action, chosen
+from reflect_algorithms.training import Trainer, Training, chosen
 from reflect_rl.algorithms import Loss, Outputs
 from reflect_rl.errors import RunFolderError
-from reflect_rl.models.network import Network
-from reflect_rl.models.score import score, token_budget
-from reflect_rl.players.language_model import tokenize
 from reflect_rl.store import read_json, write_json
 from reflect_rl.types import View
 
@@ -40,21 +38,6 @@ if TYPE_CHECKING:
     from reflect_rl.config import Rule
     from reflect_rl.models.labels import Labels
     from reflect_rl.models.load import LanguageModel
-
-
-class RewardHead(nn.Module):
-    """Linear head with one output for each listed action; its gradient goes into the model. It starts at zero."""
-
-    def __init__(self, hidden_size: int, outputs: int) -> None:
-        super().__init__()
-        self.layer = nn.Linear(hidden_size, outputs)
-        nn.init.zeros_(self.layer.weight)
-        nn.init.zeros_(self.layer.bias)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Scores (N, outputs) of hidden states (N, H), in float32."""
-        scores: Tensor = self.layer(hidden.to(torch.float32))
-        return scores
 
 
 class Ranking(RankedAndImitated):
@@ -84,39 +67,25 @@ class RewardModel:
 
     model: LanguageModel
     labels: Labels
-    head: RewardHead
+    head: ActionHead
     rule: Rule = "choice_token"
     regret: bool = False
     """True = the best action of a state has the reward 0."""
     scale: float = 1.0
     """Standard deviation of the scores that it has learned from."""
 
-    @torch.no_grad()
     def table(self, views: Sequence[View]) -> Tensor:
         """Rewards (N, A) of all actions of N states, on the CPU; what stands where there is no action means nothing."""
-        unique = list(dict.fromkeys(views))
-        width = max(len(view.observation.actions) for view in views)
-        self.model.model.eval()
-        network = Network(self.model, self.head)
-        parts = [self._part(unique[k : k + AT_ONCE], network, width) for k in range(0, len(unique), AT_ONCE)]
-        place = {view: row for row, view in enumerate(unique)}
-        return torch.cat(parts)[[place[view] for view in views]] / self.scale
-
-    def rewards(self, views: Sequence[View], actions: Tensor) -> Tensor:
-        """(N,) reward of each action (N,) in its state."""
-        return chosen(self.table(views), actions)
-
-    def _part(self, views: Sequence[View], network: Network, width: int) -> Tensor:
-        pairs = [tokenize(self.model, self.labels, view, self.rule) for view in views]
-        prompts, actions = [prompt for prompt, _ in pairs], [texts for _, texts in pairs]
-        scores = score(self.model, prompts, actions, self.rule, token_budget(self.model), network)
-        assert scores.values is not None  # noqa: S101 (the network has a head)
-        table = by_action(scores.values, views).cpu()
+        table = frozen_head_scores(self.model, self.labels, self.head, views, self.rule)
         if self.regret:
             listed = torch.tensor([len(view.observation.actions) for view in views])[:, None]
             there = torch.arange(table.shape[1])[None] < listed
             table = table - table.masked_fill(~there, -torch.inf).amax(1, keepdim=True)
-        return nn.functional.pad(table, (0, width - table.shape[1]))
+        return table / self.scale
+
+    def rewards(self, views: Sequence[View], actions: Tensor) -> Tensor:
+        """(N,) reward of each action (N,) in its state."""
+        return chosen(self.table(views), actions)
 
     def save(self, folder: Path) -> None:
         """Write head and facts beside the model, which is saved by itself."""
@@ -141,7 +110,7 @@ class RewardModel:
         facts = read_json(folder / FACTS, remedy)
         try:
             tensors = load_file(folder / HEAD)
-            head = RewardHead(tensors["layer.weight"].shape[1], tensors["layer.weight"].shape[0])
+            head = ActionHead(tensors["layer.weight"].shape[1], tensors["layer.weight"].shape[0])
             head.load_state_dict(tensors)
         except Exception as error:
             raise RunFolderError(f"{folder / HEAD} cannot be read ({error}). {remedy}") from None
@@ -163,8 +132,7 @@ def train_reward(training: Training, config: RewardConfig) -> RewardModel:
         UserError: there are no pairs.
     """
     comparisons = needed(training, "reward")
-    width: int = training.model.model.get_output_embeddings().weight.shape[1]
-    head = RewardHead(width, len(training.labels.ids)).to(training.model.device)
+    head = ActionHead.on(training.model, training.labels)
     trainer = Trainer(training, training.config.steps, head)
     trainer.fit(Ranking(comparisons, config.imitation_coef))
     regret = all(one.of_actions for one in comparisons)

@@ -19,12 +19,13 @@ true reward.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
 
+from reflect_algorithms.online import acted, train_online, with_rewards
 from reflect_algorithms.preferences.settings import RLHFConfig, preferences_config
 from reflect_algorithms.training import Reward, Training, chosen, frozen_scores
 from reflect_rl.algorithms.ppo import PPOConfig
@@ -32,10 +33,8 @@ from reflect_rl.config import Rule
 from reflect_rl.errors import UserError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.rollout import NoReflector
 from reflect_rl.training.config import RLFTConfig
-from reflect_rl.training.online import OnlineTrainer
-from reflect_rl.types import NO_ACTION, Episode, Turn, View
+from reflect_rl.types import Episode, Turn, View
 
 if TYPE_CHECKING:
     from reflect_rl.runs.config import RunConfig
@@ -61,7 +60,7 @@ class LearnedReward:
         Args:
             episodes: of one update, with the game's rewards; a turn without an action earns nothing.
         """
-        turns = [turn for episode in episodes for turn in episode.turns if turn.decision.index != NO_ACTION]
+        turns = acted(episodes)
         if not turns:
             return list(episodes), {}
         views = [View(turn.observation, turn.order) for turn in turns]
@@ -70,22 +69,10 @@ class LearnedReward:
         # Anew in each update and never kept: a resumed training computes the same batches.
         reference = chosen(frozen_scores(self.reference, self.labels, views, self.rule).log_probs, actions)
         log_ratio = torch.tensor([_log_prob(turn) for turn in turns]) - reference
-        owner = torch.tensor(
-            [k for k, e in enumerate(episodes) for turn in e.turns if turn.decision.index != NO_ACTION]
-        )
+        owner = torch.tensor([k for k, episode in enumerate(episodes) for _ in acted([episode])])
         returns, divergence = (torch.zeros(len(episodes)).index_add(0, owner, part) for part in (learned, log_ratio))
         paid = learned if self.clip is None else clipped(learned, returns, self.clip)
-        rewards = iter((paid - self.kl_coef * log_ratio).tolist())
-        told = [
-            replace(
-                episode,
-                turns=tuple(
-                    replace(turn, reward=0.0 if turn.decision.index == NO_ACTION else next(rewards))
-                    for turn in episode.turns
-                ),
-            )
-            for episode in episodes
-        ]
+        told = with_rewards(episodes, (paid - self.kl_coef * log_ratio).tolist())
         return told, {
             "reward/true_return": sum(episode.total_reward for episode in episodes) / len(episodes),
             "reward/learned_return": float(returns.mean()),
@@ -141,7 +128,7 @@ class RLHF:
 
     def settings(self) -> RLFTConfig:
         """Settings of online RL."""
-        return self.rlft.model_copy(update={"keep": "last"})
+        return self.rlft
 
     def train(self, training: Training) -> None:
         """Train on the learned reward.
@@ -151,7 +138,7 @@ class RLHF:
             TrainingError: the loss or the gradient is not finite or too large.
             UserError: there is no reward model.
         """
-        config, reference = self.settings(), training.start()
+        reference = training.start()
         learned = LearnedReward(
             self._reward_model(training),
             reference,
@@ -160,25 +147,7 @@ class RLHF:
             self.config.kl_coef,
             self.config.reward_clip if self.clips else None,
         )
-        trainer = OnlineTrainer(
-            training.model,
-            training.labels,
-            NoReflector(),
-            training.spec,
-            config,
-            training.folder,
-            training.seed,
-            reference=reference if config.algorithm.needs_reference else None,
-            rule=training.rule,
-            shuffle_labels=training.shuffle_labels,
-            excluded=training.excluded,
-            modes=self.modes,
-            limits=training.limits,
-            metrics=training.metrics,
-            rewards=learned.relabelled,
-        )
-        trainer.train(training.progress)
-        training.model.model.eval()
+        train_online(training, self.settings(), modes=self.modes, rewards=learned.relabelled, reference=reference)
 
     def _reward_model(self, training: Training) -> Reward:
         if self.reward is not None:

@@ -44,12 +44,8 @@ Rewards = Callable[[Sequence[Episode]], tuple[list[Episode], dict[str, float]]]
 
 
 @runtime_checkable
-class LearningReflector(Protocol):
-    """A reflection player that is trained beside the policy, on the same episodes."""
-
-    def learn(self, views: Sequence[View], batch: Batch, update: int, share: float) -> dict[str, float]:
-        """Learn from the turns of an update, before the policy does; `share` of the training is done."""
-        ...
+class Trained(Protocol):
+    """A part that is trained beside the policy: a reflection player, or rewards that are learned."""
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Groups of tensors that a checkpoint keeps."""
@@ -57,6 +53,15 @@ class LearningReflector(Protocol):
 
     def restore(self, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Go on from the tensors of a checkpoint."""
+        ...
+
+
+@runtime_checkable
+class LearningReflector(Trained, Protocol):
+    """A reflection player that is trained on the same episodes as the policy."""
+
+    def learn(self, views: Sequence[View], batch: Batch, update: int, share: float) -> dict[str, float]:
+        """Learn from the turns of an update, before the policy does; `share` of the training is done."""
         ...
 
 
@@ -86,6 +91,8 @@ class OnlineTrainer:
         self.folder, self.seed, self.shuffle_labels, self.limits = folder, seed, shuffle_labels, limits
         self.modes, self.rewards = modes or spec.modes, rewards or self._progress_rewards
         self.companion = reflector if isinstance(reflector, LearningReflector) else None
+        parts: tuple[object, ...] = (reflector, rewards)
+        self.beside = [part for part in parts if isinstance(part, Trained)]
         self.tasks = {mode: spec.tasks(mode, "train") for mode in spec.all_modes}
         self.validation = {mode: spec.tasks(mode, "validation") for mode in self.modes}
         self.curriculum = registry.find("curricula", config.curriculum.name)(config.curriculum, spec.modes)
@@ -268,8 +275,8 @@ class OnlineTrainer:
             tensors["value_head"] = self.learner.value_head.state_dict()
         if self.best_weights:
             tensors["best"] = self.best_weights
-        if self.companion is not None:
-            tensors |= self.companion.tensors()
+        for part in self.beside:
+            tensors |= part.tensors()
         counts = {"update": self.update, "turns": self.turns, "episodes": self.episodes, "seconds": self.meter.seconds}
         replay = {"stage": self.replay.stage, "episodes": [to_json(episode) for episode in self.replay.episodes]}
         self.checkpoints.save(
@@ -284,8 +291,8 @@ class OnlineTrainer:
         restore_weights(self.model.model, tensors["weights"])
         if self.learner.value_head is not None:
             self.learner.value_head.load_state_dict(tensors["value_head"])
-        if self.companion is not None:
-            self.companion.restore(tensors)
+        for part in self.beside:
+            part.restore(tensors)
         # The optimiser's state follows the weights: its parts are cut like them.
         self.engine.broadcast(self.learner.own, self.learner.trained)
         self.engine.restore_optimizer(self.learner.optimizer, tensors.get("optimizer", {}))
