@@ -22,10 +22,10 @@ from reflect_algorithms.learners.linvit import (
     prior_of,
     soft_policy,
     soft_values,
-    transitions_of,
 )
 from reflect_algorithms.settings import LINVITConfig
 from reflect_algorithms.training import Frozen
+from reflect_algorithms.transitions import transitions_of
 from reflect_rl.algorithms import Outputs
 from reflect_rl.errors import UserError
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn, View

@@ -17,14 +17,19 @@ from reflect_rl.runs.stages import plan, stages, stages_of
 from run_toy import corridor_run
 
 SETTINGS = corridor_run(
-    '["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail"]',
+    '["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail", "archer"]',
     """\
-[sft.base]
-steps = 2
+[sft]
+base = { steps = 2 }
+policy_plain = { steps = 2 }
 [offline.training]
 steps = 3
 [offline.log]
 episodes_per_start = 4
+[offline.archer]
+rounds = 2
+episodes = 4
+critic_steps = 2
 [offline.morel]
 members = 2
 [rlft]
@@ -50,7 +55,9 @@ def rows_of(folder: Path) -> dict[str, float]:
 
 def test_a_run_has_rows_of_its_methods(run: Path):
     unit = run / "run" / "starts-4" / "seed-0"
-    assert {"random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail"} == set(rows_of(run / "run"))
+    assert {"random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail", "archer"} == set(
+        rows_of(run / "run")
+    )
     card = json.loads((unit / "log" / "card.json").read_text())
     assert (card["episodes"], card["players"], card["with_probabilities"]) == (16, ["random", "erring_expert"], True)
     assert (unit / "learn" / "bc" / "model" / "model.safetensors").is_file()

@@ -14,9 +14,10 @@ from safetensors.torch import save_file  # noqa: E402
 import offline_toy  # noqa: E402
 from process_group import leave  # noqa: E402
 from reflect_algorithms.learners.a_lol import ALoL  # noqa: E402
+from reflect_algorithms.learners.archer import ArCHer  # noqa: E402
 from reflect_algorithms.learners.dagger import DAgger  # noqa: E402
 from reflect_algorithms.learners.gail import GAIL  # noqa: E402
-from reflect_algorithms.settings import ALoLConfig, DAggerConfig, GAILConfig, LearnerSteps  # noqa: E402
+from reflect_algorithms.settings import ALoLConfig, ArCHerConfig, DAggerConfig, GAILConfig, LearnerSteps  # noqa: E402
 from reflect_algorithms.training import Training, silent  # noqa: E402
 from reflect_rl.launch import process_rank  # noqa: E402
 from toy import SPEC, rlft  # noqa: E402
@@ -26,6 +27,7 @@ LEARNERS = {
     "a_lol": ALoL(ALoLConfig(variant="sequence")),
     # It plays between its steps, with weights that all processes must share.
     "dagger": DAgger(DAggerConfig(rounds=2, episodes=6)),
+    "archer": ArCHer(ArCHerConfig(rounds=2, episodes=6, critic_steps=5)),
     # Two networks, of which each takes steps between those of the other.
     "gail": GAIL(GAILConfig(discriminator_steps=2), rlft(total_turns=60)),
 }

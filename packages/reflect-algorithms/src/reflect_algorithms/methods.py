@@ -74,3 +74,12 @@ LINVIT = LearnedMethod(
 )
 MOREL = LearnedMethod("morel", "MOReL", learner=f"{LEARNERS}.morel:MOReL", start="bc", colour="#44AA99", place=260)
 GAIL = LearnedMethod("gail", "GAIL", learner=f"{LEARNERS}.gail:GAIL", colour="#117733", place=270)
+ARCHER = LearnedMethod(
+    "archer",
+    "ArCHer",
+    policy="policy_plain",
+    learner=f"{LEARNERS}.archer:ArCHer",
+    log=False,
+    colour="#999933",
+    place=280,
+)

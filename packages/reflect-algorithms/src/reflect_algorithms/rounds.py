@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 from reflect_algorithms.training import Training
 from reflect_rl.agent import chosen_tasks
 from reflect_rl.data.recorded import read_episodes
@@ -39,3 +42,19 @@ def played_round(training: Training, number: int, count: int, player: Policy) ->
     if process_rank() == 0:
         write_jsonl(path, map(to_json, episodes))
     return episodes
+
+
+def write_rounds(training: Training, rounds: Sequence[Sequence[Episode]]) -> None:
+    """Write `rounds.jsonl`: for each round the turns that were played until its end, and the share of it that was won.
+
+    Args:
+        training: whose folder.
+        rounds: the episodes of each.
+    """
+    turns = accumulate(sum(len(episode.turns) for episode in part) for part in rounds)
+    rows = [
+        {"round": number, "turns": played, "success_rate": sum(episode.success for episode in part) / len(part)}
+        for number, (part, played) in enumerate(zip(rounds, turns, strict=True))
+    ]
+    if process_rank() == 0:
+        write_jsonl(training.folder / "rounds.jsonl", rows)

@@ -24,23 +24,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reflect_algorithms.rounds import played_round
+from reflect_algorithms.rounds import played_round, write_rounds
 from reflect_algorithms.settings import LINVITConfig, offline_config
 from reflect_algorithms.training import Frozen, Training, fit, frozen_scores
+from reflect_algorithms.transitions import Transitions, transitions_of
 from reflect_rl.algorithms import Loss, Outputs
 from reflect_rl.errors import UserError
-from reflect_rl.launch import process_rank
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.store import write_jsonl
-from reflect_rl.types import NO_ACTION, Decision, Episode, View
+from reflect_rl.types import Decision, Episode, View
 
 if TYPE_CHECKING:
     from reflect_rl.config import Rule
@@ -48,48 +46,6 @@ if TYPE_CHECKING:
 
 RIDGE = 1e-2
 """Weight of the squared norm of Q's coefficients, by row."""
-
-
-@dataclass(frozen=True)
-class Transitions:
-    """N turns with what followed them."""
-
-    views: tuple[View, ...]
-    numbers: Tensor
-    """(N,) the number under which the chosen action was listed."""
-    rewards: Tensor
-    """(N,)."""
-    following: Tensor
-    """(N,) row of the next turn; -1 where the game ended."""
-    lowest: float
-    """Least return that followed a turn."""
-    highest: float
-    """Greatest one."""
-
-
-def transitions_of(episodes: Sequence[Episode]) -> Transitions:
-    """The turns of episodes; a turn without a known next state, or without an action, is the next state of others only.
-
-    Raises:
-        UserError: there is no turn.
-    """
-    views: list[View] = []
-    numbers, rewards, following, returns = list[int](), list[float](), list[int](), list[float]()
-    for episode in episodes:
-        left = sum(turn.reward for turn in episode.turns)
-        for place, turn in enumerate(episode.turns):
-            last = place + 1 == len(episode.turns)
-            played = turn.decision.index != NO_ACTION and not (last and episode.truncated)
-            views.append(View(turn.observation, turn.order))
-            numbers.append(turn.order.index(turn.decision.index) if played else -1)
-            rewards.append(turn.reward)
-            following.append(-1 if last else len(views))
-            returns.append(left)
-            left -= turn.reward
-    if not views:
-        raise UserError("linvit: nothing was played. Raise offline.linvit.episodes.")
-    tables = torch.tensor(numbers), torch.tensor(rewards), torch.tensor(following)
-    return Transitions(tuple(views), *tables, min(returns), max(returns))
 
 
 def soft_values(prior: Tensor, action_values: Tensor, coefficient: float) -> Tensor:
@@ -276,19 +232,14 @@ class LINVIT:
         config, prior = self.config, training.start()
         training.folder.mkdir(parents=True, exist_ok=True)
         player = SoftPolicy(config, prior, training.labels, training.rule, None)
-        played: list[Episode] = []
-        rows: list[dict[str, float]] = []
+        rounds: list[list[Episode]] = []
         for number in range(config.rounds):
-            fresh = played_round(training, number, config.episodes, player)
-            played += fresh
-            turns = transitions_of(played)
+            rounds.append(played_round(training, number, config.episodes, player))
+            turns = transitions_of([episode for part in rounds for episode in part])
             frozen = frozen_scores(prior, training.labels, turns.views, training.rule)
             values = fitted_q(config, turns, frozen, training.spec.max_actions)
             player = SoftPolicy(config, prior, training.labels, training.rule, values)
-            won = sum(episode.success for episode in fresh) / len(fresh)
-            rows.append({"round": number, "turns": len(turns.views), "success_rate": won})
-        if process_rank() == 0:
-            write_jsonl(training.folder / "rounds.jsonl", rows)
+        write_rounds(training, rounds)
         views = [view for view in dict.fromkeys(turns.views) if view.observation.state not in training.excluded]
         if not views:
             raise UserError("linvit: all visited states are starts of held-out tasks. Play more starts.")
