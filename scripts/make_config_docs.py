@@ -14,6 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from reflect_rl import registry
+from reflect_rl.cli.help import meaning
 from reflect_rl.config import FOLDERS, Frozen, sections as added
 from reflect_rl.runs.config import RunConfig
 
@@ -62,16 +63,16 @@ def generated() -> str:
 
 
 def _section(title: str, model: type[Frozen]) -> str:
-    rows = [_row(key, field) for key, field in _leaves(model).items()]
+    rows = [_row(model, key) for key in _leaves(model)]
     summary = (model.__doc__ or "").strip().splitlines()[0]
     return "\n".join(
         [f"### {title}", "", summary, "", "| key | type | default | meaning |", "|---|---|---|---|", *rows]
     )
 
 
-def _row(key: str, field: FieldInfo) -> str:
-    meaning = " ".join((field.description or "").split())
-    cells = [f"`{key}`", _kind(field.annotation) + _bounds(field), _default(field), meaning]
+def _row(model: type[Frozen], key: str) -> str:
+    field, told = model.model_fields[key], " ".join(meaning(model, key).split())
+    cells = [f"`{key}`", _kind(field.annotation) + _bounds(field), _default(field), told]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -51,18 +51,9 @@ from reflect_rl.training.sft import sft_checkpoints, train_sft as train_on_pairs
 from reflect_rl.types import Episode, Progress, Task, seed_for, stream, to_json
 
 __all__ = [
-    "add_reflections",
-    "collect",
-    "evaluate",
-    "load_model",
-    "make_env",
-    "read_episodes",
-    "report",
-    "train_rl",
-    "train_sft",
-    "warm_up",
-    "write_episodes",
-]
+    "add_reflections", "collect", "evaluate", "load_model", "make_env", "read_episodes", "report",
+    "train_rl", "train_sft", "warm_up", "write_episodes",
+]  # fmt: skip
 
 Environment = EnvSpec | str | type[TextEnv]
 Model = LanguageModel | Blueprint | Agent

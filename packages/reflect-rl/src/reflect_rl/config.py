@@ -38,7 +38,6 @@ class Frozen(BaseModel):
         frozen=True,
         extra="forbid",
         populate_by_name=True,
-        use_attribute_docstrings=True,
         validate_default=True,
         allow_inf_nan=False,
     )
@@ -183,14 +182,12 @@ def _narrow(
     model: type[Model], values: Mapping[str, Any], prefix: str, added: Mapping[str, type[Section]]
 ) -> type[Model]:
     fields: dict[str, Any] = {}
-    parts: dict[str, tuple[Any, str | None]] = {
-        key: (field.annotation, field.description) for key, field in model.model_fields.items()
-    }
+    parts: dict[str, Any] = {key: field.annotation for key, field in model.model_fields.items()}
     for place, section_class in added.items():
         if place.rpartition(".")[0] == prefix.rstrip("."):
-            parts[place.rpartition(".")[2]] = section_class, (section_class.__doc__ or "").partition("\n")[0]
+            parts[place.rpartition(".")[2]] = section_class
     # pydantic chooses between classes that are known beforehand; those of other packages are found at run time.
-    for key, (kind, description) in parts.items():
+    for key, kind in parts.items():
         if not (isinstance(kind, type) and issubclass(kind, Frozen)):
             continue
         part = values.get(key, {})
@@ -206,9 +203,9 @@ def _narrow(
         else:
             chosen = _narrow(kind, part, f"{prefix}{key}.", added)
         if chosen is not kind or key not in model.model_fields:
-            info = Field(default_factory=chosen, description=description)
+            info = Field(default_factory=chosen)
             if issubclass(chosen, Section):
-                info = Field(default_factory=chosen.unset, description=description, validate_default=False)
+                info = Field(default_factory=chosen.unset, validate_default=False)
             fields[key] = (chosen, info)
     # A subclass, so that `isinstance` with the original model still holds.
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields) if fields else model

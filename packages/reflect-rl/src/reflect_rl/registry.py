@@ -23,18 +23,9 @@ from typing import Any, Literal
 from reflect_rl.errors import UnknownNameError, suggestion
 
 Kind = Literal[
-    "environments",
-    "algorithms",
-    "curricula",
-    "policies",
-    "reflectors",
-    "methods",
-    "commands",
-    "settings",
-    "stages",
-    "annotators",
-    "reports",
-]
+    "environments", "algorithms", "curricula", "policies", "reflectors", "methods",
+    "commands", "settings", "stages", "annotators", "reports",
+]  # fmt: skip
 
 SINGULAR: dict[Kind, str] = {"curricula": "curriculum", "policies": "policy"}
 """Kinds whose singular is not the word without its s."""
@@ -76,12 +67,16 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
 """Names that a companion package of this project offers, and what to install to have them."""
 
 
+_offered = cache(entry_points)
+"""Entry points of all groups; read once, since each reading opens a file of every distribution."""
+
+
 @cache
 def _installed(kind: Kind) -> dict[str, EntryPoint]:
     """Entry points by name, dashes written as underscores; the first distribution that offers a name has it."""
     found: dict[str, EntryPoint] = {}
     # Metadata alone is read: listing names must not import anybody's code.
-    for point in entry_points(group=f"reflect_rl.{kind}"):
+    for point in _offered().select(group=f"reflect_rl.{kind}"):
         found.setdefault(point.name.replace("-", "_"), point)
     return found
 

@@ -20,7 +20,7 @@ def test_the_page_is_current(script):
 def test_a_key_is_shown_with_type_bounds_default_and_meaning(script):
     from reflect_rl.training.config import SFTConfig
 
-    row = script._row("batch_size", SFTConfig.model_fields["batch_size"])
+    row = script._row(SFTConfig, "batch_size")
     assert row == "| `batch_size` | integer, ≥ 1 | `32` | Rows per step. |"
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import inspect
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from pydantic import BaseModel, create_model
@@ -17,32 +22,14 @@ from reflect_rl.evaluation.methods import method_names
 from reflect_rl.runs.config import RunConfig
 
 COMMON = (
-    "output_dir",
-    "seeds",
-    "methods",
-    "workers",
-    "threads",
-    "start_from",
-    "environment.name",
-    "environment.modes",
-    "environment.max_episode_steps",
-    "model.path",
-    "model.lora.rank",
-    "model.precision",
-    "model.device",
-    "data.demonstration_starts",
-    "data.label_source",
-    "sft.reflector.steps",
-    "sft.policy_plain.steps",
-    "sft.policy_reflect.steps",
-    "rlft.total_turns",
-    "rlft.learning_rate",
-    "rlft.num_envs",
-    "rlft.algorithm.name",
-    "evaluation.split",
-    "evaluation.horizons",
-    "evaluation.repetitions",
-)
+    "output_dir", "seeds", "methods", "workers", "threads", "start_from",
+    "environment.name", "environment.modes", "environment.max_episode_steps",
+    "model.path", "model.lora.rank", "model.precision", "model.device",
+    "data.demonstration_starts", "data.label_source",
+    "sft.reflector.steps", "sft.policy_plain.steps", "sft.policy_reflect.steps",
+    "rlft.total_turns", "rlft.learning_rate", "rlft.num_envs", "rlft.algorithm.name",
+    "evaluation.split", "evaluation.horizons", "evaluation.repetitions",
+)  # fmt: skip
 """Settings that most runs change, shown by --help; --help-all shows the rest."""
 
 DESCRIPTIONS = {
@@ -104,13 +91,38 @@ def print_help(
         table = name.rpartition(".")[0]
         group = groups.setdefault(table, parser.add_argument_group(f"[{table}]" if table else "general"))
         # argparse fills in `%(default)s` and the like; docstrings mean a percent sign when they have one.
-        help_text = f"{field.description or ''} (now: {_shown(values, name)})"
+        help_text = f"{meaning(model, name)} (now: {_shown(values, name)})"
         group.add_argument(
             flag_of(name), metavar=_metavar(field, (names or {}).get(name, ())), help=help_text.replace("%", "%%")
         )
     more = "" if only is None else "\n--help-all lists all flags."
     sys.stdout.write(parser.format_help() + more + "\n")
     raise SystemExit(0)
+
+
+def meaning(model: type[BaseModel], name: str) -> str:
+    """Help of a setting: its description, else the docstring below it."""
+    key, _, rest = name.partition(".")
+    own, field = next((own, field) for own, field in model.model_fields.items() if key in (own, field.alias))
+    if isinstance(table := field.annotation, type) and issubclass(table, BaseModel):
+        return meaning(table, rest)
+    return field.description or next((text for kind in model.__mro__ if (text := _docstrings(kind).get(own))), "")
+
+
+# Models that read their own source when they are made (`use_attribute_docstrings`) would delay the start of every verb.
+@cache
+def _docstrings(model: type) -> dict[str, str]:
+    """Docstrings of the fields that a class defines itself; none where its source is not at hand."""
+    try:
+        definition = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in pairwise(definition.body if isinstance(definition, ast.ClassDef) else ())
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
 
 
 def _shown(values: BaseModel, name: str) -> str:
