@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 from reflect_locate.envs import autoexplore
 from reflect_locate.envs.open_question import OpenQuestion, question_task
-from reflect_locate.envs.state_text import question_words
 from reflect_locate.evidence import Weights
 from reflect_locate.ranking import Answer, FoundFile, answer_of, check_question, check_tree, ranked
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches, content_index, index_matches
+from reflect_locate.repositories.words import question_words
 from reflect_locate.trained_player import Player
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import ReflectRLError

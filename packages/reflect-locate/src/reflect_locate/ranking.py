@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from reflect_locate.envs.state_text import question_words, surface
 from reflect_locate.evidence import (
     DEFAULT_WEIGHTS,
     LIKELY,
@@ -33,7 +32,7 @@ from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches
 from reflect_locate.repositories.word_store import WordStore
-from reflect_locate.repositories.words import words
+from reflect_locate.repositories.words import question_words, surface, words
 from reflect_rl.errors import UserError
 
 if TYPE_CHECKING:

@@ -12,11 +12,9 @@ from reflect_locate.envs.state_text import (
     ExplorationState,
     advised,
     best_name,
-    question_words,
     read_state,
     reflection_text,
     shown,
-    surface,
     write_state,
 )
 from reflect_locate.repositories.passages import plain
@@ -101,11 +99,6 @@ def test_other_texts_are_refused(text: str):
 def test_shown_names_hold_no_separator_and_stay_as_they_are(name: str):
     assert not any(mark in shown(name) for mark in (", ", " (", "# ", "<|", "\n"))
     assert shown(shown(name)) == shown(name)
-
-
-def test_the_words_of_a_question_and_how_they_are_written():
-    assert question_words("Parses the RateLimits, parsing") == ("pars", "rat", "limit")
-    assert surface("Parses the RateLimits", ("limit", "pars")) == ("ratelimits", "parses")
 
 
 def test_the_best_name_is_the_first_of_those_that_share_most_words():

@@ -6,6 +6,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from filelock import FileLock
 
 from reflect_locate.repositories import index_cache, word_store
 from reflect_locate.repositories.index_cache import open_store
@@ -21,7 +22,10 @@ QUESTION = "Where do robots paint apples inside the kitchen"
 
 
 def test_words_are_counted_as_passages_count_them():
-    text = "RateLimit rate_limit limits\n\n  x = 'ümlaut' 限制 HTTPServer2\u2028rate\n\trate-limits, rates\nrates"
+    text = (
+        "RateLimit rate_limit limits\n__all__ HTTP_server a_2b_\n"
+        "  x = 'ümlaut' 限制 HTTPServer2\u2028rate\n\trate-limits, rates\nrates"
+    )
     assert dict(count_words(text)) == dict(PassageIndex("a.py", text).counts)
 
 
@@ -180,6 +184,23 @@ def test_two_at_once_count_once_and_both_have_all(tmp_path, counted):
     assert [job.result()[0].count for job in jobs] == [60] * 4
     assert [job.result()[1] for job in jobs] == [""] * 4
     assert len(counted) == 60
+
+
+def test_who_has_nothing_to_write_waits_for_nobody(tmp_path, monkeypatch):
+    opened(tmp_path, FILES)
+    (lock,) = (tmp_path / "cache").glob("*.lock")
+    monkeypatch.setattr(index_cache, "LOCK_SECONDS", 0.01)
+    with FileLock(lock):
+        assert opened(tmp_path, FILES) == ""
+        assert "no cache" in opened(tmp_path, FILES | {"new.md": "# New\n"})
+
+
+def test_a_question_makes_its_store_the_one_used_last(tmp_path):
+    opened(tmp_path, FILES)
+    (place,) = (tmp_path / "cache").glob("*.sqlite")
+    os.utime(place, (0, 0))
+    opened(tmp_path, FILES)
+    assert place.stat().st_mtime > 0
 
 
 def test_entries_that_are_not_whole_pairs_are_refused():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from reflect_locate.repositories.words import STOP_WORDS, stem, words
+from reflect_locate.repositories.words import STOP_WORDS, question_words, stem, surface, words
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,8 @@ def test_any_text_has_words_that_are_its_own_in_lower_case(text: str):
 @given(st.lists(st.sampled_from(["parse", "HTTPServer", "rate_limit", "x", "the"]), max_size=6))
 def test_the_words_of_a_text_are_those_of_its_parts(parts: list[str]):
     assert words(" ".join(parts)) == [word for part in parts for word in words(part)]
+
+
+def test_the_words_of_a_question_and_how_they_are_written():
+    assert question_words("Parses the RateLimits, parsing") == ("pars", "rat", "limit")
+    assert surface("Parses the RateLimits", ("limit", "pars")) == ("ratelimits", "parses")

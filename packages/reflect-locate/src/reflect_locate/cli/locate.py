@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -89,6 +91,10 @@ def run(arguments: Sequence[str], console: Console) -> None:
         SystemExit: the answer is only a guess (1), or the help was asked for (0).
     """
     path, question, options = parse_locate(arguments)
+    # What has been loaded stays until the end: to look for unused cycles in it, now and at the exit, takes as long as
+    # the answer.
+    gc.freeze()
+    atexit.register(gc.freeze)
     # With `--json` stdout holds the list alone, so that other programs can read it.
     notes = console if not options.as_json else Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 

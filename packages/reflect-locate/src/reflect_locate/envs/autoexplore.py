@@ -30,11 +30,9 @@ from reflect_locate.envs.state_text import (
     advise,
     best_name,
     explored,
-    question_words,
     read_state,
     reflection_text,
     shown,
-    surface,
     write_state,
 )
 from reflect_locate.envs.task_sampling import (
@@ -56,7 +54,7 @@ from reflect_locate.repositories.index import BM25
 from reflect_locate.repositories.passages import PassageIndex, plain
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import PASSAGES, content_index
-from reflect_locate.repositories.words import words
+from reflect_locate.repositories.words import question_words, surface, words
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import HasFiles, HasStateTeacher, TextEnv, require_known
 from reflect_rl.errors import UserError

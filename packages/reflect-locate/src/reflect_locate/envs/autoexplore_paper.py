@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from reflect_locate.envs.paper_text import is_readable, name_text, path_text, view_of
-from reflect_locate.envs.state_text import ExplorationState, FileNote, question_words, reflection_text, surface
+from reflect_locate.envs.state_text import ExplorationState, FileNote, reflection_text
 from reflect_locate.envs.task_sampling import (
     EVALUATION_ONLY,
     MODES,
@@ -41,7 +41,7 @@ from reflect_locate.envs.task_sampling import (
 )
 from reflect_locate.repositories.passages import plain
 from reflect_locate.repositories.tree import Tree
-from reflect_locate.repositories.words import words
+from reflect_locate.repositories.words import question_words, surface, words
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import TextEnv, require_known
 from reflect_rl.errors import UserError

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import count
 
 from reflect_locate.repositories.passages import plain
-from reflect_locate.repositories.words import words
+from reflect_locate.repositories.words import question_words, surface, words
 from reflect_rl.types import Advice
 
 FileNote = tuple[str, tuple[str, ...]]
@@ -178,36 +178,6 @@ def _entries(parts: dict[str, str], section: str) -> list[str]:
 def _read_notes(parts: dict[str, str], section: str) -> tuple[FileNote, ...]:
     matches = (NOTE.fullmatch(entry) for entry in _entries(parts, section))
     return tuple((match[1], tuple(match[2].split())) for match in matches if match)
-
-
-MOST_ASKED = 12
-"""Content words of a question that files are compared with; more would let the notes on files grow without bound."""
-
-
-@lru_cache(4096)
-def question_words(question: str) -> tuple[str, ...]:
-    """The distinct content words of a question, in order, as many as are looked for."""
-    return tuple(dict.fromkeys(words(question)))[:MOST_ASKED]
-
-
-def surface(question: str, found: Sequence[str]) -> tuple[str, ...]:
-    """Words of a question as they are written in it, in lower case.
-
-    >>> surface("Parsing rate limits", ("pars", "limit"))
-    ('parsing', 'limits')
-    """
-    written = _written(question)
-    return tuple(dict.fromkeys(written[word] for word in found))
-
-
-@lru_cache(4096)
-def _written(question: str) -> dict[str, str]:
-    """Content word -> the piece of the question that it comes from, in lower case."""
-    written: dict[str, str] = {}
-    for piece in re.findall(r"[^\W_]+", question):
-        for word in words(piece):
-            written.setdefault(word, piece.lower())
-    return written
 
 
 MOST_NAMED = 4

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from reflect_locate.envs.state_text import ExplorationState, question_words, read_state
+from reflect_locate.envs.state_text import ExplorationState, read_state
 from reflect_locate.players.names import best_note, path_overlap
+from reflect_locate.repositories.words import question_words
 from reflect_rl.players.scripted import first_listed
 from reflect_rl.types import Decision, View
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 SATURATION, LENGTH_SHARE = 1.2, 0.75
@@ -38,19 +38,19 @@ class _Counted:
         return self._counts[word]
 
 
-class BM25:
-    """An index of documents. A word is looked up in all of them the first time it is asked for.
+class PostedBM25:
+    """An index of documents, by the documents that hold each word. A word is looked up the first time it is asked for.
 
     Args:
-        documents: content words of each document by its name (see `words`), as a list or counted.
+        names: of the documents.
+        lengths: words of each, repeats included.
+        holders: word -> number of each document that holds it (from 0), with the number of times.
     """
 
-    def __init__(self, documents: Mapping[str, Document]) -> None:
-        self.names = tuple(documents)
-        self._documents = [
-            _Counted(document) if isinstance(document, list | tuple) else document for document in documents.values()
-        ]
-        lengths = [len(document) for document in self._documents]
+    def __init__(
+        self, names: Sequence[str], lengths: Sequence[int], holders: Callable[[str], Iterable[tuple[int, int]]]
+    ) -> None:
+        self.names, self._holders = names, holders
         # A tree of empty files would divide by zero.
         mean = max(sum(lengths) / max(len(lengths), 1), 1e-9)
         self._half = [SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / mean) for length in lengths]
@@ -59,9 +59,9 @@ class BM25:
     def _posting(self, word: str) -> list[tuple[int, float]]:
         """Number of each document that holds a word, with the word's weight in it."""
         if word not in self._postings:
-            counts = ((number, document.count(word)) for number, document in enumerate(self._documents))
             self._postings[word] = [
-                (number, times * (SATURATION + 1) / (times + self._half[number])) for number, times in counts if times
+                (number, times * (SATURATION + 1) / (times + self._half[number]))
+                for number, times in self._holders(word)
             ]
         return self._postings[word]
 
@@ -86,3 +86,22 @@ class BM25:
         # Ties go by position: the order of a dictionary would depend on which word was asked first.
         order = sorted(scores, key=lambda number: (-scores[number], number))
         return [(self.names[number], scores[number]) for number in order]
+
+
+class BM25(PostedBM25):
+    """An index of documents that are at hand.
+
+    Args:
+        documents: content words of each document by its name (see `words`), as a list or counted.
+    """
+
+    def __init__(self, documents: Mapping[str, Document]) -> None:
+        self._documents = [
+            _Counted(document) if isinstance(document, list | tuple) else document for document in documents.values()
+        ]
+        super().__init__(tuple(documents), list(map(len, self._documents)), self._count)
+
+    def _count(self, word: str) -> Iterator[tuple[int, int]]:
+        for number, document in enumerate(self._documents):
+            if times := document.count(word):
+                yield number, times

@@ -72,12 +72,15 @@ def _on_disk(folder: Path, name: str, texts: dict[bytes, str]) -> tuple[WordStor
         sqlite3.Error: the disk is full, or the file cannot be read.
         StaleStoreError: the file is damaged, also after it was made anew.
     """
-    # Imported here, since questions without a cache do not need it.
+    place, note = folder / f"{name}.sqlite", ""
+    # Most questions follow another one about the same files: nothing is to be written, so nobody is to be kept out.
+    if (current := _complete(place, texts)) is not None:
+        return current, ""
+    # Imported here, since only those who write need it.
     from filelock import FileLock
 
     # The words of private files are private.
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place, note = folder / f"{name}.sqlite", ""
     # Held while texts are counted: a second process waits and finds them counted. `Timeout` is an OSError.
     with FileLock(folder / f"{name}.lock", timeout=LOCK_SECONDS, mode=0o600):
         try:
@@ -85,7 +88,7 @@ def _on_disk(folder: Path, name: str, texts: dict[bytes, str]) -> tuple[WordStor
         except StaleStoreError:
             _delete(place)
             store, note = _filled(place, texts), "index rebuilt"
-        if store.count > max(DEAD_SHARE * len(texts), FEW_TEXTS):
+        if _is_mostly_dead(store, texts):
             store.close()
             _delete(place)
             store = _filled(place, texts)
@@ -93,6 +96,29 @@ def _on_disk(folder: Path, name: str, texts: dict[bytes, str]) -> tuple[WordStor
         os.utime(place)
         _evict(folder, place)
     return store, note
+
+
+def _complete(place: Path, texts: dict[bytes, str]) -> WordStore | None:
+    """The store, if all of these texts are in it and it needs no care.
+
+    Raises:
+        OSError: the time of last use cannot be noted.
+    """
+    if not place.exists():
+        return None
+    try:
+        store = WordStore(place)
+    except (sqlite3.Error, StaleStoreError):
+        return None  # whoever opens it next, to write, tells what is wrong
+    if all(map(store.find, texts)) and not _is_mostly_dead(store, texts):
+        os.utime(place)
+        return store
+    store.close()
+    return None
+
+
+def _is_mostly_dead(store: WordStore, texts: dict[bytes, str]) -> bool:
+    return store.count > max(DEAD_SHARE * len(texts), FEW_TEXTS)
 
 
 def _filled(place: Path, texts: dict[bytes, str]) -> WordStore:

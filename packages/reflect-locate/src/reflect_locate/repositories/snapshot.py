@@ -150,7 +150,13 @@ def files_that_are_folders(paths: Collection[str]) -> list[str]:
     >>> files_that_are_folders(["a", "a/b", "c"])
     ['a']
     """
-    folders = {path[:cut] for path in paths for cut, letter in enumerate(path) if letter == "/"}
+    folders = set[str]()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        # Files lie side by side, so the way up is most often known already.
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
     return sorted(folders.intersection(paths))
 
 

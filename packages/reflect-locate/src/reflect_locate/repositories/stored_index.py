@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from reflect_locate.repositories.index import BM25
+from reflect_locate.repositories.index import PostedBM25
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches, relative
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.repositories.words import words
-
-
-class _StoredText:
-    """A file as a document of an index: the words of its path, and its lines in the store."""
-
-    def __init__(self, path: Counter[str], number: int, size: int, store: WordStore) -> None:
-        self._path, self._number, self._store = path, number, store
-        self._size = path.total() + size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def count(self, word: str) -> int:
-        return self._path[word] + self._store.pairs(word).get(self._number, 0)
-
-
-class _PathWords:
-    """The words of a path as a document."""
-
-    def __init__(self, path: Counter[str]) -> None:
-        self._path, self._size = path, path.total()
-
-    def __len__(self) -> int:
-        return self._size
-
-    def count(self, word: str) -> int:
-        return self._path[word]
 
 
 class StoredIndex:
@@ -50,16 +23,34 @@ class StoredIndex:
     def __init__(self, tree: Tree, store: WordStore) -> None:
         digests = {path: tree.digest(path) for path in tree.paths}
         store.add({digest: tree.text(path) for path, digest in digests.items() if store.find(digest) is None})
-        named = {path: Counter(words(path)) for path in tree.paths}
-        self._texts = {
-            path: _StoredText(named[path], *(store.find(digest) or (0, 0)), store) for path, digest in digests.items()
-        }
-        self._paths = {path: _PathWords(counts) for path, counts in named.items()}
+        self._paths, self._store = tree.paths, store
+        self._path_sizes, self._sizes = list[int](), list[int]()
+        # Numbers of files (from 0): those that hold a word in their path, with the times, and those of each text.
+        self._in_paths: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self._files: defaultdict[int, list[int]] = defaultdict(list)
+        for file, path in enumerate(tree.paths):
+            named = words(path)
+            number, size = store.find(digests[path]) or (0, 0)
+            self._path_sizes.append(len(named))
+            self._sizes.append(len(named) + size)
+            self._files[number].append(file)
+            for word in named:
+                self._in_paths[word][file] = self._in_paths[word].get(file, 0) + 1
 
     def ask(self, question: str) -> tuple[IndexMatches, Mapping[str, float]]:
         """Matches of the files with a question, and the rarity of its words (inverse document frequency)."""
         asked = words(question)
         # Made for each question: an index keeps what it looked up, and a server would keep it for ever.
-        contents, paths = BM25(self._texts), BM25(self._paths)
+        contents = PostedBM25(self._paths, self._sizes, lambda word: self._counts(word).items())
+        paths = PostedBM25(self._paths, self._path_sizes, lambda word: self._in_paths.get(word, {}).items())
         matches = IndexMatches(*(relative(index.rank(asked)) for index in (contents, paths)))
         return matches, {word: contents.rarity(word) for word in dict.fromkeys(asked)}
+
+    def _counts(self, word: str) -> Mapping[int, int]:
+        """Times that a word stands in the path of each file, plus lines of the file that hold it."""
+        counts = Counter(self._in_paths.get(word))
+        for number, lines in self._store.pairs(word).items():
+            # Equal files are one text; the store also holds texts of other trees and times.
+            for file in self._files.get(number, ()):
+                counts[file] += lines
+        return counts

@@ -7,6 +7,7 @@ words that carry nothing are dropped, and endings are cut so that `opening` meet
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
@@ -74,11 +75,43 @@ def stem(word: str) -> str:
     >>> [stem(word) for word in ("parse", "parsing", "parsed", "parser", "parsers")]
     ['pars', 'pars', 'pars', 'pars', 'pars']
     """
+    # Words in `ss` have no ending to cut: `class` and `process` are no plurals.
+    if word.endswith("ss") or not word.endswith(ENDINGS):
+        return word
     for ending in ENDINGS:
-        # Words in `ss` have no ending to cut: `class` and `process` are no plurals.
-        if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM and not word.endswith("ss"):
+        if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:
             rest = word[: -len(ending)]
             # A doubled consonant comes from the ending: running, stopped.
             doubled = len(rest) > SHORTEST_STEM and rest[-1] == rest[-2] and rest[-1] not in "lsz"
             return rest[:-1] if doubled else rest
     return word
+
+
+MOST_ASKED = 12
+"""Content words of a question that files are compared with; more would let the notes on files grow without bound."""
+
+
+@lru_cache(4096)
+def question_words(question: str) -> tuple[str, ...]:
+    """The distinct content words of a question, in order, as many as are looked for."""
+    return tuple(dict.fromkeys(words(question)))[:MOST_ASKED]
+
+
+def surface(question: str, found: Sequence[str]) -> tuple[str, ...]:
+    """Words of a question as they are written in it, in lower case.
+
+    >>> surface("Parsing rate limits", ("pars", "limit"))
+    ('parsing', 'limits')
+    """
+    written = _written(question)
+    return tuple(dict.fromkeys(written[word] for word in found))
+
+
+@lru_cache(4096)
+def _written(question: str) -> dict[str, str]:
+    """Content word -> the piece of the question that it comes from, in lower case."""
+    written: dict[str, str] = {}
+    for piece in re.findall(r"[^\W_]+", question):
+        for word in words(piece):
+            written.setdefault(word, piece.lower())
+    return written
