@@ -1,0 +1,117 @@
+r"""CPU seconds of `reflect-rl locate` with start-up, and of a warm answer of `serve`, on generated files.
+
+    python scripts/measure_start.py --files 2000 --repeat 15
+
+Files are Python functions of made-up words, 8 KB each, in a temporary folder; the cache is there, too. CPU seconds
+(user and system) are those of the whole process, so they hold on a busy machine, too. The median is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from shutil import rmtree
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from reflect_locate.served_answers import SearchService
+from reflect_locate.served_folders import ServedFolders
+
+CHARACTERS = 8_000
+"""Length of a file."""
+FOLDERS = 40
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, and print the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=2_000)
+    parser.add_argument("--repeat", type=int, default=15)
+    options = parser.parse_args(arguments)
+    with TemporaryDirectory() as scratch:
+        top, one, cache = (Path(scratch, name) for name in ("many", "one", "cache"))
+        question = made(top, options.files)
+        made(one, 1)
+        asked = [sys.executable, "-m", "reflect_rl.cli.main", "locate", str(top), question]
+        environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
+        # A fifth of the repetitions is enough for what takes five times as long.
+        first = [of_process(asked, environment, cache) for _ in range(max(options.repeat // 5, 1))]
+        show("first call", first)
+        show("later calls", [of_process(asked, environment) for _ in range(options.repeat)])
+        asked[4] = str(one)
+        show("one file", [of_process(asked, environment) for _ in range(options.repeat)])
+        service = SearchService(ServedFolders([str(top)], cache=cache / "reflect-rl/locate"))
+        calls: dict[str, Callable[[], object]] = {
+            "find_file": lambda: service.find_file(question, "", 5, lambda: False),
+            "find_passage": lambda: service.find_passage(question, "", 5, lambda: False),
+            "what_is_in": lambda: service.what_is_in("", lambda: False),
+        }
+        for name, call in calls.items():
+            call()  # reads the folder and opens the index
+            show(f"serve: {name}", [of_call(call) for _ in range(options.repeat)])
+    return 0
+
+
+def made(top: Path, files: int) -> str:
+    """Write the files; a question of five words that one of them holds comes back."""
+    draw = random.Random(0)
+    syllables = [first + second for first in "bcdfghklmnprstvwz" for second in "aeiou"]
+    words = sorted({"".join(draw.choices(syllables, k=draw.randint(2, 4))) for _ in range(6_000)})
+    # A few words are common and most are rare, as in texts of people.
+    weights = [1 / (place + 10) for place in range(len(words))]
+
+    def some(count: int) -> list[str]:
+        return draw.choices(words, weights, k=count)
+
+    def function() -> str:
+        body = [f'    """{" ".join(some(10)).capitalize()}."""']
+        for _ in range(draw.randint(5, 12)):
+            target, source, argument = some(3)
+            called = "_".join(some(2))
+            body.append(f"    {target} = {source}.{called}({argument}, {draw.randint(0, 99)})  # {' '.join(some(4))}")
+        return "\n".join([f"def {'_'.join(some(2))}({', '.join(some(2))}):", *body, f"    return {some(1)[0]}\n\n\n"])
+
+    for number in range(files):
+        place = top / f"part{number % FOLDERS:02}" / f"{'_'.join(some(2))}_{number}.py"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        text = ""
+        while len(text) < CHARACTERS:
+            text += function()
+        place.write_text(text)
+    return " ".join(text.split('"""', 2)[1].split()[:5]).lower()
+
+
+def of_process(command: Sequence[str], environment: dict[str, str], cache: Path | None = None) -> float:
+    """CPU seconds of a command; the cache folder is deleted before, if it is named."""
+    if cache is not None:
+        rmtree(cache, ignore_errors=True)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # 1 = only a guess; anything else would be the time of a failure.
+    code = subprocess.run(command, env=environment, capture_output=True, check=False).returncode
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if code not in (0, 1):
+        raise RuntimeError(f"{' '.join(command)} ended with {code}.")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def of_call(call: Callable[[], object]) -> float:
+    """CPU seconds of a call in this process."""
+    before = time.process_time()
+    call()
+    return time.process_time() - before
+
+
+def show(name: str, seconds: Sequence[float]) -> None:
+    """Print a row."""
+    print(f"{name:20} {median(seconds):.3f} CPU s, {min(seconds):.3f} to {max(seconds):.3f} in {len(seconds)} calls")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
