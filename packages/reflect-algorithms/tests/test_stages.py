@@ -16,8 +16,9 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.stages import plan, stages, stages_of
 from run_toy import corridor_run
 
+METHODS = ["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail", "archer"]
 SETTINGS = corridor_run(
-    '["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail", "archer"]',
+    json.dumps(METHODS),
     """\
 [sft]
 base = { steps = 2 }
@@ -55,9 +56,7 @@ def rows_of(folder: Path) -> dict[str, float]:
 
 def test_a_run_has_rows_of_its_methods(run: Path):
     unit = run / "run" / "starts-4" / "seed-0"
-    assert {"random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail", "archer"} == set(
-        rows_of(run / "run")
-    )
+    assert set(METHODS) == set(rows_of(run / "run"))
     card = json.loads((unit / "log" / "card.json").read_text())
     assert (card["episodes"], card["players"], card["with_probabilities"]) == (16, ["random", "erring_expert"], True)
     assert (unit / "learn" / "bc" / "model" / "model.safetensors").is_file()

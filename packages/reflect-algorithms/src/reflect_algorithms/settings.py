@@ -125,6 +125,8 @@ class ArCHerConfig(Frozen):
     """Episodes of each round."""
     gamma: float = Field(0.95, gt=0, le=1)
     """Discount γ."""
+    entropy_coef: float = Field(0.1, ge=0)
+    """Weight of the entropy bonus, in rewards a nat; the paper has none."""
     critic_steps: int = Field(300, ge=1)
     """Optimiser steps of the critic after each round, on turns of all rounds."""
     critic_learning_rate: float = Field(3e-3, gt=0, le=1)

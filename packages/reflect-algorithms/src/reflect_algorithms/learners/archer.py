@@ -5,7 +5,7 @@ Here an utterance is one of the listed actions, so the level of tokens is the on
 have slow copies Q̄_1, Q̄_2:
 
     loss of the critic = mean Σ_k (Q_k(s,a) - r - γ Σ_b π(b|s') Q̄_k(s',b))²,     Q̄ ← (1 - τ) Q̄ + τ Q after each step
-    loss of the policy = -mean_s Σ_a π(a|s) A(s,a) log π(a|s),                    A(s,a) = min_k Q_k(s,a) - V(s)
+    loss of the policy = -mean_s [Σ_a π(a|s) A(s,a) log π(a|s) + c H(π(·|s))],    A(s,a) = min_k Q_k(s,a) - V(s)
 
 with V(s) = Σ_a π(a|s) min_k Q_k(s,a), and the weights π A held constant; s are states of the replay.
 
@@ -15,8 +15,9 @@ its rate were checked against the authors' code (YifeiZhou02/ArCHer, archer/algo
 Differs from the paper: (1) their V is learned, here it is the sum over the listed actions; (2) they draw an action of
 the present policy in a replayed state, here the sum over the actions is that draw's expectation; (3) the critic is a
 small network on the hidden states of the frozen starting model, theirs trains a language model of its own; (4) the
-replay holds all turns; (5) the last turn of an episode that ran out of turns has no known next state and is left out.
-Not built: the policy gradient of the tokens of a reflection (docs/reference/algorithms.md has another, `both players`).
+replay holds all turns; (5) there is an entropy bonus H, which they lack (c = 0 leaves it out; docs/results/log.md); (6)
+the last turn of an episode that ran out of turns has no known next state and is left out.
+Not built: the policy gradient of the tokens of a reflection; `reflect_algorithms.both` has another one.
 """
 
 from __future__ import annotations
@@ -154,16 +155,17 @@ class AdvantageGradient:
     Args:
         views: N states of the replay.
         action_values: (N, A) min_k Q_k; nobody reads what stands where there is no action.
+        entropy_coef: c.
     """
 
     weights: Sequence[float] | None = None
 
-    def __init__(self, views: Sequence[View], action_values: Tensor) -> None:
-        self.views, self.action_values = views, action_values
+    def __init__(self, views: Sequence[View], action_values: Tensor, entropy_coef: float) -> None:
+        self.views, self.action_values, self.entropy_coef = views, action_values, entropy_coef
         self.examples: Sequence[Sequence[int]] = [(row,) for row in range(len(views))]
 
     def loss(self, examples: Tensor, outputs: Outputs) -> Loss:
-        """-mean_s Σ_a π(a|s) A(s,a) log π(a|s)."""
+        """-mean_s [Σ_a π(a|s) A(s,a) log π(a|s) + c H(π(·|s))]."""
         log_probs = outputs.log_probs
         values = self.action_values[examples][:, : log_probs.shape[1]].to(log_probs.device)
         policy = log_probs.detach().exp()
@@ -171,8 +173,9 @@ class AdvantageGradient:
         # A missing action has the log-probability -inf, and 0 · inf is no number.
         finite = log_probs.masked_fill(log_probs.isneginf(), 0.0)
         loss = -(policy * (values - state_values) * finite).sum(-1).mean()
-        entropy = -(policy * finite.detach()).sum(-1).mean()
-        return Loss(loss, {"state_value": float(state_values.mean()), "entropy": float(entropy)})
+        entropy = -(log_probs.exp() * finite).sum(-1).mean()
+        metrics = {"state_value": float(state_values.mean()), "entropy": float(entropy.detach())}
+        return Loss(loss - self.entropy_coef * entropy, metrics)
 
 
 class ArCHer:
@@ -212,7 +215,7 @@ class ArCHer:
             with torch.no_grad():
                 values = by_action(critic(hidden[kept]).amin(0), views)
             until = training.config.steps * (number + 1) // self.config.rounds
-            trainer.fit(AdvantageGradient(views, values), until)
+            trainer.fit(AdvantageGradient(views, values, self.config.entropy_coef), until)
         write_rounds(training, rounds)
         trainer.close()
 
