@@ -14,7 +14,9 @@ from playing import begin, do, nothing_outside
 from reflect_locate.envs.autoexplore import MODES, AutoExplore, Config, task_at, tasks
 from reflect_locate.envs.state_text import advise, read_state
 from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.word_store import WordStore
 from reflect_rl.errors import UserError
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.prompts import policy_prompt
@@ -210,6 +212,21 @@ def test_search_offers_words_of_the_question_and_then_what_the_reflection_adds(t
     assert "Next: cat /web/limits.py =4." in advise(observation.text)
     assert {"cat /web/limits.py", "cat /readme.md"} <= set(observation.actions)
     assert do(environment, "cat /web/limits.py", "id web/limits.py").success
+
+
+@pytest.mark.parametrize("state", ["notes", "raw"])
+def test_a_search_finds_what_locate_finds_and_nothing_outside_of_the_tree(tmp_path: Path, state: str):
+    # The tree begins at `pkg`; the best match of the whole repository lies beside it.
+    files = {**FILES, "other/rates.py": "Rate limits are parsed here: parsed rate limits.\n"}
+    environment = game(tmp_path, files, search=True, state=state)
+    begin(environment)
+    observation = do(environment, "search rate limits parsed").observation
+    found = [action.removeprefix("cat /") for action in observation.actions if action.startswith("cat /")]
+    # All three words stand in the first one, one in the second.
+    assert found == ["web/limits.py", "readme.md"]
+    matches, _ = StoredIndex(Tree(Snapshot("kettle", files), "pkg"), WordStore()).ask("rate limits parsed")
+    assert list(matches.contents) == found
+    assert not any("rates.py" in shown or "other" in shown for shown in (observation.text, *observation.actions))
 
 
 def test_where_it_can_search_the_explorer_searches_and_knows_the_target_among_what_was_found(tmp_path: Path):
