@@ -72,7 +72,7 @@ LINVIT = LearnedMethod(
     colour="#332288",
     place=250,
 )
-MOREL = LearnedMethod("morel", "MOReL", learner=f"{LEARNERS}.morel:MOReL", start="bc", colour="#44AA99", place=260)
+MOREL = LearnedMethod("morel", "MOReL", learner=f"{LEARNERS}.morel:MOReL", colour="#44AA99", place=260)
 GAIL = LearnedMethod("gail", "GAIL", learner=f"{LEARNERS}.gail:GAIL", colour="#117733", place=270)
 ARCHER = LearnedMethod(
     "archer",

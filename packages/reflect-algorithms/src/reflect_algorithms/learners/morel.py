@@ -15,7 +15,8 @@ reward and the end; f_i is a text, so disc is the share of pairs of members whos
 text is what follows, so chance in the game is lost; (3) a next state must be one that the log shows, because only those
 have a list of actions, and anything else is unknown; (4) the rewards are learned, too; (5) HALT ends the game and costs
 κ once; (6) members learn from bootstrap samples of the log and begin with the same weights; (7) RL is that of `[rlft]`
-in place of a natural policy gradient, from the cloned policy.
+in place of a natural policy gradient, and the policy has not cloned the log before: members that begin as a cloned
+policy learned far less in equal steps (docs/results/log.md).
 """
 
 from __future__ import annotations
