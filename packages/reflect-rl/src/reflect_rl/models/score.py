@@ -142,7 +142,8 @@ def read(
         ModelError: a sequence is longer than the model's context.
     """
     check_context(model, max(map(len, sequences)))
-    ids = pad_sequence([torch.as_tensor(sequence) for sequence in sequences], True, model.pad_id)
+    # Nobody reads behind a row's end. With the padding token there, transformers would warn that a mask is missing.
+    ids = pad_sequence([torch.as_tensor(sequence) for sequence in sequences], batch_first=True)
     # A batch whose completions are all empty reads nothing.
     rows, columns = torch.tensor(positions, device=model.device, dtype=torch.long).view(-1, 2).T
     answer: Read = (network or Network(model))(ids.to(model.device), rows, columns, vocabulary)
