@@ -1,4 +1,4 @@
-"""A head on a language model that scores the listed actions of a state; its gradient goes into the model."""
+"""A head on a language model that scores the listed actions of a state; training it trains the model, too."""
 
 from __future__ import annotations
 

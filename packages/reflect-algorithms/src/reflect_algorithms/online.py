@@ -1,4 +1,4 @@
-"""Online RL of a policy whose training is described by `Training`, and rewards that are learned."""
+"""Online RL of the policy of a `Training`, on the game's rewards or on learned ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Prompt-OIRL (Sun, Hüyük and van der Schaar 2023): which prompt is best for a start, learned from a log of prompts.
 
 A prompted model has played starts under several templates. A reward model learns from that log whether a template wins
-from a start. At test time the template with the highest prediction is played, and nobody asks the model which it is:
+from a start. At test time the template with the highest prediction is played; the language model does not choose it:
 
     loss = -mean [won · log r(s, p) + (1 - won) · log(1 - r(s, p))],   p*(s) = argmax_p r(s, p)
 

@@ -1,7 +1,7 @@
-"""A game that was learned from a log: what follows an action is looked up, and what nobody knows ends the game.
+"""A game that was learned from a log: what follows an action is looked up, and an unknown action ends the game.
 
-The game is an environment as any other, so that online RL plays it without knowing. It loads no language model: the
-answers of an ensemble about all logged states and their actions are asked for once, before the first episode.
+The game is an environment like any other, so online RL needs no change to play it. It loads no language model: an
+ensemble is asked about all logged states and their actions once, before the first episode.
 """
 
 from __future__ import annotations

@@ -131,6 +131,8 @@ def test_every_command_would_start(page, tmp_path):
             arguments = [str(ROOT / word) if word.startswith("configs/") else word for word in arguments]
             if verb in stages:
                 parse_arguments(verb, arguments)
+                # Without a configuration or a run folder in front, a stage ends with an error.
+                assert "--help" in arguments or (arguments and not arguments[0].startswith("--")), line
             elif verb == "model":
                 assert arguments[0] in ("get", "list"), line
                 assert set(arguments[1:]) <= set(KNOWN), line

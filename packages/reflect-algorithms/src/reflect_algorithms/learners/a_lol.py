@@ -1,7 +1,8 @@
 """A-LoL, Advantage-Leftover Lunch RL (Baheti et al. 2023, "Leftover Lunch: advantage-based offline RL").
 
-A frozen reference π_ref that has cloned the log gives a value V of each state. What is better than it is left over and
-trained on, drawn in proportion to its advantage and weighted by how likely the policy finds it, as constants:
+A frozen reference π_ref has cloned the log, and gives a value V of each state. Examples whose return R is above V are
+kept, the others dropped. They are drawn in proportion to their advantage A, and weighted by a clipped ratio of
+probabilities; no gradient flows through the weights:
 
     A = R - V,   loss = -mean over {A > 0} of  A · clip(π_θ/π_ref, 1-ε, 1+ε) · log π_θ
 

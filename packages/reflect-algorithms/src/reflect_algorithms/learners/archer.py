@@ -1,8 +1,8 @@
 """ArCHer (Zhou et al. 2024, "ArCHer: Training language model agents via hierarchical multi-turn RL").
 
-A critic learns off-policy, from all turns of all rounds, what turns are worth; the policy learns from its advantages.
-Here an utterance is one of the listed actions, so the level of tokens is the one choice π(a|s). Two estimates Q_1, Q_2
-have slow copies Q̄_1, Q̄_2:
+A critic learns off-policy, from all turns of all rounds, what actions are worth; the policy learns from the critic's
+advantages. The paper has a second level, the tokens of an utterance. Here an utterance is one of the listed actions, so
+that level is the one choice π(a|s). Two estimates Q_1, Q_2 have slow copies Q̄_1, Q̄_2:
 
     loss of the critic = mean Σ_k (Q_k(s,a) - r - γ Σ_b π(b|s') Q̄_k(s',b))²,     Q̄ ← (1 - τ) Q̄ + τ Q after each step
     loss of the policy = -mean_s [Σ_a π(a|s) A(s,a) log π(a|s) + c H(π(·|s))],    A(s,a) = min_k Q_k(s,a) - V(s)

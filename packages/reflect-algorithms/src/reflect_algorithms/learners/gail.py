@@ -1,7 +1,8 @@
 """GAIL (Ho and Ermon 2016, "Generative adversarial imitation learning"): a reward learned from demonstrations alone.
 
-A discriminator D(s, a) says how likely the policy, and not the demonstrator, did a in s. The saddle point of (16) is
-wanted, minimal in π and maximal in D (equation numbers of the first version on arXiv, whose text was at hand):
+A discriminator D(s, a) is the probability that the policy, and not the demonstrator, chose a in s. GAIL looks for the
+saddle point of (16), minimal in π and maximal in D (equation numbers of the first version on arXiv, whose text was at
+hand):
 
     E_π[log D(s,a)] + E_πE[log(1 - D(s,a))] - λ H(π)                                        (16)
 
@@ -85,7 +86,7 @@ def reward_of(scores: Tensor, kind: Literal["logit", "paper"]) -> Tensor:
 
 
 class Discriminator:
-    """Rewards for the online trainer: learns to tell the policy's acts from the demonstrated ones, then pays -log D.
+    """Rewards for the online trainer: learns to tell the policy's acts from demonstrated ones, then pays `reward_of`.
 
     Args:
         training: the demonstrations and the model to copy.

@@ -1,17 +1,17 @@
 """LINVIT (Zhang et al. 2024, "How can LLM guide RL? A value-based approach"): Q-learning with a model's prior.
 
-A language model that knows a little of the game is the prior π_LM. What is maximised is the return less λ times the
-divergence from it, for which the best policy and its value have a closed form over the listed actions:
+A language model that knows a little of the game is the prior π_LM. The policy maximises the return less λ times its
+divergence from the prior. The best such policy and its value have a closed form over the listed actions:
 
     V(s) = max_π Σ_a π(a|s) Q(s,a) - λ KL(π ‖ π_LM) = λ log Σ_a π_LM(a|s) exp(Q(s,a)/λ)
     π(a|s) ∝ π_LM(a|s) exp(Q(s,a)/λ)                      Q(s,a) = E[r + γ V(s')]
 
 In each round π plays, and Q is fitted again to all turns so far by repeated temporal-difference targets r + γ V(s').
-At the end the language model learns π on the visited states, so that what is saved is a policy as any other:
+At the end the language model learns π on the visited states, so that the saved policy is a language model again:
 
     loss = -mean_s Σ_a π(a|s) log π_θ(a|s)
 
-With `prior = "uniform"` the same is plain soft Q-learning. The maximum above is a known identity (Gibbs' variational
+With `prior = "uniform"` this is plain soft Q-learning. The maximum above is a known identity (Gibbs' variational
 principle); the paper was read in its abstract only, so no equation is numbered.
 
 Differs from the paper: (1) Q is linear in the hidden states of the frozen model and fitted in closed form (fitted

@@ -6,8 +6,8 @@ of state and action is unknown, and an unknown action leads to a state HALT with
     disc(s, a) = max_ij ‖f_i(s, a) - f_j(s, a)‖,   unknown(s, a) = disc(s, a) > threshold
     P_p(·|s, a) = HALT if unknown(s, a), else P̂(·|s, a),   r_p = -κ in HALT, else r
 
-Online RL then plays the learned game only. Its policies earn no more there than in the true game, up to the errors of
-the model. The definitions were checked against the abstract, a published summary and code that runs the method
+Online RL then plays the learned game only. A policy earns no more there than in the true game, up to the errors of the
+model. The definitions were checked against the abstract, a published summary and code that runs the method
 (polixir/NeoRL); the paper's own text could not be read here, so no equation is numbered.
 
 Differs from the paper: (1) the members are language models that read state and action and write the next state, the

@@ -1,7 +1,7 @@
 """RvS (Emmons et al. 2021, "RvS: What is essential for offline RL via supervised learning?").
 
-The policy imitates every action of the log, given the outcome that followed it, and is asked at test time for the
-outcome that one wants:
+The policy imitates every action of the log, given the outcome ω that followed it. At test time the prompt asks for the
+best outcome:
 
     loss = -mean_t log π(a_t | s_t, ω_t)
 
