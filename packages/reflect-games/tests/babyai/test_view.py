@@ -38,12 +38,12 @@ def test_things_are_placed_in_steps_and_the_nearest_comes_first():
 def test_one_walks_through_open_doors_only(state, name, way):
     sight = read_view(image({(2, 0): (DOOR, BLUE, state)}))
     assert sight.things == (((2, 0), f"{name} blue door"),)
-    assert sight.ways[0] == f"{way} free then {'unseen' if way == 6 else f'{name} blue door'}"
+    assert sight.ways[0] == f"{way} free, {'unseen' if way == 6 else f'{name} blue door'}"
 
 
 def test_ways_end_at_walls_at_things_and_where_nothing_is_seen():
     sight = read_view(image({(0, -2): (WALL, 5, 0), (0, 1): (BALL, RED, 0), (3, 0): (0, 0, 0)}))
-    assert sight.ways == ("2 free then unseen", "1 free then wall", "0 free then red ball")
+    assert sight.ways == ("2 free, unseen", "1 free, wall", "0 free, red ball")
     assert (3, 0) not in sight.cells
 
 
@@ -91,8 +91,8 @@ def test_the_text_of_a_state():
     memory.look(sight, Pose(1, 0, 3))
     assert state_text("go to the red ball", "nothing", sight, memory, "turn left") == (
         "Mission: go to the red ball.\n"
-        "Seen: red ball ahead 1.\n"
-        "Ahead: 0 free then red ball. Left: 3 free then unseen. Right: 3 free then unseen.\n"
+        "Seen: red ball: ahead 1.\n"
+        "Ahead: 0 free, red ball. Left: 3 free, unseen. Right: 3 free, unseen.\n"
         "Remembered: nothing.\n"
         "From the start: ahead 1, facing left.\n"
         "Carried: nothing. Last action: turn left."

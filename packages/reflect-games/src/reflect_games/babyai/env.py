@@ -81,7 +81,7 @@ class BabyAI(TextEnv):
     """
 
     Config = BabyAIConfig
-    name, version, modes = "babyai", 1, LEVELS
+    name, version, modes = "babyai", 2, LEVELS
     max_actions = len(ACTIONS)
     rules = RULES
     config: BabyAIConfig

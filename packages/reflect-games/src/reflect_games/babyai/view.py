@@ -87,7 +87,7 @@ def _way(visible: Mapping[Place, tuple[int, ...]], ahead: int, right: int) -> st
             break
         steps += 1
     end = "unseen" if cell is None else "wall" if cell[0] == WALL else _name(cell)
-    return f"{steps} free then {end}"
+    return f"{steps} free, {end}"
 
 
 def place_text(place: Place) -> str:
@@ -106,9 +106,11 @@ def things_text(things: Iterable[tuple[Place, str]]) -> str:
     """Things with their places.
 
     >>> things_text([((1, 0), "red ball"), ((2, 2), "blue key")])
-    'red ball ahead 1, blue key ahead 2 right 2'
+    'red ball: ahead 1; blue key: ahead 2 right 2'
     """
-    return ", ".join(f"{name} {place_text(place)}" for place, name in things) or "nothing"
+    # Signs on both sides of a name: a tokenizer of phrases would join it to its neighbours, and the same thing would be
+    # another token in each place (docs/results/log.md).
+    return "; ".join(f"{name}: {place_text(place)}" for place, name in things) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)
