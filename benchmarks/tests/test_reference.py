@@ -8,7 +8,6 @@ import torch
 from reflect_bench import reference as module
 from reflect_bench.reference import BATCH_EPISODES, REFLECTION_TOKENS, ReferenceLearner, ReferenceRollout
 from reflect_bench.training import disagreement
-from reflect_rl.batch import collate
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import Request, play
@@ -107,8 +106,8 @@ def test_both_updates_have_the_same_gradient(episodes, algorithm):
         model.model.requires_grad_(True)
     learner = Learner(ours, labels, config, 0, Engine(ours.device))
     # With a learning rate of zero, the gradient of the one step stays where it is.
-    learner.learn(episodes, [], 0, 0.0)
-    views, batch = collate(learner.algorithm, episodes, [], frozenset(), None, None)
+    views, batch = learner.batch_of(episodes)
+    learner.learn(views, batch, 0, 0.0)
     style = ReferenceLearner(theirs, labels, learner.algorithm, 0.0, 1e9)
     for turn, view in enumerate(views):
         style.add(view, batch.select(torch.tensor([turn])), 1 / len(views))

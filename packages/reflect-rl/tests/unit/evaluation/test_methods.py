@@ -113,16 +113,19 @@ def test_methods_of_an_installed_distribution_are_listed_and_found(tmp_path: Pat
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[reflect_rl.methods]\npolite = stranger:POLITE\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    registry._installed.cache_clear()
-    find_method.cache_clear()
+
+    def forget() -> None:
+        for remembered in (registry._offered, registry._installed, find_method):
+            remembered.cache_clear()
+
+    forget()
     try:
         assert "polite" in method_names()
         assert (find_method("polite").title, find_method("polite").script) == ("Polite", "random")
         assert parse(RunConfig, {"methods": ["polite"]}).methods == ("polite",)
         assert in_order(["polite", "rlft", "sft"]) == ["sft", "polite", "rlft"]
     finally:
-        registry._installed.cache_clear()
-        find_method.cache_clear()
+        forget()
         sys.modules.pop("stranger", None)
 
 
