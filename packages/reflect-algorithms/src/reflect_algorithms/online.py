@@ -57,7 +57,8 @@ def train_online(
         training.labels,
         NoReflector(),
         training.spec,
-        config.model_copy(update={"keep": "last"}),
+        # No solver is asked how far the goal is: a learned reward or game has no place for the answer.
+        config.model_copy(update={"keep": "last", "progress": 0.0}),
         training.folder,
         training.seed,
         reference=(reference or training.start()) if config.algorithm.needs_reference else None,

@@ -215,6 +215,6 @@ class GAIL:
             TrainingError: a loss or gradient is not finite or too large.
             UserError: the log has no turn to imitate.
         """
-        # Replay keeps won episodes, and progress is measured by the solver: both know more than the demonstrations.
-        config = self.rlft.model_copy(update={"replay_capacity": 0, "progress": 0.0})
+        # Replay keeps won episodes, and so knows more than the demonstrations.
+        config = self.rlft.model_copy(update={"replay_capacity": 0})
         train_online(training, config, modes=self.modes, rewards=Discriminator(training, self.config))

@@ -109,7 +109,7 @@ def member_of(training: Training, number: int, rows: Rows, pairs: Sequence[Pair]
 
 
 def quality_of(rows: Rows, world: World, members: Sequence[Member]) -> dict[str, float | None]:
-    """How good a world is, for its card; None where nothing could be measured.
+    """Measures of a world, for its card; None where nothing could be measured.
 
     Args:
         rows: what the log shows.
@@ -173,8 +173,8 @@ class MOReL:
         answers = {pair: [member.answers[pair] for member in members] for pair in pairs}
         world = World.voted(training.episodes, answers, self.config.threshold, self.config.penalty)
         spec = WorldSpec.beside(training.spec, world)
-        # There are no validation tasks in a log, and no solver that could say how far the goal is.
-        config = self.rlft.model_copy(update={"validate_every": 0, "progress": 0.0})
+        # There are no validation tasks in a log.
+        config = self.rlft.model_copy(update={"validate_every": 0})
         train_online(replace(training, spec=spec), config)
         inside, outside = (_played(training, world, game) for game in (spec, training.spec))
         card = quality_of(rows, world, members) | {

@@ -39,7 +39,7 @@ class Source:
     fingerprint: str
     compare: Compared
     seed: int
-    """Of the pairs, their sides and the noise."""
+    """Seed of the pairs, their sides and the noise."""
     method: str = "sft"
     unit: str = ""
 
@@ -102,7 +102,7 @@ def made_pairs(
     Raises:
         UserError: the episodes do not differ often enough.
     """
-    # Of actions, one pair an episode; of episodes, all pairs of a start.
+    # One pair of actions for each episode; all pairs of the episodes of a start.
     rounds = 1 + config.count // len(tasks) if source.compare == "actions" else 2
     episodes: list[Episode] = []
     played = 0
@@ -165,7 +165,7 @@ class Counts:
 def comparisons_of(
     preferences: Sequence[Preference], config: PairsConfig, excluded: frozenset[str] = frozenset()
 ) -> tuple[list[Comparison], Counts]:
-    """What can be learned from preferences, and how many they were.
+    """Comparisons that can be learned from preferences, and how many they were.
 
     Args:
         preferences: of one game.
