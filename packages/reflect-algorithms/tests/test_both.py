@@ -203,6 +203,11 @@ def test_a_run_trains_both_and_evaluates_with_the_trained_reflection_player(tmp_
     place = tmp_path / "run" / "starts-4" / "seed-0"
     trained = load_model(config.model, place / "rlft_both" / "reflect_rl_both" / "reflector", trainable=False)
     assert writers["reflect_rl_both"] == trained.hash() != writers["sft_reflect"]
+    cards = [
+        (place / "rlft_both" / "reflect_rl_both" / part / "README.md").read_text() for part in ("model", "reflector")
+    ]
+    assert "supervised training on `policy_reflect`, then online RL by" in cards[0]
+    assert "supervised training on `reflector`, then online RL from the turns of its policy" in cards[1]
     # A damaged player is noticed, and the message says which command makes it again.
     (place / "rlft_both" / "reflect_rl_both" / "reflector" / "model.safetensors").write_bytes(b"")
     with pytest.raises(RunFolderError, match="reflect-rl rlft_both"):

@@ -59,6 +59,23 @@ def test_a_run_makes_pairs_and_a_reward_and_has_rows_of_its_methods(run: Path):
     assert {"reward/true_return", "reward/learned_return", "reward/kl"} <= set(metrics[-1])
 
 
+def test_policies_and_reward_model_have_cards(run: Path):
+    unit = run / "run" / "starts-4" / "seed-0"
+    made = json.loads((unit / "pairs" / "card.json").read_text())
+    pairs = f"- **data**: {made['learned']} preferences; {made['held_out']} others were held out"
+    card = (unit / "learn" / "dpo" / "model" / "README.md").read_text()
+    reward = (unit / "reward" / "model" / "README.md").read_text()
+    assert pairs in card
+    assert pairs in reward
+    assert "- **method**: supervised training on `policy_plain`, then DPO (method `dpo`)" in card
+    assert "[preferences.dpo]\nbeta = 0.1" in card
+    assert "| dpo | far | sampled |" in card
+    assert reward.startswith("# reward model for corridor")
+    assert "the head `head.safetensors` in the folder above" in reward
+    measured = json.loads((unit / "reward" / "card.json").read_text())["pair_accuracy"]
+    assert f"- `pair_accuracy`: {measured}" in reward
+
+
 def test_the_same_run_gives_the_same_pairs_and_weights(run: Path):
     again = ["run", str(run / "run.toml"), "--output-dir", str(run / "again"), "--methods", "dpo", "rlhf"]
     assert main(again) == 0

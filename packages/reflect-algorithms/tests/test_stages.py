@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from reflect_algorithms.methods import LearnedMethod
 from reflect_algorithms.stages import learned_methods
 from reflect_rl import registry
 from reflect_rl.cli.main import main
 from reflect_rl.config import parse
+from reflect_rl.evaluation.methods import find_method
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.stages import plan, stages, stages_of
 from run_toy import corridor_run
@@ -94,6 +96,36 @@ def test_policies_that_are_asked_for_an_outcome_read_it(run: Path):
     row = json.loads((unit / "evaluation" / "rvs" / "episodes.jsonl").read_text().splitlines()[0])
     episode = row.get("episode", row)
     assert {turn["reflection"] for turn in episode["turns"]} == {"Asked: win."}
+
+
+def test_each_trained_policy_has_a_card_with_its_log_its_settings_and_its_results(run: Path):
+    unit = run / "run" / "starts-4" / "seed-0"
+    cards = {name: (unit / "learn" / name / "model" / "README.md").read_text() for name in METHODS[1:]}
+    log = json.loads((unit / "log" / "card.json").read_text())
+    lost_and_won = f"log of 16 episodes, {log['won']} of them won, played by random, erring_expert"
+    assert [name for name, text in cards.items() if lost_and_won in text] == [
+        n for n in cards if n not in ("dagger", "archer")
+    ]
+    assert "- **method**: Behaviour cloning (method `bc`), then A-LoL (method `a_lol`)" in cards["a_lol"]
+    assert '[offline.a_lol]\nvariant = "turn"' in cards["a_lol"]
+    assert "[offline.training]\nsteps = 3" in cards["a_lol"]
+    assert "and the labels of its solver" in cards["dagger"]
+    assert "(the reflection)" in cards["rvs"]
+    assert "online RL of 20 turns" in cards["gail"]
+    assert "- `unknown_share`: " in cards["morel"]
+    assert all(f"| {name} | far | sampled |" in text for name, text in cards.items())
+    assert not any(str(run) in text for text in cards.values())
+
+
+def test_the_settings_that_a_card_shows_exist():
+    values = parse(RunConfig, {}).model_dump(mode="json")
+    for name in registry.names("methods"):
+        method = find_method(name)
+        for section in method.settings if isinstance(method, LearnedMethod) else ():
+            part = values
+            for key in section.split("."):
+                assert key in part, (name, section)
+                part = part[key]
 
 
 def test_a_run_without_such_methods_has_no_such_jobs(capsys, tmp_path: Path):

@@ -30,6 +30,8 @@ class LearnedMethod(Method):
     """True if it learns from the preferences of `[preferences]`."""
     reward: bool = False
     """True if it learns from the reward model that was trained on them."""
+    settings: tuple[str, ...] = ("offline.training",)
+    """Sections of a run's settings that its training reads; its model card shows them."""
 
 
 BOTH = Method(
@@ -52,14 +54,31 @@ FILTERED_BC = LearnedMethod(
     colour="#009E73",
     place=210,
 )
-RVS = LearnedMethod("rvs", "RvS", writer="asked_outcome", learner=f"{LEARNERS}.rvs:RvS", colour="#E69F00", place=220)
-A_LOL = LearnedMethod("a_lol", "A-LoL", learner=f"{LEARNERS}.a_lol:ALoL", start="bc", colour="#D55E00", place=230)
+RVS = LearnedMethod(
+    "rvs",
+    "RvS",
+    writer="asked_outcome",
+    learner=f"{LEARNERS}.rvs:RvS",
+    settings=("offline.training", "offline.rvs"),
+    colour="#E69F00",
+    place=220,
+)
+A_LOL = LearnedMethod(
+    "a_lol",
+    "A-LoL",
+    learner=f"{LEARNERS}.a_lol:ALoL",
+    start="bc",
+    settings=("offline.training", "offline.a_lol"),
+    colour="#D55E00",
+    place=230,
+)
 DAGGER = LearnedMethod(
     "dagger",
     "DAgger",
     needs=(HasSolver,),
     learner=f"{LEARNERS}.dagger:DAgger",
     log=False,
+    settings=("offline.training", "offline.dagger"),
     colour="#882255",
     place=240,
 )
@@ -69,17 +88,33 @@ LINVIT = LearnedMethod(
     policy="policy_plain",
     learner=f"{LEARNERS}.linvit:LINVIT",
     log=False,
+    settings=("offline.training", "offline.linvit"),
     colour="#332288",
     place=250,
 )
-MOREL = LearnedMethod("morel", "MOReL", learner=f"{LEARNERS}.morel:MOReL", colour="#44AA99", place=260)
-GAIL = LearnedMethod("gail", "GAIL", learner=f"{LEARNERS}.gail:GAIL", colour="#117733", place=270)
+MOREL = LearnedMethod(
+    "morel",
+    "MOReL",
+    learner=f"{LEARNERS}.morel:MOReL",
+    settings=("offline.training", "offline.morel", "rlft"),
+    colour="#44AA99",
+    place=260,
+)
+GAIL = LearnedMethod(
+    "gail",
+    "GAIL",
+    learner=f"{LEARNERS}.gail:GAIL",
+    settings=("offline.training", "offline.gail", "rlft"),
+    colour="#117733",
+    place=270,
+)
 ARCHER = LearnedMethod(
     "archer",
     "ArCHer",
     policy="policy_plain",
     learner=f"{LEARNERS}.archer:ArCHer",
     log=False,
+    settings=("offline.training", "offline.archer"),
     colour="#999933",
     place=280,
 )

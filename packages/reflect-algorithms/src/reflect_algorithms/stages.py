@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from reflect_algorithms.cards import card_of_learned
 from reflect_algorithms.log import play_log
 from reflect_algorithms.methods import STAGE, LearnedMethod
 from reflect_algorithms.preferences.stages import comparisons_of_unit, reward_of_unit
@@ -140,7 +141,7 @@ class LearnStage(Stage):
             reward=partial(reward_of_unit, run, job.unit) if method.reward else None,
         )
         kind.for_run(run).train(training)
-        save_whole(model, job.folder / "model")
+        save_whole(model, job.folder / "model", card_of_learned(run, job, method, training))
         # After the model is whole on the disk: a kill in between must find one of the two.
         if process_rank() == 0:
             training.checkpoints.clear()

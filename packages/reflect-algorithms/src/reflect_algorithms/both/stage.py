@@ -15,6 +15,7 @@ from reflect_algorithms.both.settings import STAGE, reflector_training
 from reflect_rl.evaluation.methods import Method
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Job, units
+from reflect_rl.runs.model_card import card_of_rlft, model_card
 from reflect_rl.runs.models import REFLECTOR, load_of_run, numbers_of, save_whole
 from reflect_rl.runs.stages import Stage, online_trainer
 from reflect_rl.types import Progress, seed_for
@@ -52,8 +53,9 @@ class BothStage(Stage):
         )
         trainer = online_trainer(job, run, writer)
         trainer.train(progress)
-        save_whole(writer.model, job.folder / REFLECTOR)
-        save_whole(trainer.model, job.folder / "model")
+        steps = f"supervised training on `{data}`, then online RL from the turns of its policy (method `{job.name}`)"
+        save_whole(writer.model, job.folder / REFLECTOR, model_card(run, job.unit, "reflector", steps))
+        save_whole(trainer.model, job.folder / "model", card_of_rlft(run, job.unit, job.name))
 
     def refusal(self, run: RunConfig) -> str:
         """The reason why nothing is trained."""

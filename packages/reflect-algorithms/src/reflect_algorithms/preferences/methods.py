@@ -10,10 +10,26 @@ POLICY = "policy_plain"
 PACKAGE = "reflect_algorithms.preferences"
 
 DPO = LearnedMethod(
-    "dpo", "DPO", policy=POLICY, learner=f"{PACKAGE}.dpo:DPO", log=False, pairs=True, colour="#0072B2", place=300
+    "dpo",
+    "DPO",
+    policy=POLICY,
+    learner=f"{PACKAGE}.dpo:DPO",
+    log=False,
+    pairs=True,
+    settings=("preferences.training", "preferences.dpo"),
+    colour="#0072B2",
+    place=300,
 )
 RRHF = LearnedMethod(
-    "rrhf", "RRHF", policy=POLICY, learner=f"{PACKAGE}.rrhf:RRHF", log=False, pairs=True, colour="#009E73", place=310
+    "rrhf",
+    "RRHF",
+    policy=POLICY,
+    learner=f"{PACKAGE}.rrhf:RRHF",
+    log=False,
+    pairs=True,
+    settings=("preferences.training", "preferences.rrhf"),
+    colour="#009E73",
+    place=310,
 )
 RLHF = LearnedMethod(
     "rlhf",
@@ -23,6 +39,7 @@ RLHF = LearnedMethod(
     log=False,
     pairs=True,
     reward=True,
+    settings=("preferences.rlhf", "rlft"),
     colour="#D55E00",
     place=320,
 )
@@ -34,6 +51,7 @@ PPO_MAX = LearnedMethod(
     log=False,
     pairs=True,
     reward=True,
+    settings=("preferences.rlhf", "rlft"),
     colour="#CC79A7",
     place=330,
 )

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflect_algorithms.cards import card_of_reward
 from reflect_algorithms.comparisons import Comparison, split_by_start
 from reflect_algorithms.methods import STAGE, LearnedMethod
 from reflect_algorithms.preferences.methods import POLICY
@@ -149,7 +150,7 @@ class RewardStage(Stage):
             held_out=held_out,
         )
         made = train_reward(training, settings.reward)
-        save_whole(model, job.folder / "model")
+        save_whole(model, job.folder / "model", card_of_reward(run, job, POLICY, training))
         if process_rank() == 0:
             made.save(job.folder)
             training.checkpoints.clear()

@@ -33,31 +33,19 @@ ROLES = {
 
 
 def card_of_sft(config: RunConfig, unit: Unit, dataset: str) -> str:
-    """The card of a model after supervised training.
-
-    Args:
-        config: of the run.
-        unit: budget and seed.
-        dataset: that it learned from.
-    """
+    """The card of a model after supervised training on this data set."""
     examples = "positive examples only" if dataset.endswith("_positive") else "positive and negative examples"
     steps = "supervised training" if dataset == BASE else f"supervised training on `{dataset}` ({examples})"
-    return _card(config, unit, dataset.removesuffix("_positive"), steps)
+    return model_card(config, unit, dataset.removesuffix("_positive"), steps)
 
 
 def card_of_rlft(config: RunConfig, unit: Unit, name: str) -> str:
-    """The card of a policy after online RL.
-
-    Args:
-        config: of the run.
-        unit: budget and seed.
-        name: of the method.
-    """
+    """The card of a policy after online RL, as its method has it."""
     method, settings = find_method(name), config.rlft
     start = f"supervised training on `{method.policy}`, then " if method.policy else ""
     role = (method.policy or "policy_plain").removesuffix("_positive")
     steps = f"{start}online RL by {settings.algorithm.name}, {settings.total_turns:,} turns (method `{name}`)"
-    return _card(config, unit, role, steps)
+    return model_card(config, unit, role, steps)
 
 
 def add_results(folder: Path, rows: Sequence[ResultRow]) -> None:
@@ -92,15 +80,25 @@ def add_results(folder: Path, rows: Sequence[ResultRow]) -> None:
     fresh.replace(path)
 
 
-def _card(config: RunConfig, unit: Unit, role: str, steps: str) -> str:
+def model_card(config: RunConfig, unit: Unit, role: str, steps: str, data: str = "", answer: str = "") -> str:
+    """The card of a model that a run has trained.
+
+    Args:
+        config: of the run.
+        unit: budget and seed.
+        role: data set that its prompts are those of (see `ROLES`), or what it is.
+        steps: how it was trained.
+        data: that it learned from (empty: the demonstrations).
+        answer: what follows its prompts (empty: what the players answer).
+    """
     base, licence = _origin(config)
     facts = {
         "environment": config.env.identity,
-        "role": ROLES.get(role, "policy"),
+        "role": ROLES.get(role, role),
         "base model": base,
         "licence of the base model": licence,
         "method": steps,
-        "data": f"demonstrations from {unit.budget} starts, label source `{config.data.label_source}`",
+        "data": data or f"demonstrations from {unit.budget} starts, label source `{config.data.label_source}`",
         "seed": str(unit.seed),
         "prompt template": f"version {TEMPLATE_VERSION}, scoring `{config.prompt.scoring}`",
     }
@@ -114,22 +112,22 @@ def _card(config: RunConfig, unit: Unit, role: str, steps: str) -> str:
             "",
             "## Prompt",
             "",
-            *_prompt(role),
+            *_prompt(role, answer),
             "",
         ]
     )
 
 
-def _prompt(role: str) -> list[str]:
+def _prompt(role: str, answer: str) -> list[str]:
     """The prompt of an example state, in a block of code."""
     state = Observation("(the state)", ("first action", "second action"))
     if role == "reflector":
         # Rendered by the code that asks the model, so that the card cannot drift from it.
-        text, answer = reflection_prompt(View(state, (0, 1))), "the reflection"
+        text, usual = reflection_prompt(View(state, (0, 1))), "the answer is the reflection"
     else:
         written = "(the reflection)" if role in ("policy_reflect", "policy_lexical") else None
-        text, answer = policy_prompt(View(state, (0, 1), written), ("0", "1")), "the label of an action"
-    return ["```text", text.rstrip("\n"), "```", "", f"The prompt ends with a line break; the answer is {answer}."]
+        text, usual = policy_prompt(View(state, (0, 1), written), ("0", "1")), "the answer is the label of an action"
+    return ["```text", text.rstrip("\n"), "```", "", f"The prompt ends with a line break; {answer or usual}."]
 
 
 def _origin(config: RunConfig) -> tuple[str, str]:
