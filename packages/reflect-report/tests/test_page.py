@@ -223,6 +223,29 @@ def test_a_chart_shows_the_mean_of_the_seeds_and_the_stages(tmp_path: Path) -> N
     assert chart["measures"].get("policy/kl", [{"y": [None]}])[0]["y"] == [None]
 
 
+def test_trainings_of_installed_stages_have_charts_of_their_own(tmp_path: Path) -> None:
+    write_json(tmp_path / "results.json", [result_row()])
+    for seed in (0, 1):
+        unit = tmp_path / "starts-100" / f"seed-{seed}"
+        for name in ("first", "second"):
+            rows = [{"step": k, "loss": seed + k, "learning_rate": 0.1 * k} for k in range(3)]
+            write_lines(unit / "learn" / name / "metrics.jsonl", rows)
+        playing = [{"turns": 10 * k, "rollout/success_rate": 0.2 * k} for k in range(3)]
+        write_lines(unit / "learn" / "player" / "metrics.jsonl", playing)
+        # A stage with one job in a unit.
+        write_lines(unit / "reward" / "metrics.jsonl", [{"step": k, "loss": 1 - k / 4} for k in range(3)])
+    page = written([tmp_path], tmp_path / "report.html")
+    charts = {(chart["title"].partition(":")[0], chart["x"]): chart for chart in embedded(page, "chart-data")}
+    assert set(charts) == {("learn", "optimiser steps"), ("learn", "environment turns"), ("reward", "optimiser steps")}
+    lines = charts["learn", "optimiser steps"]["measures"]["loss"]
+    assert [(line["label"], line["y"]) for line in lines] == [("first", [0.5, 1.5, 2.5]), ("second", [0.5, 1.5, 2.5])]
+    (line,) = charts["learn", "environment turns"]["measures"]["rollout/success_rate"]
+    assert (line["label"], line["x"], line["y"]) == ("player", [0, 10, 20], [0, 0.2, 0.4])
+    (line,) = charts["reward", "optimiser steps"]["measures"]["loss"]
+    assert (line["label"], line["y"]) == ("reward", [1, 0.75, 0.5])
+    assert "<h3>Other trainings</h3>" in page
+
+
 def test_many_long_episodes_leave_the_page_small(tmp_path: Path) -> None:
     turns = json.dumps(episode_row()["turns"] * 500)
     path = tmp_path / "starts-100" / "seed-0" / "evaluation" / "reflect_rl" / "episodes.jsonl"

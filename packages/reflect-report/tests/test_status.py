@@ -182,6 +182,30 @@ def test_jobs_that_have_not_begun_wait(run: Path) -> None:
     assert f"not begun: {unit} eval sft, {unit} eval reflect_rl" in console.export_text()
 
 
+def test_jobs_of_installed_stages_stand_between_supervised_training_and_evaluation(run: Path) -> None:
+    unit = run / "starts-100" / "seed-0"
+    for place in ("sft/policy_plain", "learn/mine", "pairs", "evaluation/sft"):
+        (unit / place).mkdir(parents=True)
+        (unit / place / "done").touch()
+    with written_progress(unit / "reward", silent) as progress:
+        progress(200, 200, "loss 0.5")
+        written = json.loads((unit / "reward" / PROGRESS).read_text())
+    write_json(unit / "reward" / PROGRESS, written | {"done": 50})
+    write_lines(unit / "reward" / "metrics.jsonl", [{"step": 50, "loss": 0.5, "time/tokens_per_second": 1234.0}])
+    jobs = read_status(run, ("starts-100/seed-0 pairs", "starts-100/seed-0 learn other")).jobs
+    assert [(job.title.removeprefix("starts-100/seed-0 "), job.state) for job in jobs] == [
+        ("data", "done"),
+        ("sft policy_plain", "done"),
+        ("learn mine", "done"),
+        ("pairs", "done"),
+        ("reward", "running"),
+        ("eval sft", "done"),
+        ("learn other", "waiting"),
+    ]
+    (reward,) = (job for job in jobs if job.state == "running")
+    assert (reward.progress, reward.speed) == ("25% of 200", "1,234 tokens/s")
+
+
 def test_the_plan_of_a_run_names_its_jobs_as_their_folders_do(run: Path) -> None:
     titles = verbs.planned(run)
     assert "starts-100/seed-0 data" in titles

@@ -31,6 +31,18 @@ def training_charts(curves: Sequence[Curve], x: str) -> list[dict[str, Any]]:
     return [chart for key, group in sorted(groups.items()) if (chart := _chart(key, group, x))["measures"]]
 
 
+def installed_charts(curves: Sequence[Curve]) -> list[dict[str, Any]]:
+    """Charts of the trainings of installed stages: those that play, and those that do not, of each stage."""
+    groups: dict[tuple[str, str], list[Curve]] = {}
+    for curve in curves:
+        groups.setdefault((curve.stage, curve.axis), []).append(curve)
+    return [
+        chart | {"title": f"{stage}: {chart['title']}"}
+        for (stage, axis), group in sorted(groups.items())
+        for chart in training_charts(group, axis)
+    ]
+
+
 def _chart(group: Group, curves: Sequence[Curve], x: str) -> dict[str, Any]:
     several = with_several_algorithms((curve.name, curve.algorithm) for curve in curves)
     trainings: dict[tuple[str, str], list[Curve]] = {}
@@ -42,9 +54,11 @@ def _chart(group: Group, curves: Sequence[Curve], x: str) -> dict[str, Any]:
         for number, line in enumerate(lines_in_order(trainings)):
             seeds = [points for curve in trainings[line] if (points := curve.series(x, key))]
             look = look_of(line[0], line[1] if line[0] in several else "")
+            label, colour, dashed = look.title, look.colour, look.dashed
             # Supervised models are named after data sets, which are no methods.
-            label, colour = (look.title, look.colour) if x == "turns" else (line[0], COLOURS[number % len(COLOURS)])
-            lines += [_line(label, colour, x == "turns" and look.dashed, seeds)] if seeds else []
+            if curves[0].stage == "sft":
+                label, colour, dashed = line[0], COLOURS[number % len(COLOURS)], False
+            lines += [_line(label, colour, dashed, seeds)] if seeds else []
         if lines:
             measures[key] = lines
     numbers = ", ".join(map(str, sorted({curve.seed for curve in curves})))

@@ -17,9 +17,9 @@ from reflect_rl.runs.folder import PROGRESS
 
 FILES = (
     *("config.json", "run.json", "results.json", f"annotation/{PROGRESS}"),
-    *(f"starts-*/seed-*/data/{name}" for name in ("done", PROGRESS)),
-    *(f"starts-*/seed-*/{stage}/*/{name}" for stage in ("sft", "rlft") for name in ("done", PROGRESS, "metrics.jsonl")),
-    *(f"starts-*/seed-*/evaluation/*/{name}" for name in ("done", PROGRESS, "rows.json", "episodes.jsonl")),
+    # Whatever its stage is: a job has a folder in its unit, or in that of its stage.
+    *(f"starts-*/seed-*/{job}/{name}" for job in ("*", "*/*") for name in ("done", PROGRESS, "metrics.jsonl")),
+    *(f"starts-*/seed-*/evaluation/*/{name}" for name in ("rows.json", "episodes.jsonl")),
 )
 """What a page is made of, as patterns inside a run folder."""
 SECONDS = 1.0

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from reflect_report.charts import budget_charts, first_measures, training_charts
+from reflect_report.charts import budget_charts, first_measures, installed_charts, training_charts
 from reflect_report.episodes import Comparison, Verdict, compare, json_in_html, read_verdicts, sample
 from reflect_report.frame import library, percent, policy, source, style, templates
 from reflect_report.runs import (
@@ -20,6 +20,7 @@ from reflect_report.runs import (
     all_horizons,
     describe,
     hardest_mode,
+    installed_stages,
     look_of,
     read_curves,
     read_runs,
@@ -182,16 +183,19 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
     # A slice, as there is no horizon before the first evaluation of a run is done.
     comparisons = [c for name in REFERENCES for last in horizons[-1:] for c in compare(verdicts, mode, last, name)]
     sft, rlft = (_curves(runs, stage) for stage in ("sft", "rlft"))
+    # Each stage once, though several runs have it.
+    others = [c for stage in sorted({s for run in runs for s in installed_stages(run)}) for c in _curves(runs, stage)]
     notes = [f"{run.folder.name}: {line}." for run in runs for line in unfinished(run)] + notes
     notes += [
         f"{curve.name}, seed {curve.seed}, {curve.demonstration_starts} starts: "
         f"{curve.skipped_lines} unreadable lines of metrics.jsonl are left out."
-        for curve in (*sft, *rlft)
+        for curve in (*sft, *rlft, *others)
         if curve.skipped_lines
     ]
     episodes, shown = sample(verdicts, MAX_EPISODE_CHARACTERS)
     charts = {
         "learning": training_charts(rlft, "turns"),
+        "installed": installed_charts(others),
         "budget": budget_charts(summaries),
         "losses": training_charts(sft, "step"),
     }

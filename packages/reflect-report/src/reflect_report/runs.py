@@ -79,6 +79,13 @@ class Curve:
     """RL algorithm; `none` for SFT."""
     rows: tuple[Mapping[str, Any], ...]
     skipped_lines: int
+    stage: str = "rlft"
+    """Folder of its stage in a unit."""
+
+    @property
+    def axis(self) -> str:
+        """Key of what it is drawn over: `turns` where it plays, else `step`."""
+        return "turns" if any("turns" in row for row in self.rows) else "step"
 
     def series(self, x: str, y: str) -> list[tuple[float, float]]:
         """Points of the rows that carry both keys as numbers."""
@@ -197,19 +204,40 @@ def _metrics(path: Path) -> tuple[tuple[Mapping[str, Any], ...], int]:
 
 
 def read_curves(run: Run, stage: str) -> list[Curve]:
-    """The metrics of every training of one stage (`sft` or `rlft`) that has any."""
+    """The metrics of every training of one stage that has any.
+
+    Args:
+        run: the run.
+        stage: its folder in a unit, such as `sft`.
+    """
     curves = []
     for unit in run.units:
-        for path in sorted(unit.folder.glob(f"{stage}/*/metrics.jsonl")):
+        # A stage with one job has no folder for it inside its own.
+        folder, patterns = unit.folder / stage, ("metrics.jsonl", "*/metrics.jsonl")
+        for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
             rows, skipped = _metrics(path)
             # A training that has just begun has an empty file.
             if rows:
                 name = path.parent.name
                 algorithm = run.algorithm(name) if stage == "rlft" else NO_ALGORITHM
                 curves.append(
-                    Curve(run.label_source, unit.demonstration_starts, unit.seed, name, algorithm, rows, skipped)
+                    Curve(run.label_source, unit.demonstration_starts, unit.seed, name, algorithm, rows, skipped, stage)
                 )
     return curves
+
+
+def installed_stages(run: Run) -> list[str]:
+    """Stages with metrics that are none of the core's, by alphabet.
+
+    They are found by their folders: whoever reads a run need not have the distribution that trained it.
+    """
+    found = {
+        path.relative_to(unit.folder).parts[0]
+        for unit in run.units
+        for pattern in ("*/metrics.jsonl", "*/*/metrics.jsonl")
+        for path in unit.folder.glob(pattern)
+    }
+    return sorted(found - {"sft", "rlft"})
 
 
 def describe(name: str) -> Method:

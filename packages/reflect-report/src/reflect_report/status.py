@@ -16,15 +16,25 @@ from rich.table import Table
 from rich.text import Text
 
 from reflect_report.page import duration
-from reflect_report.runs import Curve, Run, hardest_mode, look_of, read_curves, read_run, summarise
+from reflect_report.runs import (
+    Curve,
+    Run,
+    Unit,
+    hardest_mode,
+    installed_stages,
+    look_of,
+    read_curves,
+    read_run,
+    summarise,
+)
 from reflect_report.tables import terminal_text, unfinished
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.evaluate import ResultRow, read_rows, wilson_interval
 from reflect_rl.runs.folder import LOCK, PROGRESS, JobProgress
 from reflect_rl.store import read_json
 
-JOBS = ("data", "sft/*", "rlft/*", "evaluation/*")
-"""Folders of jobs in a unit, in the order in which they are done."""
+STAGES = ("data", "sft", "", "rlft", "evaluation")
+"""Folders of stages in a unit, in the order in which they are done; those of installed stages where the gap is."""
 SHOWN = 8
 """Waiting jobs that are named; of more, the number is told."""
 RECENT = 100
@@ -99,18 +109,16 @@ def read_status(folder: Path, planned: Sequence[str] = ()) -> RunStatus:
         RunFolderError: the folder is missing, or is no run folder.
     """
     run = read_run(folder.resolve(), at_work=True)
-    curves = [(stage, curve) for stage in ("sft", "rlft") for curve in read_curves(run, stage)]
+    curves = [curve for stage in ("sft", "rlft", *installed_stages(run)) for curve in read_curves(run, stage)]
     jobs = []
-    places = [("", run.folder / "annotation")]
-    places += [(unit.folder.relative_to(run.folder).as_posix() + " ", path) for unit in run.units
-               for pattern in JOBS for path in sorted(unit.folder.glob(pattern))]  # fmt: skip
-    for unit, path in places:
-        kind = "" if path.name in ("data", "annotation") else f"{path.parent.name.replace('evaluation', 'eval')} "
+    places = [("annotation", run.folder / "annotation")]
+    places += [place for unit in run.units for place in _job_folders(run, unit)]
+    for title, path in places:
         is_done, written = (path / "done").exists(), read_progress(path)
         if not is_done and written is None:
             continue
-        curve = next((c for stage, c in curves if _folder(run, stage, c) == path), None)
-        jobs.append(_job(f"{unit}{kind}{path.name}", is_done, written, curve))
+        curve = next((c for c in curves if path in _folders(run, c)), None)
+        jobs.append(_job(title, is_done, written, curve))
     begun = {job.title for job in jobs}
     jobs += [JobStatus(title, "waiting") for title in planned if title not in begun]
     results, faults = _results(run)
@@ -146,8 +154,21 @@ def read_progress(folder: Path) -> JobProgress | None:
         return None
 
 
-def _folder(run: Run, stage: str, curve: Curve) -> Path:
-    return run.folder / f"starts-{curve.demonstration_starts}" / f"seed-{curve.seed}" / stage / curve.name
+def _job_folders(run: Run, unit: Unit) -> Iterator[tuple[str, Path]]:
+    """Title and folder of each job of a unit, whether it has begun or not, in the order in which they are done."""
+    folders = {path.name for path in unit.folder.iterdir() if path.is_dir()}
+    gap = STAGES.index("")
+    for stage in (*STAGES[:gap], *sorted(folders.difference(STAGES)), *STAGES[gap + 1 :]):
+        title = f"{unit.folder.relative_to(run.folder).as_posix()} {stage.replace('evaluation', 'eval')}"
+        # A stage with one job has no folder for it inside its own.
+        yield title, unit.folder / stage
+        yield from ((f"{title} {path.name}", path) for path in sorted((unit.folder / stage).glob("*/")))
+
+
+def _folders(run: Run, curve: Curve) -> tuple[Path, Path]:
+    """The two folders that a training may have, see `_job_folders`."""
+    stage = run.folder / f"starts-{curve.demonstration_starts}" / f"seed-{curve.seed}" / curve.stage
+    return stage, stage / curve.name
 
 
 def _job(title: str, is_done: bool, written: JobProgress | None, curve: Curve | None) -> JobStatus:
