@@ -53,7 +53,10 @@ def generate(
         # Padded on the left: `generate` writes on behind the last column, which has to be the prompt's end.
         ids = torch.tensor([[model.pad_id] * (width - len(prompts[i])) + list(prompts[i]) for i in group])
         mask = torch.tensor([[0] * (width - len(prompts[i])) + [1] * len(prompts[i]) for i in group])
-        with _own_defaults_set_aside(model), torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed):
+        # `generate` cuts the last states out; of a cut, torch copies the vocabulary's weights for each row.
+        whole = network.get_output_embeddings().register_forward_pre_hook(lambda _, states: (states[0].contiguous(),))
+        autocast = torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed)
+        with _own_defaults_set_aside(model), whole, autocast:
             output = network.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
@@ -65,8 +68,7 @@ def generate(
                 eos_token_id=model.end_id,
                 pad_token_id=model.pad_id,
             )
-        for row, index in enumerate(group):
-            new = output[row, width:].tolist()
+        for index, new in zip(group, output[:, width:].tolist(), strict=True):
             # Rows that ended early are filled up, with the end token where there is no padding token.
             found[index] = new[: new.index(model.end_id) + 1] if model.end_id in new else new
     return [found[i] for i in range(len(prompts))]

@@ -91,3 +91,13 @@ def test_no_prompts_no_texts(model):
 def test_a_prompt_that_leaves_no_room_is_refused(model):
     with pytest.raises(ModelError, match=r"510 tokens and 5 .* holds 512\. Lower reflector\.max_new_tokens"):
         generate_greedy(model, [[7] * 510, [7]], 5)
+
+
+def test_no_product_with_the_vocabulary_is_of_a_cut_tensor(model):
+    # torch copies the weights of the vocabulary for each row of a cut, which costs more than the text.
+    seen: list[bool] = []
+    head = model.model.get_output_embeddings()
+    with head.register_forward_hook(lambda _, states, logits: seen.append(states[0].is_contiguous())):
+        generate(model, [model.encode(text) for text in TEXTS], 3)
+    assert seen == [True] * 3
+    assert not head._forward_pre_hooks
