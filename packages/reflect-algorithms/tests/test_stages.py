@@ -18,7 +18,7 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.stages import plan, stages, stages_of
 from run_toy import corridor_run
 
-METHODS = ["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail", "archer"]
+METHODS = ["random", "bc", "filtered_bc", "rvs", "a_lol", "dagger", "morel", "gail", "archer", "rcrl"]
 SETTINGS = corridor_run(
     json.dumps(METHODS),
     """\
@@ -29,6 +29,9 @@ policy_plain = { steps = 2 }
 steps = 3
 [offline.log]
 episodes_per_start = 4
+[offline.rcrl]
+rounds = 2
+episodes = 12
 [offline.archer]
 rounds = 2
 episodes = 4
@@ -104,13 +107,15 @@ def test_each_trained_policy_has_a_card_with_its_log_its_settings_and_its_result
     log = json.loads((unit / "log" / "card.json").read_text())
     lost_and_won = f"log of 16 episodes, {log['won']} of them won, played by random, erring_expert"
     assert [name for name, text in cards.items() if lost_and_won in text] == [
-        n for n in cards if n not in ("dagger", "archer")
+        n for n in cards if n not in ("dagger", "archer", "rcrl")
     ]
     assert "- **method**: Behaviour cloning (method `bc`), then A-LoL (method `a_lol`)" in cards["a_lol"]
     assert '[offline.a_lol]\nvariant = "turn"' in cards["a_lol"]
     assert "[offline.training]\nsteps = 3" in cards["a_lol"]
     assert "and the labels of its solver" in cards["dagger"]
     assert "(the reflection)" in cards["rvs"]
+    assert "then Return-conditioned RL (method `rcrl`); in place of a reflection it reads what" in cards["rcrl"]
+    assert "[offline.rcrl]\nrounds = 2" in cards["rcrl"]
     assert "online RL of 20 turns" in cards["gail"]
     assert "- `unknown_share`: " in cards["morel"]
     assert all(f"| {name} | far | sampled |" in text for name, text in cards.items())

@@ -82,6 +82,17 @@ DAGGER = LearnedMethod(
     colour="#882255",
     place=240,
 )
+RCRL = LearnedMethod(
+    "rcrl",
+    "Return-conditioned RL",
+    policy="policy_plain",
+    writer="asked_outcome",
+    learner=f"{LEARNERS}.rcrl:RCRL",
+    log=False,
+    settings=("offline.training", "offline.rvs", "offline.rcrl"),
+    colour="#999999",
+    place=245,
+)
 LINVIT = LearnedMethod(
     "linvit",
     "LINVIT",

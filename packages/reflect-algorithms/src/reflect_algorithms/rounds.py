@@ -9,12 +9,14 @@ from reflect_algorithms.training import Training
 from reflect_rl.agent import chosen_tasks
 from reflect_rl.data.recorded import read_episodes
 from reflect_rl.launch import process_rank
-from reflect_rl.rollout import NoReflector, Policy, Request, play
+from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, play
 from reflect_rl.store import write_jsonl
 from reflect_rl.types import Episode, seed_for, stream, to_json
 
 
-def played_round(training: Training, number: int, count: int, player: Policy) -> list[Episode]:
+def played_round(
+    training: Training, number: int, count: int, player: Policy, reflector: Reflector | None = None
+) -> list[Episode]:
     """The episodes of a round; those that an interrupted training has played are read again.
 
     Args:
@@ -22,6 +24,7 @@ def played_round(training: Training, number: int, count: int, player: Policy) ->
         number: of the round, from 0.
         count: episodes.
         player: who plays; equal players play equal rounds.
+        reflector: what the player reads beside each state (None: nothing).
     """
     path = training.folder / f"round-{number}.jsonl"
     if path.exists():
@@ -33,7 +36,7 @@ def played_round(training: Training, number: int, count: int, player: Policy) ->
     episodes = play(
         training.spec,
         requests,
-        NoReflector(),
+        reflector or NoReflector(),
         player,
         shuffle_labels=training.shuffle_labels,
         limits=training.limits,

@@ -78,6 +78,15 @@ class DAggerConfig(Frozen):
     """Episodes of each round."""
 
 
+class RCRLConfig(Frozen):
+    """Return-conditioned RL: rounds of play and imitation; what is asked for is that of `[offline.rvs]`."""
+
+    rounds: int = Field(10, ge=1, le=100)
+    """Rounds of play; the optimiser steps are divided among them."""
+    episodes: int = Field(100, ge=1)
+    """Episodes of each round."""
+
+
 class LINVITConfig(Frozen):
     """LINVIT: Q-learning with a language model's prior."""
 
@@ -150,6 +159,8 @@ class OfflineConfig(Section):
     """A-LoL."""
     dagger: DAggerConfig = Field(default_factory=DAggerConfig)
     """DAgger."""
+    rcrl: RCRLConfig = Field(default_factory=RCRLConfig)
+    """Return-conditioned RL."""
     linvit: LINVITConfig = Field(default_factory=LINVITConfig)
     """LINVIT."""
     morel: MOReLConfig = Field(default_factory=MOReLConfig)

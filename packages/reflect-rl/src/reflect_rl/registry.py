@@ -44,7 +44,7 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
         **dict.fromkeys(("bm25_contents", "bm25_names", "name_greedy", "reader"), "reflect-locate"),
         **dict.fromkeys(("chat", "chat_reflect"), "reflect-served"),
         **dict.fromkeys(("a_lol", "archer", "bc", "dagger", "filtered_bc", "gail"), "reflect-algorithms"),
-        **dict.fromkeys(("linvit", "morel", "rvs"), "reflect-algorithms"),
+        **dict.fromkeys(("linvit", "morel", "rcrl", "rvs"), "reflect-algorithms"),
         **dict.fromkeys(("dpo", "ppo_max", "reflect_rl_both", "rlhf", "rrhf"), "reflect-algorithms"),
     },
     "policies": {"chat": "reflect-served"},

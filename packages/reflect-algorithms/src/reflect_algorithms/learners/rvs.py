@@ -61,12 +61,24 @@ class RvS:
             UserError: no episode was won, so a win cannot be asked for.
         """
         turns = turns_of(training.episodes, training.excluded)
+        fit(training, self.objective(turns, training.spec.max_episode_steps))
+
+    def objective(self, turns: Turns, horizon: int) -> Imitation:
+        """Imitation of all turns, each given its outcome.
+
+        Args:
+            turns: what was played.
+            horizon: turns of the longest episode, H.
+
+        Raises:
+            UserError: no episode was won, so a win cannot be asked for.
+        """
         if self.config.condition == "success":
             outcomes = verdicts(turns)
         else:
-            outcomes = [level(number) for number in levels(average_to_come(turns, training.spec.max_episode_steps))]
+            outcomes = [level(number) for number in levels(average_to_come(turns, horizon))]
         views = [replace(view, reflection=asked(text)) for view, text in zip(turns.views, outcomes, strict=True)]
-        fit(training, Imitation(views, turns.actions))
+        return Imitation(views, turns.actions)
 
 
 def verdicts(turns: Turns) -> list[str]:
@@ -77,8 +89,8 @@ def verdicts(turns: Turns) -> list[str]:
     """
     if not turns.won.any():
         raise UserError(
-            "rvs: no episode of the log is won, so the policy would be asked for what it has never seen. Set "
-            "offline.rvs.condition to 'return', or log better players (offline.log.quality)."
+            "no episode of the log is won, or of the rounds so far, so the policy would be asked for what it has "
+            "never seen. Set offline.rvs.condition to 'return', or let better players play (offline.log.quality)."
         )
     return [verdict(won) for won in turns.won.tolist()]
 
