@@ -102,7 +102,8 @@ class ArithmeticMeter:
 class ProductCounter:
     """Floating-point operations in the linear layers of a module that is trained, while the block runs.
 
-    Two for each weight and token forward, four more in the backward pass that follows. Attention's own products and the
+    Two for each weight and token forward. The backward pass that follows costs two more, and again two where the weight
+    is trained. Attention's own products and the
     few rows of the vocabulary that are projected onto are left out. PyTorch's `FlopCounterMode` leaves attention out on
     processors too, and keeps all activations alive while it counts.
     """
@@ -125,4 +126,6 @@ class ProductCounter:
     def _count(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         width = output.shape[-1]
         per_token = 2 * inputs[0].shape[-1] * width
-        self.operations += (3 if torch.is_grad_enabled() else 1) * per_token * (output.numel() // width)
+        trained: Any = layer.weight
+        passes = (3 if trained.requires_grad else 2) if torch.is_grad_enabled() else 1
+        self.operations += passes * per_token * (output.numel() // width)

@@ -13,7 +13,8 @@ from reflect_bench.options import BenchOptions, Effort, Shape, effort_of
 from reflect_bench.players import cast, player
 from reflect_bench.reference import BATCH_EPISODES, REFLECTION_TOKENS
 from reflect_bench.scoring import CONTEXT_TOKENS, measure_scoring
-from reflect_bench.shapes import build, texts_of
+from reflect_bench.shapes import PRETRAINED, build, examples_of, texts_of
+from reflect_bench.supervised import measure_supervised
 from reflect_bench.training import measure_training
 from reflect_rl.config import EmbeddedConfig
 from reflect_rl.envs.base import EnvSpec
@@ -60,6 +61,8 @@ def measure(options: BenchOptions, shape: Shape, report: Callable[[str], None]) 
         report,
         until_end=options.reference_reflection == "until_end",
     )
+    rows = examples_of(EnvSpec.of(DangerousTaxi), seed=0)
+    training |= measure_supervised(players.policy, rows, effort.pairs, report)
     del players
     gc.collect()
     cells = _scoring(options, shape, effort, device, report)
@@ -83,6 +86,9 @@ def _peak(options: BenchOptions, effort: Effort, device: torch.device) -> float:
 def _scoring(
     options: BenchOptions, shape: Shape, effort: Effort, device: torch.device, report: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    texts = texts_of(EnvSpec.of(DangerousTaxi), seed=0)
-    model = build(shape, texts, 0, EmbeddedConfig(context_tokens=CONTEXT_TOKENS), device, options.precision)
+    if shape == PRETRAINED:
+        model = player(options, shape, device, "reflector")
+    else:
+        texts = texts_of(EnvSpec.of(DangerousTaxi), seed=0)
+        model = build(shape, texts, 0, EmbeddedConfig(context_tokens=CONTEXT_TOKENS), device, options.precision)
     return measure_scoring(model, effort.pairs, effort.text_tokens, report)

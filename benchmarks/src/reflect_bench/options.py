@@ -10,7 +10,7 @@ from pydantic import Field
 
 from reflect_rl.config import Frozen
 
-Shape = Literal["embedded", "gpt2-small", "gpt2-xl", "qwen3-0.6b"]
+Shape = Literal["embedded", "gpt2-small", "gpt2-xl", "qwen3-0.6b", "smollm2-135m"]
 
 GENERATED = "generated"
 """Name in place of a folder with household games: games that are made for the measurement."""
@@ -21,9 +21,10 @@ class BenchOptions(Frozen):
 
     file: Path | None = Field(None, alias="json")
     """File for the figures; written after each measurement."""
-    shapes: tuple[Shape, ...] = Field((), max_length=4)
-    """Model shapes: `embedded` (the default small model), `gpt2-small`, `gpt2-xl`, `qwen3-0.6b`; all but the first with
-    random weights. Default: the first two; with --quick the first."""
+    shapes: tuple[Shape, ...] = Field((), max_length=5)
+    """Models: `embedded` (the default small model), `gpt2-small`, `gpt2-xl`, `qwen3-0.6b` with random weights, and
+    `smollm2-135m` as `reflect-rl model get` brings it, with adapters of rank 16. Default: the first two; with --quick
+    the first."""
     threads: tuple[Annotated[int, Field(ge=1, le=256)], ...] = Field((1, 2), min_length=1)
     """Numbers of threads to measure with."""
     quick: bool = False

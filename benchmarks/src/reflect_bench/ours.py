@@ -32,7 +32,6 @@ class Ours:
         values = {"starts_per_update": effort.starts, "episodes_per_start": effort.episodes_per_start}
         self.config = parse(narrow(RLFTConfig, values), values)
         self.device = cast.policy.device
-        cast.policy.model.requires_grad_(True)
         self.reflector = FrozenReflector(cast.reflector, cast.max_new_tokens)
         self.policy = LanguageModelPolicy(cast.policy, cast.labels)
         self.learner = Learner(cast.policy, cast.labels, self.config, seed, Engine(self.device))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from reflect_bench.options import BenchOptions, Shape
-from reflect_bench.shapes import build, texts_of
+from reflect_bench.shapes import PRETRAINED, build, pretrained, texts_of
 from reflect_rl.config import EmbeddedConfig, parse
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.dangerous_taxi import DangerousTaxi
@@ -66,7 +66,7 @@ class Cast:
     """Longest reflection of ours."""
     shuffle_labels: bool
     weights: str
-    """`random`, or the folder of the run that trained them."""
+    """`random`, `pretrained`, or the folder of the run that trained them."""
     actions: Literal["policy", "solver"]
     """Player that chooses the actions."""
 
@@ -89,7 +89,7 @@ def cast(options: BenchOptions, shape: Shape, device: torch.device) -> Cast:
         spec.modes[-1],
         run.reflector.max_new_tokens,
         run.prompt.shuffle_labels,
-        str(options.run) if trained else "random",
+        str(options.run) if trained else "pretrained" if shape == PRETRAINED else "random",
         ("policy" if trained else "solver") if options.actions == "auto" else options.actions,
     )
 
@@ -101,8 +101,11 @@ def player(options: BenchOptions, shape: Shape, device: torch.device, name: Play
 
     Raises:
         RunFolderError: the run has no such player.
+        ModelError: the pretrained model was not downloaded yet.
     """
     run = _run(options)
+    if shape == PRETRAINED:
+        return pretrained(options.device, options.precision, trainable=name == "policy_reflect")
     if not _trained(options, shape):
         spec = run.env if options.run is not None else EnvSpec.of(DangerousTaxi)
         embedded = run.model.embedded if shape == "embedded" else EmbeddedConfig()

@@ -145,7 +145,7 @@ class ReferenceRollout:
 @torch.no_grad()
 def _generate(model: LanguageModel, prompts: Sequence[str], most: int, least: int) -> tuple[Any, int]:
     """Output of `generate` for a left-padded batch, and the width of the prompts in it."""
-    ids = [model.encode(prompt) for prompt in prompts]
+    ids = [model.encode_prompt(prompt) for prompt in prompts]
     width = max(map(len, ids))
     padded = torch.tensor([[model.pad_id] * (width - len(row)) + row for row in ids], device=model.device)
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids], device=model.device)
@@ -180,7 +180,7 @@ class ReferenceLearner:
     ) -> None:
         self.model, self.labels, self.algorithm, self.max_grad_norm = model, labels, algorithm, max_grad_norm
         model.model.eval()
-        self.parameters = list(model.model.parameters())
+        self.parameters = [weight for weight in model.model.parameters() if weight.requires_grad]
         self.optimizer = torch.optim.AdamW(self.parameters, learning_rate, weight_decay=0.0)
 
     def add(self, view: View, row: Batch, weight: float) -> None:

@@ -9,29 +9,46 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, PretrainedConfig, Qwen3Config
 
 from reflect_bench.options import Shape
-from reflect_rl.config import EmbeddedConfig
-from reflect_rl.data.generate import DATASETS, DataConfig, demonstrations, rows
+from reflect_rl.config import EmbeddedConfig, LoRAConfig, ModelConfig
+from reflect_rl.data.generate import DATASETS, DataConfig, Row, demonstrations, rows
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.models.embedded import build_embedded
-from reflect_rl.models.load import LanguageModel, forked_rng
+from reflect_rl.models.load import LanguageModel, forked_rng, load_model
 
 Ends = dict[str, Any]
+PRETRAINED: Shape = "smollm2-135m"
+ADAPTERS = LoRAConfig(rank=16, alpha=32, dropout=0.0)
 
 
 @cache
-def texts_of(spec: EnvSpec, seed: int, starts: int = 8) -> tuple[str, ...]:
-    """Prompts and answers of a few demonstrations, which the tokenizer is learned from."""
+def examples_of(spec: EnvSpec, seed: int, starts: int = 8) -> tuple[Row, ...]:
+    """Rows of a few demonstrations, of all data sets of supervised training."""
     count = spec.max_actions
     labels = [str(number) for number in range(count)]
     pools = demonstrations(DataConfig(), spec, starts, seed, excluded=frozenset())
     episodes = [episode for pool in pools.values() for episode in pool]
-    return tuple(row.prompt + row.completion for name in DATASETS for row in rows(name, episodes, labels, frozenset()))
+    return tuple(row for name in DATASETS for row in rows(name, episodes, labels, frozenset()))
+
+
+def texts_of(spec: EnvSpec, seed: int, starts: int = 8) -> tuple[str, ...]:
+    """Prompts and answers of a few demonstrations, which the tokenizer is learned from."""
+    return tuple(row.prompt + row.completion for row in examples_of(spec, seed, starts))
+
+
+def pretrained(device: str, precision: Literal["float32", "mixed", "bfloat16"], *, trainable: bool) -> LanguageModel:
+    """The pretrained model, with new adapters where it is to be trained.
+
+    Raises:
+        ModelError: it was not downloaded yet.
+    """
+    config = ModelConfig(path=PRETRAINED, device=device, precision=precision, lora=ADAPTERS)
+    return load_model(config, trainable=trainable)
 
 
 def build(
@@ -40,7 +57,7 @@ def build(
     """A model with random weights whose reflections are words.
 
     Args:
-        shape: which network.
+        shape: which network; not the pretrained one, whose weights are its own.
         texts: what the tokenizer is learned from.
         seed: for the weights.
         embedded: the small model's shape; its `context_tokens` hold for the larger ones where they exceed their own.

@@ -14,6 +14,8 @@ ROWS: dict[str, Callable[[Result], str]] = {
     "rollout": lambda r: f"{r['rollout_ratio']:.1f}x",
     "update": lambda r: f"{r['update_ratio']:.1f}x",
     "scoring, |A| 20, |s| 500": lambda r: f"{r['scoring_ratio_a20_s500']:.1f}x",
+    "supervised training, x a plain loop": lambda r: f"{r['sft_ratio']:.1f}x",
+    "rows/s, ours": lambda r: f"{r['sft_rows_per_second']['ours']:.1f}",
     "turns/s, ours": lambda r: f"{r['turns_per_second']['ours']:.1f}",
     "turns/s, reference style": lambda r: f"{r['turns_per_second']['reference']:.2f}",
     "episodes/hour, ours": lambda r: f"{r['episodes_per_hour']['ours']:,.0f}",

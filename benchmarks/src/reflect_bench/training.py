@@ -74,7 +74,6 @@ class Reference:
     def __init__(self, ours: Ours, policy: LanguageModel, *, until_end: bool = False) -> None:
         cast = ours.cast
         self.ours, self.policy = ours, policy
-        policy.model.requires_grad_(True)
         self.rollout = ReferenceRollout(
             policy, cast.reflector, cast.labels, cast.spec, ours.effort.max_episode_steps, until_end=until_end
         )
