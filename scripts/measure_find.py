@@ -7,6 +7,11 @@ r"""How often the index of `reflect-rl locate` has the right file first, and how
 Questions are drawn by the seed, equally many of each project as far as there are. Each is asked about its whole
 project, with the sentence that it was made from masked; then once more without the file. `--fit` prints the bounds of
 confidence that give the words `sure` and `likely` their shares on these questions.
+
+Where the sentence is that of a function or class, lines are judged, too: those of the first file if it is the right
+one, and the best five of all files (`find_passage` of `reflect-rl serve`). They are right when they lie in the
+definition or in a method of it. The mask takes the sentence that tells what the definition does, so one row has the
+same questions with the lines chosen in the file as it is.
 """
 
 from __future__ import annotations
@@ -21,8 +26,10 @@ from pathlib import Path
 
 from reflect_locate.evidence import sureness
 from reflect_locate.questions.task_set import Question, TaskSet
-from reflect_locate.ranking import Answer, find
+from reflect_locate.ranking import Answer, find, passages
+from reflect_locate.repositories.best_lines import BestLines, best_lines
 from reflect_locate.repositories.stored_index import StoredIndex
+from reflect_locate.repositories.symbols import symbols
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
 from reflect_rl.evaluation.evaluate import wilson_interval
@@ -36,6 +43,18 @@ SYMBOL = "symdoc"
 
 
 @dataclass(frozen=True)
+class Lines:
+    """Whether the lines for a question are right."""
+
+    has_place: bool
+    """They hold the place of the docstring."""
+    has_definition: bool
+    """They lie in the function or class of the docstring."""
+    has_definition_unmasked: bool
+    """The same with the lines chosen in the file as it is."""
+
+
+@dataclass(frozen=True)
 class Asked:
     """What came of a question."""
 
@@ -44,8 +63,10 @@ class Asked:
     index: int
     """Place of the right file by the index's score alone; 0 = not among the candidates."""
     rank: int
-    has_lines: bool | None
-    """Whether the lines hold the docstring's place (None: the file is not first, or it is no docstring of a symbol)."""
+    lines: Lines | None
+    """None where the file is not first, or it is no docstring of a symbol."""
+    passage: int | None
+    """Place of the right lines among the best of all files; 0 = not among five, None: no docstring of a symbol."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -98,15 +119,52 @@ def _asked(tree: Tree, answer: Answer, question: Question) -> Asked:
     places = [number for number, entry in enumerate(answer.files, start=1) if entry.path in question.targets]
     indexed = sorted(answer.files, key=lambda entry: -(entry.evidence.match or 0.0))
     index = [number for number, entry in enumerate(indexed, start=1) if entry.path in question.targets]
-    rank, has_lines = min(places, default=0), None
-    if rank == 1:
-        lines, path = answer.with_lines(tree, 1)[0].lines, answer.files[0].path
-        # A file may be right through another accepted place of the same sentence.
-        if lines is not None and path in question.spans and question.source == SYMBOL:
-            masked = tree.text(path).count("\n", 0, question.spans[path][0][0]) + 1
-            has_lines = lines.first <= masked <= lines.last
+    rank = min(places, default=0)
     has_file = any(path in question.targets for path in tree.paths)
-    return Asked(has_file, answer.confidence, min(index, default=0), rank, has_lines)
+    lines = passage = None
+    if has_file and question.source == SYMBOL:
+        # A file may be right through another accepted place of the same sentence.
+        lines = judged(tree, answer, question) if rank == 1 and answer.files[0].path in question.spans else None
+        passage = place_of(tree, answer, question)
+    return Asked(has_file, answer.confidence, min(index, default=0), rank, lines, passage)
+
+
+def judged(tree: Tree, answer: Answer, question: Question) -> Lines:
+    """How right the lines of the first file are, which is the right one."""
+    path = answer.files[0].path
+    text = tree.text(path)
+    best, plain = (best_lines(path, seen, answer.rarity)[0] for seen in (text, tree.snapshot.files[path]))
+    has_place = any(best.first <= place <= best.last for place in _places(tree, path, question))
+    tops = _definitions(tree, path, question)
+    return Lines(has_place, *(_top(found) in tops for found in (best, plain)))
+
+
+def place_of(tree: Tree, answer: Answer, question: Question) -> int:
+    """Place of the first right lines among the best of all files, 0 = none."""
+    right = {path: _definitions(tree, path, question) for path in question.spans}
+    found = enumerate(passages(tree, answer, TOP), start=1)
+    return next((number for number, (path, lines) in found if _top(lines) in right.get(path, ())), 0)
+
+
+def _places(tree: Tree, path: str, question: Question) -> set[int]:
+    """Numbers of the lines at which the sentence begins."""
+    return {tree.text(path).count("\n", 0, start) + 1 for start, _ in question.spans[path]}
+
+
+def _definitions(tree: Tree, path: str, question: Question) -> set[str]:
+    """Names of the functions or classes that the sentence stands in."""
+    places = _places(tree, path, question)
+    # Docstrings that are asked about stand at the top level, and overloads share their name.
+    return {
+        symbol.name
+        for symbol in symbols(path, tree.text(path))
+        if "." not in symbol.name and any(symbol.first <= place <= symbol.last for place in places)
+    }
+
+
+def _top(lines: BestLines) -> str:
+    """Name of the outermost function or class around these lines; empty = none."""
+    return lines.symbol.partition(".")[0]
 
 
 def show(asked: Sequence[Asked], projects: int, seconds: float) -> None:
@@ -117,8 +175,13 @@ def show(asked: Sequence[Asked], projects: int, seconds: float) -> None:
     print(f"first {TOP}          {rate([1 <= entry.rank <= TOP for entry in there])}")
     print(f"BM25 first       {rate([entry.index == 1 for entry in there])}")
     print(f"BM25 first {TOP}     {rate([1 <= entry.index <= TOP for entry in there])}")
-    lines = [entry.has_lines for entry in there if entry.has_lines is not None]
-    print(f"lines right      {rate(lines)}")
+    lines = [entry.lines for entry in there if entry.lines]
+    print(f"place in lines   {rate([entry.has_place for entry in lines])}")
+    print(f"definition       {rate([entry.has_definition for entry in lines])}")
+    print(f"  unmasked file  {rate([entry.has_definition_unmasked for entry in lines])}")
+    passage = [entry.passage for entry in there if entry.passage is not None]
+    print(f"passage first    {rate([place == 1 for place in passage])}")
+    print(f"passage first {TOP}  {rate([place > 0 for place in passage])}")
     absent = [entry for entry in asked if not entry.has_file]
     for word in ("sure", "likely", "a guess"):
         named = [entry.rank == 1 for entry in there if sureness(entry.confidence) == word]

@@ -22,7 +22,6 @@ from reflect_locate.evidence import (
     Weights,
     confidence,
     score,
-    share_of,
     sureness,
 )
 from reflect_locate.repositories.best_lines import BestLines, best_lines
@@ -192,14 +191,13 @@ def passages(tree: Tree, answer: Answer, most: int) -> list[tuple[str, BestLines
         answer: to the question; its candidates are read.
         most: number of passages.
     """
-    # By their own words, not by those of the whole file: a long file may hold the one right function.
+    # By their own words as well as by the file's evidence: a long file may hold the one right function.
     found = [
-        (entry.path, lines)
+        (entry.score * lines.score, entry.path, lines)
         for entry in answer.files
         for lines in best_lines(entry.path, tree.text(entry.path), answer.rarity, PASSAGES_OF_FILE)
     ]
-    shares = {entry.path: share_of(entry.evidence) for entry in answer.files}
-    return sorted(found, key=lambda pair: -shares[pair[0]] * pair[1].score)[:most]
+    return [(path, lines) for _, path, lines in sorted(found, key=lambda row: -row[0])[:most]]
 
 
 def check_tree(tree: Tree) -> None:

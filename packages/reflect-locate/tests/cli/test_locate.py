@@ -99,8 +99,8 @@ def alone(capsys, tmp_path, monkeypatch):
 def test_the_index_answers_with_lines_and_the_exit_code_of_grep(alone, project):
     code, out, _ = alone(project, QUESTION)
     assert code == 0
-    assert "1. sure     src/limits.py:1-1\n" in out
-    assert '        1  """Parsing of rate limits."""' in out
+    assert "1. sure     src/limits.py:4-5  function parse_limit\n" in out
+    assert "        4  def parse_limit(text: str) -> int:" in out
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,9 @@ def check(good, lines, outline, bad):
     assert (good.is_error, lines.is_error, outline.is_error, bad.is_error) == (False, False, False, True)
     files = good.structured_content["files"]
     assert len(files) == 1
-    assert (files[0]["path"], files[0]["first_line"], files[0]["sureness"]) == ("src/limits.py", 1, "sure")
+    assert (files[0]["path"], files[0]["first_line"], files[0]["sureness"]) == ("src/limits.py", 4, "sure")
     best = lines.structured_content["passages"][0]
-    assert (best["path"], best["first_line"], best["last_line"]) == ("src/limits.py", 1, 1)
+    assert (best["path"], best["first_line"], best["last_line"]) == ("src/limits.py", 4, 5)
     entries = outline.structured_content["file_entries"]
     assert [entry["path"] for entry in entries] == ["src/clock.py", "src/limits.py"]
     assert "'/etc' is outside of what is served" in bad.content[0].text

@@ -81,12 +81,13 @@ def test_a_file_comes_with_its_word_its_lines_and_its_symbol(service, tmp_path):
     assert (said.root, said.sureness) == (str(tmp_path / "kettle"), "sure")
     file = said.files[0]
     assert (file.path, file.sureness, file.score) == ("src/limits.py", "sure", 1.0)
-    # The module's docstring has all three words of the question, the function below it two.
-    assert (file.first_line, file.last_line, file.symbol, file.kind) == (1, 1, "", "")
-    assert file.excerpt == ['"""Parsing of rate limits."""']
-    assert (file.walk, file.reasons) == ([], [])
-    (file, *_) = Located.model_validate(call(service, question="parse limit").structured_content).files
+    # The module's docstring has all three words of the question, the function two, which are its whole name.
     assert (file.first_line, file.last_line, file.symbol, file.kind) == (4, 5, "parse_limit", "function")
+    assert file.excerpt == ["def parse_limit(text: str) -> int:", "    return int(text)"]
+    assert (file.walk, file.reasons) == ([], [])
+    # `parse` is but half of the name, and `rate` stands in the docstring alone.
+    (file, *_) = Located.model_validate(call(service, question="parsing of a rate").structured_content).files
+    assert (file.first_line, file.last_line, file.symbol, file.kind) == (1, 1, "", "")
 
 
 def test_a_trained_player_adds_its_walk(service, tmp_path):
@@ -99,7 +100,7 @@ def test_a_trained_player_adds_its_walk(service, tmp_path):
     )
     said = Located.model_validate(call(played, question=QUESTION).structured_content)
     assert said.files[0].walk == ["cd src", "cat limits.py", "id src/limits.py"]
-    assert said.files[0].first_line == 1
+    assert said.files[0].first_line == 4
 
 
 def test_paths_are_relative_to_the_root_also_of_a_part(service):

@@ -149,3 +149,35 @@ def test_a_line_can_be_printed():
 def test_an_empty_file_has_no_lines_to_fail_on(text):
     (found,) = best("a.py", text, "vinegar")
     assert found.first == 1
+
+
+def function(name: str, *lines: str) -> str:
+    return "\n".join([f"def {name}():", *(f"    {line}" for line in lines), "    return None\n"])
+
+
+def test_a_function_whose_whole_name_is_asked_for_comes_first():
+    # `bell` stands in more lines of the second function, but half of its name is not asked for.
+    text = function("ring_bell", *["wait()"] * 6) + function("ring_gong", *["bell()"] * 6)
+    assert [entry.symbol for entry in best("a.py", text, "ring the bell", most=2)] == ["ring_bell", "ring_gong"]
+
+
+def test_words_that_stand_close_together_come_first():
+    apart = function("first", "vinegar()", "wait()", "wait()", "kettle()")
+    near = function("second", "wait()", "vinegar()", "kettle()", "wait()")
+    assert best("a.py", apart + near, "vinegar kettle")[0].symbol == "second"
+
+
+def test_a_word_that_few_functions_hold_counts_for_more_than_one_that_all_hold():
+    # In the whole tree both words are as rare.
+    text = "".join(function(name, "kettle()", "kettle.on()") for name in ("one", "two", "three"))
+    assert best("a.py", text + function("four", "vinegar()", "wait()"), "kettle vinegar")[0].symbol == "four"
+
+
+def test_files_are_compared_without_what_is_rare_in_each():
+    # Alone in its file, or among functions that do not hold it: the word counts the same, since the lengths are equal.
+    found = function("descale", "vinegar()")
+    long = found + "".join(function(f"other{number}", "wait()") for number in range(20))
+    (alone,), (among,) = best("a.py", found.strip(), "vinegar"), best("b.py", long.strip(), "vinegar")
+    assert (alone.symbol, among.symbol) == ("descale", "descale")
+    # One line holds it, in a part of mean length: 1 / (1 + 1.2) x 2.2. As the best two lines hold it alone, 1 is added.
+    assert alone.score == among.score == pytest.approx(1 * 2.2 / (1 + 1.2) + 1)

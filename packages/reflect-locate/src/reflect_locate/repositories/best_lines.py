@@ -1,16 +1,19 @@
 """The part of a file that answers a question best: its lines, and the function, class or section that they lie in.
 
 Each line belongs to the innermost symbol around it; lines outside of all symbols form windows. These parts are ranked
-as BM25 ranks files, with the rarity of words in the whole tree. Words in a symbol's name count as lines.
+as BM25 ranks files, with the rarity of words in the whole tree and in the file. A symbol whose whole name is asked for
+counts twice, and words of the question that stand close together count once more.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
-from reflect_locate.repositories.index import LENGTH_SHARE, SATURATION
+from reflect_locate.repositories.index import SATURATION, inverse_frequency
 from reflect_locate.repositories.passages import INVISIBLE, LONGEST_TEXT, lines_with
 from reflect_locate.repositories.symbols import Symbol, symbols
 from reflect_locate.repositories.words import words
@@ -22,6 +25,8 @@ LONGEST = 60
 EXCERPT = 3
 LONGEST_LINE = 200
 """Characters of a line of an excerpt."""
+PART_LENGTH_SHARE = 0.5
+"""BM25's b, below that of files: functions differ more in length than files do."""
 NAME_LINES = 2
 """Lines that a word in the own name of a symbol counts for; one in the names around it counts for one."""
 
@@ -42,7 +47,7 @@ class BestLines:
     excerpt: tuple[str, ...]
     """Up to three lines: those with most words of the question."""
     score: float
-    """BM25 score within the file; comparable between files of one question."""
+    """Score within the file; comparable between files of one question."""
 
     def to_json(self) -> dict[str, Any]:
         """JSON form, for example `{"first_line": 3, "last_line": 9, "symbol": "parse", "kind": "function", ...}`."""
@@ -67,6 +72,8 @@ class _Part:
     """Word of the question -> lines that hold it."""
     numbers: list[int] = field(default_factory=list)
     """Numbers of these lines."""
+    named: float = 0.0
+    """Share of the words of its own name that the question holds."""
 
 
 def best_lines(path: str, text: str, rarity: Mapping[str, float], most: int = 1) -> list[BestLines]:
@@ -85,13 +92,16 @@ def best_lines(path: str, text: str, rarity: Mapping[str, float], most: int = 1)
     held = {number + 1: shared for number, shared in lines_with(lines, rarity).items()}
     parts = _parts(lines, found, rarity, held)
     mean = sum(part.lines for part in parts) / max(len(parts), 1)
-    scored = [(_score(part, rarity, mean), part) for part in parts]
+    near = [_together(part, held, rarity) for part in parts]
+    weights = _weights(parts, rarity)
+    scored = [(_score(part, weights, mean) + close, close, part) for part, close in zip(parts, near, strict=True)]
     # The first of equal parts, so that an answer does not depend on chance.
-    ranked = [pair for pair in sorted(scored, key=lambda pair: -pair[0])[:most] if pair[0]]
+    ranked = [(part, close) for score, close, part in sorted(scored, key=lambda row: -row[0])[:most] if score]
     # Nothing is known of it: a reader begins at the top.
     if not ranked:
-        ranked = [(0.0, _Part(None, numbers=list(range(1, min(WINDOW, len(lines)) + 1))))]
-    return [_shown(part, score, lines, held, rarity) for score, part in ranked]
+        ranked = [(_Part(None, numbers=list(range(1, min(WINDOW, len(lines)) + 1))), 0.0)]
+    # Files are compared by the rarity in the tree alone: in a long file a word is rarer among the parts.
+    return [_shown(part, _score(part, rarity, mean) + close, lines, held, rarity) for part, close in ranked]
 
 
 def _parts(
@@ -116,12 +126,31 @@ def _parts(
         for names, worth in ((own, NAME_LINES), (".".join(around), 1)):
             for word in rarity.keys() & words(names):
                 part.counts[word] = part.counts.get(word, 0) + worth
+        if named := frozenset(words(own)):
+            part.named = len(named & rarity.keys()) / len(named)
     return [*parts, *windows.values()]
 
 
-def _score(part: _Part, rarity: Mapping[str, float], mean: float) -> float:
-    half = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * part.lines / max(mean, 1e-9))
-    return sum(rarity[word] * count * (SATURATION + 1) / (count + half) for word, count in sorted(part.counts.items()))
+def _weights(parts: Sequence[_Part], rarity: Mapping[str, float]) -> dict[str, float]:
+    """Weight of each word of the question: its rarity in the tree, and among the parts of the file."""
+    # All parts of a file are about one subject, whose words are rare in the tree and do not tell the parts apart.
+    holders = Counter(word for part in parts for word in part.counts)
+    return {word: value + inverse_frequency(holders[word], len(parts)) for word, value in rarity.items()}
+
+
+def _score(part: _Part, weights: Mapping[str, float], mean: float) -> float:
+    """BM25 score of a part, doubled where its whole name is asked for."""
+    half = SATURATION * (1 - PART_LENGTH_SHARE + PART_LENGTH_SHARE * part.lines / max(mean, 1e-9))
+    shares = (weights[word] * count / (count + half) for word, count in sorted(part.counts.items()))
+    return sum(shares) * (SATURATION + 1) * (1 + part.named)
+
+
+def _together(part: _Part, held: Mapping[int, frozenset[str]], rarity: Mapping[str, float]) -> float:
+    """Sum of the rarities of the words that stand close together: in a line and the one after it, the best pair."""
+    none = frozenset[str]()
+    # The last line has none after it; 0 is no line.
+    pairs = (held.get(line, none) | held.get(after, none) for line, after in pairwise([*part.numbers, 0]))
+    return max((sum(sorted(rarity[word] for word in shared)) for shared in pairs if shared), default=0.0)
 
 
 def _shown(

@@ -15,6 +15,17 @@ SATURATION, LENGTH_SHARE = 1.2, 0.75
 """k1 and b."""
 
 
+def inverse_frequency(holders: int, documents: int) -> float:
+    """Inverse document frequency of a word; zero for a word in no document.
+
+    Args:
+        holders: documents that hold it.
+        documents: number of all.
+    """
+    # The 1 inside keeps a word that most documents hold from counting against them.
+    return math.log(1 + (documents - holders + 0.5) / (holders + 0.5)) if holders else 0.0
+
+
 class Document(Protocol):
     """Object whose words are counted."""
 
@@ -67,9 +78,7 @@ class PostedBM25:
 
     def rarity(self, word: str) -> float:
         """Inverse document frequency; zero for a word in no document."""
-        found = len(self._posting(word))
-        # The 1 inside keeps a word that most files hold from counting against them.
-        return math.log(1 + (len(self.names) - found + 0.5) / (found + 0.5)) if found else 0.0
+        return inverse_frequency(len(self._posting(word)), len(self.names))
 
     def rank(self, query: Iterable[str]) -> list[tuple[str, float]]:
         """Documents that share a word with the query, best first; ties in the order of the documents.
