@@ -17,7 +17,16 @@ from reflect_algorithms.learners.a_lol import ALoL  # noqa: E402
 from reflect_algorithms.learners.archer import ArCHer  # noqa: E402
 from reflect_algorithms.learners.dagger import DAgger  # noqa: E402
 from reflect_algorithms.learners.gail import GAIL  # noqa: E402
-from reflect_algorithms.settings import ALoLConfig, ArCHerConfig, DAggerConfig, GAILConfig, LearnerSteps  # noqa: E402
+from reflect_algorithms.learners.rcrl import RCRL  # noqa: E402
+from reflect_algorithms.settings import (  # noqa: E402
+    ALoLConfig,
+    ArCHerConfig,
+    DAggerConfig,
+    GAILConfig,
+    LearnerSteps,
+    RCRLConfig,
+    RvSConfig,
+)
 from reflect_algorithms.training import Training, silent  # noqa: E402
 from reflect_rl.launch import process_rank  # noqa: E402
 from toy import SPEC, rlft  # noqa: E402
@@ -27,6 +36,7 @@ LEARNERS = {
     "a_lol": ALoL(ALoLConfig(variant="sequence")),
     # It plays between its steps, with weights that all processes must share.
     "dagger": DAgger(DAggerConfig(rounds=2, episodes=6)),
+    "rcrl": RCRL(RCRLConfig(rounds=2, episodes=6), RvSConfig(condition="return")),
     "archer": ArCHer(ArCHerConfig(rounds=2, episodes=6, critic_steps=5)),
     # Two networks, of which each takes steps between those of the other.
     "gail": GAIL(GAILConfig(discriminator_steps=2), rlft(total_turns=60)),
