@@ -160,6 +160,23 @@ def test_an_evaluation_changes_nothing_that_players_were_trained_by(trained, tmp
     assert not (tmp_path / "run").exists()
 
 
+def test_an_evaluation_may_play_fewer_modes_and_a_training_may_not_leave_out_fewer_starts(trained, tmp_path):
+    run = here(trained, tmp_path, evaluation={"modes": ["far"]})
+    with pytest.raises(RunFolderError, match=r"evaluation.modes is \['far', 'near'\] there and \['far'\] here"):
+        begin(run, "")
+    begin(run, "", evaluates=True)
+    assert "rlft reflect_rl" in done(run)
+
+
+def test_an_evaluation_plays_no_mode_whose_starts_were_trained_on(source, tmp_path):
+    values = json.loads((source / "config.json").read_text())
+    values["evaluation"]["modes"] = ["near"]
+    (source / "config.json").write_text(json.dumps(values))
+    run = here(source, tmp_path, evaluation={"modes": ["near", "far"]})
+    with pytest.raises(RunFolderError, match=r"evaluation.modes is \['near'\] there and \['far', 'near'\] here"):
+        begin(run, "", evaluates=True)
+
+
 def other_games(trained, tmp_path, monkeypatch) -> RunConfig:
     """An evaluation that changes a setting which its game leaves free."""
     monkeypatch.setattr(corridor.Corridor, "evaluation_only", ("max_episode_steps",))
