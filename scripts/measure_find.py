@@ -44,7 +44,7 @@ SYMBOL = "symdoc"
 
 @dataclass(frozen=True)
 class Lines:
-    """Whether the lines for a question are right."""
+    """Verdict on the lines for a question."""
 
     has_place: bool
     """They hold the place of the docstring."""
@@ -130,7 +130,7 @@ def _asked(tree: Tree, answer: Answer, question: Question) -> Asked:
 
 
 def judged(tree: Tree, answer: Answer, question: Question) -> Lines:
-    """How right the lines of the first file are, which is the right one."""
+    """Verdict on the lines of the first file, which is the right one."""
     path = answer.files[0].path
     text = tree.text(path)
     best, plain = (best_lines(path, seen, answer.rarity)[0] for seen in (text, tree.snapshot.files[path]))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reflect_rl.runs.folder import Job
 
 CARD = "card.json"
-"""What a training measured itself, in the folder of its job."""
+"""File of what a training measured itself, in the folder of its job."""
 HEADED = "the head `head.safetensors` in the folder above reads its end and scores each listed action"
 
 
@@ -58,7 +58,7 @@ def card_of_reward(run: RunConfig, job: Job, policy: str, training: Training) ->
 
 
 def _data(method: LearnedMethod, training: Training) -> str:
-    """What a policy learned from, and who had played it."""
+    """Data that a policy learned from, and its players."""
     if method.pairs:
         return _pairs(training)
     if method.log:
@@ -90,7 +90,7 @@ def _own(run: RunConfig, folder: Path, settings: Sequence[str]) -> str:
 
 def _toml(values: Mapping[str, Any], settings: Sequence[str]) -> Iterator[str]:
     for name in settings:
-        # Of online RL the card has the turns; its many settings are in the run's `config.json`.
+        # The card has the turns of online RL; its many settings are in the run's `config.json`.
         if name == "rlft":
             continue
         yield f"[{name}]"

@@ -17,7 +17,7 @@ from reflect_rl.runs.folder import PROGRESS
 
 FILES = (
     *("config.json", "run.json", "results.json", f"annotation/{PROGRESS}"),
-    # Whatever its stage is: a job has a folder in its unit, or in that of its stage.
+    # A job of any stage has a folder in its unit, or in that of its stage.
     *(f"starts-*/seed-*/{job}/{name}" for job in ("*", "*/*") for name in ("done", PROGRESS, "metrics.jsonl")),
     *(f"starts-*/seed-*/evaluation/*/{name}" for name in ("rows.json", "episodes.jsonl")),
 )
