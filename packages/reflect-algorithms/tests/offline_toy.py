@@ -14,7 +14,21 @@ from reflect_rl.agent import Agent
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.rollout import Request, play
-from reflect_rl.types import Episode, Task
+from reflect_rl.types import Episode, Progress, Task
+
+
+class StoppedError(Exception):
+    """The kill of a test."""
+
+
+def stops_at(step: int) -> Progress:
+    """Progress that ends a training when this many steps are done."""
+
+    def progress(done: int, total: int, note: str) -> None:
+        if done == step:
+            raise StoppedError
+
+    return progress
 
 
 class RightEnd(Corridor):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import reflect_algorithms.rounds as rounds
-from offline_toy import RIGHT, agent, shuffled, success_of
+from offline_toy import RIGHT, StoppedError, agent, shuffled, stops_at, success_of
 from reflect_algorithms import train_offline
 from reflect_algorithms.learners.archer import AdvantageGradient, ArCHer, Critic, bootstrapped, by_number, fit_critic
 from reflect_algorithms.settings import ArCHerConfig
@@ -104,20 +104,12 @@ def test_it_learns_nothing_from_shuffled_rewards(monkeypatch):
     assert success_of(train_offline(agent(), [], learner=ArCHer(SMALL), **SETTINGS)) < 0.6
 
 
-class StoppedError(Exception):
-    pass
-
-
 @pytest.mark.parametrize("step", [2, 4, 7])
 def test_an_interruption_changes_nothing(tmp_path: Path, step):
-    def stops(done, total, note):
-        if done == step:
-            raise StoppedError
-
     learner = ArCHer(ArCHerConfig(rounds=2, episodes=10, critic_steps=5))
     settings = {"env": RIGHT, "steps": 8, "save_steps": 3, "learner": learner}
     whole = train_offline(agent(), [], **settings)
     with pytest.raises(StoppedError):
-        train_offline(agent(), [], out=tmp_path, progress=stops, **settings)
+        train_offline(agent(), [], out=tmp_path, progress=stops_at(step), **settings)
     assert train_offline(agent(), [], out=tmp_path, **settings).model.hash() == whole.model.hash()
     assert train_offline(agent(), [], seed=1, **settings).model.hash() != whole.model.hash()

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import reflect_rl as rrl
+from offline_toy import StoppedError
 from reflect_algorithms import train_both
 from reflect_algorithms.both.reflector import OnlineReflector, reflection_loss
 from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_training
@@ -132,10 +133,6 @@ def both(folder: Path, progress=QUIET) -> tuple[OnlineTrainer, OnlineReflector]:
     training = trainer(folder, rlft(checkpoint_every=2, learning_rate=1e-2, validate_every=2), player)
     training.train(progress)
     return training, player
-
-
-class StoppedError(Exception):
-    """The kill of the test."""
 
 
 def test_an_interrupted_training_of_both_ends_like_an_uninterrupted_one(tmp_path):

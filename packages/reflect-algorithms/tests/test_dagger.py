@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reflect_rl as rrl
-from offline_toy import agent
+from offline_toy import StoppedError, agent, stops_at
 from reflect_algorithms import train_offline
 from reflect_algorithms.learners.dagger import DAgger, Labelled, labelled_states
 from reflect_algorithms.settings import DAggerConfig
@@ -55,19 +55,11 @@ def test_states_without_a_label_and_excluded_ones_are_left_out(tmp_path: Path):
     assert {view.observation.state for view, _ in labelled_states(episodes, frozenset({left}))} == states - {left}
 
 
-class StoppedError(Exception):
-    pass
-
-
 @pytest.mark.parametrize("step", [2, 4, 5, 7])
 def test_an_interruption_changes_nothing(tmp_path: Path, step):
-    def stops(done, total, note):
-        if done == step:
-            raise StoppedError
-
     whole = train_offline(agent(), [], **SETTINGS)
     with pytest.raises(StoppedError):
-        train_offline(agent(), [], out=tmp_path, progress=stops, **SETTINGS)
+        train_offline(agent(), [], out=tmp_path, progress=stops_at(step), **SETTINGS)
     assert train_offline(agent(), [], out=tmp_path, **SETTINGS).model.hash() == whole.model.hash()
 
 

@@ -10,7 +10,7 @@ import torch
 
 import offline_toy
 import reflect_rl.training.online as online
-from offline_toy import RIGHT, agent, success_of
+from offline_toy import RIGHT, StoppedError, agent, success_of
 from reflect_algorithms import train_offline
 from reflect_algorithms.learners.gail import GAIL, acts_of, discrimination, reward_of
 from reflect_algorithms.online import with_rewards
@@ -99,10 +99,6 @@ def test_the_game_s_rewards_and_verdicts_are_never_used(demonstrations, monkeypa
     log = offline_toy.shuffled(demonstrations)
     trained.append(train_offline(agent(), log, learner=learner(300), **SETTINGS))
     assert trained[0].model.hash() == trained[1].model.hash() != agent().model.hash()
-
-
-class StoppedError(Exception):
-    pass
 
 
 def test_an_interruption_changes_nothing(demonstrations, tmp_path: Path):

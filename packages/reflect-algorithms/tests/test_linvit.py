@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import reflect_algorithms.rounds as rounds
-from offline_toy import TASKS, agent, success_of
+from offline_toy import TASKS, StoppedError, agent, stops_at, success_of
 from reflect_algorithms import train_offline
 from reflect_algorithms.learners.linvit import (
     LINVIT,
@@ -163,17 +163,9 @@ def test_it_learns_nothing_from_shuffled_rewards(monkeypatch):
     assert success_of(train_offline(agent(), [], learner=LINVIT(SMALL), **SETTINGS)) < 0.6
 
 
-class StoppedError(Exception):
-    pass
-
-
 def test_an_interruption_changes_nothing(tmp_path: Path):
-    def stops(done, total, note):
-        if done == 5:
-            raise StoppedError
-
     settings = {"env": SPEC, "steps": 8, "save_steps": 3, "learner": LINVIT(LINVITConfig(rounds=2, episodes=10))}
     whole = train_offline(agent(), [], **settings)
     with pytest.raises(StoppedError):
-        train_offline(agent(), [], out=tmp_path, progress=stops, **settings)
+        train_offline(agent(), [], out=tmp_path, progress=stops_at(5), **settings)
     assert train_offline(agent(), [], out=tmp_path, **settings).model.hash() == whole.model.hash()

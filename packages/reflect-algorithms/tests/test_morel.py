@@ -9,7 +9,7 @@ import pytest
 
 import offline_toy
 import toy
-from offline_toy import agent, shuffled, success_of
+from offline_toy import StoppedError, agent, shuffled, success_of
 from reflect_algorithms import train_offline
 from reflect_algorithms.learners.morel import Member, MOReL, quality_of
 from reflect_algorithms.settings import MOReLConfig
@@ -117,10 +117,6 @@ def test_it_learns_from_random_walks_and_what_nobody_played_is_mostly_unknown(ra
 def test_it_learns_nothing_from_shuffled_outcomes(random_log, tmp_path: Path):
     player, _ = trained(shuffled(random_log), tmp_path, 2)
     assert success_of(player) < 0.5
-
-
-class StoppedError(Exception):
-    pass
 
 
 def short(folder: Path | None, log, stop: int = 0) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from offline_toy import RIGHT, agent, shuffled, success_of
+from offline_toy import RIGHT, StoppedError, agent, shuffled, stops_at, success_of
 from reflect_algorithms import rounds, train_offline
 from reflect_algorithms.learners.rcrl import RCRL
 from reflect_algorithms.learners.rvs import RvS
@@ -72,19 +72,11 @@ def test_a_win_cannot_be_asked_for_before_one_was_seen(monkeypatch):
         train_offline(agent(), [], learner=RCRL(SMALL), **SETTINGS)
 
 
-class StoppedError(Exception):
-    pass
-
-
 @pytest.mark.parametrize("step", [2, 4, 5, 7])
 def test_an_interruption_changes_nothing(tmp_path: Path, step):
-    def stops(done, total, note):
-        if done == step:
-            raise StoppedError
-
     settings = {"env": RIGHT, "steps": 8, "save_steps": 3, "learner": RCRL(RCRLConfig(rounds=2, episodes=10))}
     whole = train_offline(agent(), [], **settings)
     with pytest.raises(StoppedError):
-        train_offline(agent(), [], out=tmp_path, progress=stops, **settings)
+        train_offline(agent(), [], out=tmp_path, progress=stops_at(step), **settings)
     assert train_offline(agent(), [], out=tmp_path, **settings).model.hash() == whole.model.hash()
     assert train_offline(agent(), [], seed=1, **settings).model.hash() != whole.model.hash()

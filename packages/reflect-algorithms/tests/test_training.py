@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 import reflect_rl as rrl
-from offline_toy import agent
+from offline_toy import StoppedError, agent, stops_at
 from reflect_algorithms import train_offline
 from reflect_algorithms.learners.cloning import Imitation
 from reflect_algorithms.log import turns_of
@@ -20,18 +20,6 @@ from reflect_rl.errors import ConfigError, TrainingError, UserError
 from toy import SPEC
 
 SETTINGS = {"env": SPEC, "steps": 9, "batch_size": 8, "save_steps": 3}
-
-
-class StoppedError(Exception):
-    pass
-
-
-def stops_at(step):
-    def progress(done, total, note):
-        if done == step:
-            raise StoppedError
-
-    return progress
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_one_others(mixed_log):

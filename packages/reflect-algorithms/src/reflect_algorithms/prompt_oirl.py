@@ -226,7 +226,7 @@ class PromptReward:
 
 @dataclass(frozen=True)
 class PromptReport:
-    """What the choice is worth on held-out starts, in success rates, and how well r predicts."""
+    """Worth of the choice on held-out starts, in success rates, and the quality of r."""
 
     chosen: float
     """The template that r chooses for each start."""

@@ -354,7 +354,7 @@ def chosen(log_probs: Tensor, actions: Tensor) -> Tensor:
 
 
 def by_action(values: Tensor, views: Sequence[View]) -> Tensor:
-    """What a head says of the listed numbers (N, labels), in the order of the actions of each view, (N, A)."""
+    """Outputs of a head for the listed numbers (N, labels), in the order of the actions of each view, (N, A)."""
     width = max(len(view.observation.actions) for view in views)
     # Filled up with the first one: nobody reads what stands where there is no action.
     numbers = [[view.order.index(k) if k < len(view.order) else 0 for k in range(width)] for view in views]

@@ -44,7 +44,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an action leads to."""
+    """Result of an action: reward and next state."""
 
     reward: float
     following: str | None

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LearnedReward:
-    """What an episode is worth to the learner in place of the game's reward."""
+    """Worth of an episode to the learner, in place of the game's reward."""
 
     reward: Reward
     reference: LanguageModel
