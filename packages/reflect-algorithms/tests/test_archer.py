@@ -11,13 +11,14 @@ import torch
 import reflect_algorithms.rounds as rounds
 from offline_toy import RIGHT, StoppedError, agent, shuffled, stops_at, success_of
 from reflect_algorithms import train_offline
-from reflect_algorithms.learners.archer import AdvantageGradient, ArCHer, Critic, bootstrapped, by_number, fit_critic
-from reflect_algorithms.settings import ArCHerConfig
-from reflect_algorithms.transitions import Transitions
+from reflect_algorithms.learners.archer import AdvantageGradient, ArCHer
+from reflect_algorithms.settings import ArCHerConfig, CriticConfig
+from reflect_algorithms.turn_critic import Critic, Experience, bootstrapped, by_number, fit_critic
 from reflect_rl.algorithms import Outputs
+from reflect_rl.errors import UserError
 from reflect_rl.types import Observation, View
 
-X, Y = (View(Observation(text, ("a", "b")), (0, 1)) for text in "xy")
+X = View(Observation("x", ("a", "b")), (0, 1))
 
 
 def test_targets_are_the_reward_and_the_discounted_value_that_follows():
@@ -43,21 +44,27 @@ def test_slow_copies_follow_by_a_share():
 
 def test_the_critic_is_the_value_of_the_policy_whoever_played():
     """In x, `a` leads to y (reward 0) and `b` ends it (0.2); in y, `a` ends it (1), and so does `b` (0)."""
-    turns = Transitions(
-        views=(X, Y, X, Y),
+    x, y = torch.eye(2)
+    turns = Experience(
+        hidden=torch.stack([x, y, x, y]),
         numbers=torch.tensor([0, 0, 1, 1]),
         rewards=torch.tensor([0.0, 1.0, 0.2, 0.0]),
-        following=torch.tensor([1, -1, -1, -1]),
-        lowest=0.0,
-        highest=1.0,
+        going_on=torch.tensor([True, False, False, False]),
+        next_hidden=torch.stack([y, x, x, x]),
+        next_policy=torch.tensor([0.25, 0.75]).expand(4, 2),
     )
-    hidden = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
-    policy = torch.tensor([0.25, 0.75]).expand(4, 2)
-    critic = Critic(hidden, 2, 0)
-    fit_critic(critic, turns, hidden, policy, ArCHerConfig(gamma=0.8, critic_steps=400), np.random.default_rng(0))
+    critic = Critic(torch.eye(2), 2, 0)
+    fit_critic(critic, turns, CriticConfig(gamma=0.8, critic_steps=400), np.random.default_rng(0))
     # By hand: V(y) = 1/4, so Q(x, a) = 0.8 / 4.
     for estimate in critic(torch.eye(2)):
         assert estimate.flatten().tolist() == pytest.approx([0.2, 0.2, 1.0, 0.0], abs=0.02)
+
+
+def test_a_critic_without_turns_says_what_to_do():
+    none = torch.zeros(0, 2)
+    turns = Experience(none, torch.zeros(0, dtype=torch.long), none[:, 0], none[:, 0] > 0, none, none)
+    with pytest.raises(UserError, match="all games ran out of turns at once. Let them be longer"):
+        fit_critic(Critic(torch.eye(2), 2, 0), turns, CriticConfig(), np.random.default_rng(0))
 
 
 def test_probabilities_are_put_in_the_order_of_the_numbers():

@@ -75,16 +75,22 @@ def _pairs(training: Training) -> str:
 
 def _own(run: RunConfig, folder: Path, settings: Sequence[str]) -> str:
     """Settings of a training, and what it measured at its end."""
-    lines = ["", "## Settings", "", "```toml", *_toml(run.model_dump(mode="json"), settings), "```", ""]
-    path = folder / CARD
+    lines, path = list[str](), folder / CARD
     if path.is_file():
         measured = read_json(path, "Delete it and train again.")
         lines += [
+            "",
             "## Measured in training",
             "",
             *(f"- `{key}`: {json.dumps(value)}" for key, value in measured.items()),
         ]
         lines += [""]
+    return card_of_settings(run, settings) + "\n".join(lines)
+
+
+def card_of_settings(run: RunConfig, settings: Sequence[str]) -> str:
+    """The part of a card that shows the sections of a run's settings that a training has read."""
+    lines = ["", "## Settings", "", "```toml", *_toml(run.model_dump(mode="json"), settings), "```", ""]
     return "\n".join(lines)
 
 

@@ -125,23 +125,28 @@ class GAILConfig(Frozen):
     paper's -log D, which is never negative and so pays for not ending the game."""
 
 
-class ArCHerConfig(Frozen):
+class CriticConfig(Frozen):
+    """ArCHer's off-policy critic of turns."""
+
+    gamma: float = Field(0.95, gt=0, le=1)
+    """Discount γ."""
+    critic_steps: int = Field(300, ge=1)
+    """Optimiser steps of the critic each time that new turns were played, on these and earlier ones."""
+    critic_learning_rate: float = Field(3e-3, gt=0, le=1)
+    """Learning rate of the critic."""
+    target_rate: float = Field(0.1, gt=0, le=1)
+    """Share τ of the critic's weights that its target takes over in each of its steps."""
+
+
+class ArCHerConfig(CriticConfig):
     """ArCHer: rounds of play, and the critic of turns."""
 
     rounds: int = Field(10, ge=1, le=100)
     """Rounds of play, after each of which critic and policy learn. The optimiser steps are divided among them."""
     episodes: int = Field(40, ge=1)
     """Episodes of each round."""
-    gamma: float = Field(0.95, gt=0, le=1)
-    """Discount γ."""
     entropy_coef: float = Field(0.1, ge=0)
     """Weight of the entropy bonus, in rewards a nat; the paper has none."""
-    critic_steps: int = Field(300, ge=1)
-    """Optimiser steps of the critic after each round, on turns of all rounds."""
-    critic_learning_rate: float = Field(3e-3, gt=0, le=1)
-    """Learning rate of the critic."""
-    target_rate: float = Field(0.1, gt=0, le=1)
-    """Share τ of the critic's weights that its target takes over in each of its steps."""
 
 
 class OfflineConfig(Section):

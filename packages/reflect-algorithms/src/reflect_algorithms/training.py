@@ -333,10 +333,14 @@ class Frozen:
 
 
 @torch.no_grad()
-def frozen_scores(model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule) -> Frozen:
+def frozen_scores(
+    model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule, *, temperature: float = 1.0
+) -> Frozen:
     """Score views by a model that is not trained, on the CPU; equal views are computed once."""
     unique = list(dict.fromkeys(views))
-    parts = [score_views(model, labels, unique[k : k + AT_ONCE], rule) for k in range(0, len(unique), AT_ONCE)]
+    parts = [
+        score_views(model, labels, unique[k : k + AT_ONCE], rule, temperature) for k in range(0, len(unique), AT_ONCE)
+    ]
     width = max(part.log_probs.shape[1] for part in parts)
 
     def wide(table: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from reflect_algorithms.both.archer import value_turns
 from reflect_algorithms.both.reflector import OnlineReflector
 from reflect_algorithms.both.settings import STAGE, ReflectorTrainingConfig
 from reflect_algorithms.training import silent
@@ -45,7 +46,7 @@ def train_both(
         out: folder for metrics and checkpoints; a training that was interrupted there goes on (None: nothing is kept).
         seed: of everything random.
         progress: told after each update.
-        reflector: fields of `ReflectorTrainingConfig`: `learning_rate`, `kl_coef`, ...
+        reflector: fields of `ReflectorTrainingConfig`: `learning_rate`, `kl_coef`, ...; `critic="archer"` is ArCHer.
         **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ...
 
     Raises:
@@ -63,17 +64,18 @@ def train_both(
     config = parse(RLFTConfig, {"algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
     start = agent.for_actions(spec.max_actions)
     twin, writing = trainable_copy(start.model), trainable_copy(frozen.model)
+    own = parse(ReflectorTrainingConfig, dict(reflector or {}))
     writer = OnlineReflector(
         writing,
         frozen.model,
-        parse(ReflectorTrainingConfig, dict(reflector or {})),
+        own,
         frozen.max_new_tokens,
         seed_for(seed, STAGE),
         frozen.numbers,
     )
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reflect-rl-")) if out is None else out
-        OnlineTrainer(
+        trainer = OnlineTrainer(
             twin,
             start.labels,
             writer,
@@ -84,7 +86,10 @@ def train_both(
             reference=start.model if config.algorithm.needs_reference else None,
             rule=start.scoring,
             excluded=held_out_states(spec, spec.modes),
-        ).train(progress)
+        )
+        if own.critic == "archer":
+            value_turns(trainer, start.model, writer, own.archer)
+        trainer.train(progress)
     method = "reflect_rl_both"
     origin = replace(start.origin, method=method, algorithm=config.algorithm.name, seed=seed, folder=None)
     trained = FrozenReflector(writing, frozen.max_new_tokens, frozen.cache_size, frozen.numbers)

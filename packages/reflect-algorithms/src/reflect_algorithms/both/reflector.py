@@ -1,7 +1,8 @@
 """A reflection player that writes by chance, and learns which of its texts led to good turns.
 
 The text y = y_1 ... y_n written in state s is an action of its own. Its advantage is that of the turn, A_t, as the
-policy's algorithm computes it, since the game pays for both together. The loss of a minibatch of T tokens is
+policy's algorithm computes it, or ArCHer's critic (`reflect_algorithms.both.archer`), since the game pays for both
+together. The loss of a minibatch of T tokens is
 
     L(φ) = 1/T Σ_t Σ_j [ -A_t log R_φ(y_j | s, y_<j) + β k_j ],   k_j = ρ_j - 1 - log ρ_j,
 
@@ -96,6 +97,17 @@ class OnlineReflector:
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
         """Draw a text for each different prompt."""
+        drawn = self._drawn(views)
+        # Kept by what the policy is shown, because a text does not tell the tokens that it was drawn as.
+        self._texts.update(drawn)
+        return [text for (_, text), _ in drawn]
+
+    def draw(self, views: Sequence[View]) -> list[str]:
+        """Draw a text for each different prompt, of which nothing is learned."""
+        return [text for (_, text), _ in self._drawn(views)]
+
+    def _drawn(self, views: Sequence[View]) -> list[tuple[Key, list[int]]]:
+        """What is written for each view, and its tokens."""
         prompts = [reflection_prompt(view) for view in views]
         unique = list(dict.fromkeys(prompts))
         # Whoever draws before or after is not disturbed, and a training that goes on draws the same again.
@@ -105,15 +117,13 @@ class OnlineReflector:
             )
         self.calls += 1
         tokens = dict(zip(unique, drawn, strict=True))
-        texts = []
+        rows: list[tuple[Key, list[int]]] = []
         for prompt, view in zip(prompts, views, strict=True):
             text = text_of(self.model, tokens[prompt])
             if self.numbers is not None:
                 text = with_right_number(text, self.numbers(view.observation.text))
-            # Kept by what the policy is shown, because a text does not tell the tokens that it was drawn as.
-            self._texts[prompt, text] = tokens[prompt]
-            texts.append(text)
-        return [*texts]
+            rows.append(((prompt, text), tokens[prompt]))
+        return rows
 
     def learn(self, views: Sequence[View], batch: Batch, update: int, share: float) -> dict[str, float]:
         """One pass over the texts of these turns; replayed ones are left out.

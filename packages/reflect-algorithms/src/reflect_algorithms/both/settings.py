@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from reflect_algorithms.settings import CriticConfig
 from reflect_rl.config import Section, section
+from reflect_rl.training.config import RLFTConfig
 
 if TYPE_CHECKING:  # its module looks this section up
     from reflect_rl.runs.config import RunConfig
 
 STAGE = "rlft_both"
 """Name of the stage that trains both players."""
+
+
+SUITED = ("reinforce", "ppo")
+"""Algorithms whose loss weights log π(a_t|s_t) by the advantage, so that another critic's may take its place."""
+
+
+class TurnCriticConfig(CriticConfig):
+    """ArCHer's off-policy critic of turns, used with `critic = "archer"`."""
+
+    turns: int = Field(512, ge=1)
+    """Turns, drawn from all so far, that the critic learns from in each update; at each, a next reflection is drawn."""
 
 
 class ReflectorTrainingConfig(Section):
@@ -31,6 +44,10 @@ class ReflectorTrainingConfig(Section):
     """Gradient norm above which gradients are scaled down."""
     stop_grad_norm: float = Field(1e4, ge=0)
     """Gradient norm above which training stops, as it has exploded; 0 = never."""
+    critic: Literal["algorithm", "archer"] = "algorithm"
+    """Source of the turns' advantages, for both players: the policy's algorithm, or ArCHer's off-policy critic."""
+    archer: TurnCriticConfig = Field(default_factory=TurnCriticConfig)
+    """ArCHer's critic."""
 
     def mistakes(self, run: RunConfig) -> Iterator[str]:
         """Mistakes of runs that train both players."""
@@ -46,6 +63,22 @@ class ReflectorTrainingConfig(Section):
                 "rlft.keep: 'best' keeps the policy of one update, and the reflection player would be that of another. "
                 "Set rlft.keep = 'last' where reflect_rl_both is among the methods."
             )
+        if self.critic == "archer":
+            yield from unsuited(run.rlft)
+
+
+def unsuited(config: RLFTConfig) -> Iterator[str]:
+    """Settings of online RL that do not go with ArCHer's critic, a sentence for each."""
+    if config.algorithm.name not in SUITED:
+        yield (
+            f"rlft.algorithm.name: {config.algorithm.name!r} does not weight actions by an advantage that "
+            "rlft.reflector.critic = 'archer' could give. Set it to 'reinforce', as in the paper, or to 'ppo'."
+        )
+    if config.replay_capacity:
+        yield (
+            f"rlft.replay_capacity: {config.replay_capacity} won episodes would be replayed with advantages that are "
+            "not those of rlft.reflector.critic = 'archer'. Set it to 0; the critic replays all turns by itself."
+        )
 
 
 def reflector_training(run: RunConfig) -> ReflectorTrainingConfig:

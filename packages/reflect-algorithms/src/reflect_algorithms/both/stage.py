@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from reflect_algorithms.both.archer import value_turns
 from reflect_algorithms.both.reflector import OnlineReflector
 from reflect_algorithms.both.settings import STAGE, reflector_training
+from reflect_algorithms.cards import card_of_settings
 from reflect_rl.evaluation.methods import Method
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Job, units
 from reflect_rl.runs.model_card import card_of_rlft, model_card
-from reflect_rl.runs.models import REFLECTOR, load_of_run, numbers_of, save_whole
+from reflect_rl.runs.models import REFLECTOR, load_of_run, numbers_of, save_whole, start_of_policy
 from reflect_rl.runs.stages import Stage, online_trainer
 from reflect_rl.types import Progress, seed_for
 
@@ -41,21 +43,27 @@ class BothStage(Stage):
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Train the players and save both."""
-        data = run.method(job.name).reflector or ""
-        place, made_by, settings = job.unit.model(data), job.unit.sft(data), run.reflector
+        method, config, settings = run.method(job.name), reflector_training(run), run.reflector
+        data = method.reflector or ""
+        place, made_by = job.unit.model(data), job.unit.sft(data)
         writer = OnlineReflector(
             load_of_run(run.model, place, made_by, trainable=True),
             load_of_run(run.model, place, made_by, trainable=False),
-            reflector_training(run),
+            config,
             settings.max_new_tokens,
             seed_for(job.unit.seed, self.name, job.name),
             numbers_of(run.env, settings),
         )
         trainer = online_trainer(job, run, writer)
+        more = ""
+        if config.critic == "archer":
+            start = load_of_run(run.model, *start_of_policy(method, run.model, job.unit), trainable=False)
+            value_turns(trainer, start, writer, config.archer)
+            more = card_of_settings(run, ("rlft.reflector.archer",))
         trainer.train(progress)
         steps = f"supervised training on `{data}`, then online RL from the turns of its policy (method `{job.name}`)"
-        save_whole(writer.model, job.folder / REFLECTOR, model_card(run, job.unit, "reflector", steps))
-        save_whole(trainer.model, job.folder / "model", card_of_rlft(run, job.unit, job.name))
+        save_whole(writer.model, job.folder / REFLECTOR, model_card(run, job.unit, "reflector", steps) + more)
+        save_whole(trainer.model, job.folder / "model", card_of_rlft(run, job.unit, job.name) + more)
 
     def refusal(self, run: RunConfig) -> str:
         """The reason why nothing is trained."""
