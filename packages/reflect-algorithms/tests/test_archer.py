@@ -63,7 +63,7 @@ def test_the_critic_is_the_value_of_the_policy_whoever_played():
 def test_a_critic_without_turns_says_what_to_do():
     none = torch.zeros(0, 2)
     turns = Experience(none, torch.zeros(0, dtype=torch.long), none[:, 0], none[:, 0] > 0, none, none)
-    with pytest.raises(UserError, match="all games ran out of turns at once. Let them be longer"):
+    with pytest.raises(UserError, match="all games ran out of turns at once"):
         fit_critic(Critic(torch.eye(2), 2, 0), turns, CriticConfig(), np.random.default_rng(0))
 
 
