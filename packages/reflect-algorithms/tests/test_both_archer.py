@@ -70,6 +70,10 @@ def turn(text: str, number: int, order: Sequence[int] = (0, 1)) -> Turn:
     return Turn(Observation(f"At {text}.", ("left", "right")), tuple(order), text, decision, 1.0)
 
 
+ENDED = (True, False, True, 0, "toy-v1")
+"""The other fields of an episode that was won."""
+
+
 def test_the_advantage_is_that_of_the_whole_utterance_and_reaches_tokens_and_actions(tmp_path, monkeypatch):
     def scores(model, labels, views, rule, temperature=1.0):
         # π is 1/4 and 3/4 by action, whatever was written.
@@ -85,7 +89,7 @@ def test_the_advantage_is_that_of_the_whole_utterance_and_reaches_tokens_and_act
     critic.critic = Told()  # type: ignore[assignment]
     # The second one has run out of turns, which hides what its last turn led to, and not what was done there.
     episodes = [
-        Episode(Task("t"), (turn("good", 0), turn("bad", 1, (1, 0))), True, False, True, 0, "toy-v1"),
+        Episode(Task("t"), (turn("good", 0), turn("bad", 1, (1, 0))), *ENDED),
         Episode(Task("t"), (turn("good", 1),), False, True, False, 1, "toy-v1"),
     ]
     told, metrics = training.rewards(episodes)
@@ -129,6 +133,30 @@ def test_old_turns_are_learned_from_with_texts_of_the_present(tmp_path, monkeypa
     assert set(asked) <= played
     # Nothing was learned from what was only drawn.
     assert set(writer._texts) == {(reflection_prompt(view), view.reflection) for view in played}
+
+
+def test_a_turn_is_followed_by_the_next_state_with_a_new_text(tmp_path, monkeypatch):
+    seen: list[archer.Experience] = []
+    marks = {"x": 1.0, "y": 2.0, "z": 3.0, "new": 9.0}
+
+    def scores(model, labels, views, rule, temperature=1.0):
+        hidden = [[marks[view.observation.text[3]], marks[view.reflection or ""]] for view in views]
+        return Frozen(torch.tensor([[0.25, 0.75]]).log().expand(len(views), 2), torch.tensor(hidden))
+
+    monkeypatch.setattr(archer, "frozen_scores", scores)
+    monkeypatch.setattr(archer, "fit_critic", lambda critic, turns, *_: seen.append(turns) or 0.0)
+    writer = player()
+    monkeypatch.setattr(writer, "draw", lambda views: ["new"] * len(views))
+    training = trainer(tmp_path, plain(), writer)
+    valued(training)([Episode(Task("t"), (turn("x", 0), turn("y", 1, (1, 0)), turn("z", 0)), *ENDED)])
+    (turns,) = seen
+    order = turns.hidden[:, 0].argsort()
+    assert turns.hidden[order].tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+    assert turns.numbers[order].tolist() == [0, 1, 0]
+    assert turns.going_on[order].tolist() == [True, True, False]
+    assert turns.next_hidden[order][:2].tolist() == [[2.0, 9.0], [3.0, 9.0]]
+    # In y the actions are listed the other way round; a third number, which SPEC has, lists none.
+    assert turns.next_policy[order][:2].tolist() == [[0.75, 0.25, 0.0], [0.25, 0.75, 0.0]]
 
 
 WORDS = (" left", " right")
