@@ -13,11 +13,15 @@ from reflect_algorithms.heads import ActionHead
 from reflect_algorithms.preferences.dpo import DirectPreferences
 from reflect_algorithms.preferences.objective import Compared
 from reflect_algorithms.preferences.reward_model import Ranking, RewardModel
-from reflect_algorithms.preferences.rlhf import LearnedReward
+from reflect_algorithms.preferences.rlhf import RLHF, LearnedReward, PPOMax
 from reflect_algorithms.preferences.rrhf import RankedResponses
+from reflect_algorithms.preferences.settings import RLHFConfig
 from reflect_algorithms.training import by_action, frozen_scores
 from reflect_rl.algorithms import Outputs
+from reflect_rl.config import AlgorithmConfig, parse
 from reflect_rl.errors import UserError
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.training.config import RLFTConfig
 from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View
 from toy import tiny_player
 
@@ -129,3 +133,19 @@ def test_starts_are_divided_and_none_is_on_both_sides():
     assert [len(part) for part in split_by_start(many[:2], 0.01, 0)] == [1, 1]
     with pytest.raises(UserError, match="3 pairs of 1 starts cannot be divided"):
         split_by_start([many[0]] * 3, 0.2, 0)
+
+
+@pytest.mark.parametrize("kind", [RLHF, PPOMax])
+@pytest.mark.parametrize(
+    ("pairs", "rlhf", "expected"),
+    [("actions", {}, 0.0), ("episodes", {}, 0.9), ("actions", {"gamma": 0.5}, 0.5), ("episodes", {"gamma": 0.0}, 0.0)],
+)
+def test_later_turns_count_nothing_for_a_pair_of_actions(kind, pairs, rlhf, expected):
+    settings = {"preferences": {"pairs": {"compare": pairs}, "rlhf": rlhf}}
+    run = parse(RunConfig, settings | {"rlft": {"algorithm": {"name": "ppo", "gamma": 0.9}}})
+    assert kind.for_run(run).settings().algorithm.gamma == expected
+
+
+def test_an_algorithm_without_a_discount_stays_as_it_is():
+    rlft = RLFTConfig(algorithm=AlgorithmConfig())
+    assert RLHF(RLHFConfig(gamma=0.0), rlft).settings() == rlft

@@ -8,12 +8,13 @@ al., section 5.3.1, rewards that are normalised and clipped, a critic, and updat
 Both were checked against descriptions of the papers (section 5.3.1 also against the change of TRL that cites it); the
 papers' own texts could not be read here, so no equation is numbered.
 
-Differs from the papers: (1) every turn has a learned reward, where they score the finished answer; (2) of PPO-max, the
-critic is a head on the policy and does not begin as the reward model; its loss and the advantages are not clipped, and
-there is no mix of supervised examples; (3) rewards are divided by the deviation of the update's own learned returns and
-not centred, since a constant a turn would say what a longer episode is worth; (4) the algorithm is that of `[rlft]`,
-which is PPO unless it says otherwise; (5) the result is the last policy, because choosing the best one would take the
-true reward.
+Differs from the papers: (1) every turn has a learned reward, where they score the finished answer; where pairs compare
+two actions of a state, a turn stands for an answer, so that later turns count nothing for it (γ = 0); (2) of PPO-max,
+the critic is a head on the policy and does not begin as the reward model; its loss and the advantages are not clipped,
+and there is no mix of supervised examples; (3) rewards are divided by the deviation of the update's own learned returns
+and not centred, since a constant a turn would say what a longer episode is worth; (4) the algorithm is that of
+`[rlft]`, which is PPO unless it says otherwise; (5) the result is the last policy, because choosing the best one would
+take the true reward.
 """
 
 from __future__ import annotations
@@ -124,11 +125,20 @@ class RLHF:
     @classmethod
     def for_run(cls, run: RunConfig) -> Self:
         """The learner with the settings `[preferences.rlhf]` and `[rlft]`."""
-        return cls(preferences_config(run).rlhf, run.rlft, modes=run.evaluated_modes)
+        settings = preferences_config(run)
+        config = settings.rlhf
+        if config.gamma is None and settings.pairs.compare == "actions":
+            config = config.model_copy(update={"gamma": 0.0})
+        return cls(config, run.rlft, modes=run.evaluated_modes)
 
     def settings(self) -> RLFTConfig:
-        """Settings of online RL."""
-        return self.rlft
+        """Settings of online RL, with the discount of the learned rewards."""
+        algorithm = self.rlft.algorithm
+        # Some algorithms compare whole episodes and know no discount.
+        if self.config.gamma is None or "gamma" not in type(algorithm).model_fields:
+            return self.rlft
+        algorithm = algorithm.model_copy(update={"gamma": self.config.gamma})
+        return self.rlft.model_copy(update={"algorithm": algorithm})
 
     def train(self, training: Training) -> None:
         """Train on the learned reward.
@@ -164,8 +174,9 @@ class PPOMax(RLHF):
 
     def settings(self) -> RLFTConfig:
         """Settings of online RL: PPO with a critic, which is trained alone at first."""
-        shared = self.rlft.algorithm.model_dump(exclude={"name", "baseline"})
+        settings = super().settings()
+        shared = settings.algorithm.model_dump(exclude={"name", "baseline"})
         known = {name: value for name, value in shared.items() if name in PPOConfig.model_fields}
         algorithm = PPOConfig(baseline="value", **known)
         warmup = self.config.critic_warmup_updates
-        return super().settings().model_copy(update={"algorithm": algorithm, "critic_warmup_updates": warmup})
+        return settings.model_copy(update={"algorithm": algorithm, "critic_warmup_updates": warmup})

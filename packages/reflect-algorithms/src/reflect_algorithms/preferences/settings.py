@@ -63,6 +63,9 @@ class RLHFConfig(Frozen):
 
     kl_coef: float = Field(0.05, ge=0)
     """η: price of a nat of log(π/π_SFT) at an action, in units of the learned reward."""
+    gamma: float | None = Field(None, ge=0, le=1)
+    """Discount of the learned rewards (unset: 0 where the pairs compare actions, which say nothing of later turns, and
+    that of `rlft.algorithm` where they compare episodes)."""
     reward_clip: float = Field(2.0, gt=0)
     """Bound of a turn's learned reward, in standard deviations of the episodes' learned returns; `ppo_max` alone."""
     critic_warmup_updates: int = Field(5, ge=0)

@@ -26,7 +26,7 @@ class PolicyGradientConfig(AlgorithmConfig):
     of the computation where there are neither.
     """
 
-    gamma: float = Field(1.0, gt=0, le=1)
+    gamma: float = Field(1.0, ge=0, le=1)
     """γ. The paper's objective is undiscounted."""
     entropy_coef: float = Field(0.01, ge=0)
     """Weight of the exact entropy bonus."""
