@@ -17,6 +17,7 @@ from reflect_algorithms.prompt_oirl import (
     Trial,
     WordFeatures,
     logged_trials,
+    read_templates,
     report_of,
 )
 from reflect_rl.errors import UserError
@@ -131,6 +132,31 @@ def test_logs_that_cannot_be_judged_are_refused(log):
         PromptReward([], TEMPLATES)
 
 
+def test_templates_of_a_file_are_read(tmp_path: Path):
+    path = tmp_path / "templates.json"
+    path.write_text(json.dumps([{"name": "now", "text": "{state} Now!"}, {"name": "plain", "text": "{state}"}]))
+    assert read_templates(path) == (Template("now", "{state} Now!"), Template("plain", "{state}"))
+    shipped = read_templates(Path(__file__).parents[3] / "configs" / "prompts" / "corridor.json")
+    assert len(shipped) >= 6
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[", "must be a JSON list"),
+        ('{"name": "a"}', "must be a JSON list"),
+        ('[{"name": "a"}]', "KeyError: 'text'"),
+        ('[{"name": "a", "text": "Hello."}]', "'a' of .* needs .* a text with the place"),
+        ('[{"name": "a", "text": "{state}"}, {"name": "a", "text": "{state}!"}]', "'a' of .* needs a name of its own"),
+        ('[{"name": "../a", "text": "{state}"}]', "'../a' of .* needs a name of its own, of letters"),
+    ],
+)
+def test_a_file_of_templates_that_cannot_be_used_is_refused(tmp_path: Path, text: str, said: str):
+    (tmp_path / "templates.json").write_text(text)
+    with pytest.raises(UserError, match=said):
+        read_templates(tmp_path / "templates.json")
+
+
 def test_the_script_plays_a_local_model_and_goes_on(tmp_path: Path, capsys):
     script = load_script("prompt_oirl")
     words = ["--model", "embedded", "--env", "corridor", "--starts", "4", "--out", str(tmp_path)]
@@ -141,3 +167,10 @@ def test_the_script_plays_a_local_model_and_goes_on(tmp_path: Path, capsys):
     script.main(words)
     assert times == [path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*.jsonl"))]
     assert json.loads((tmp_path / "report.json").read_text()) == first
+
+
+def test_the_script_takes_templates_and_scoring_of_the_user(tmp_path: Path):
+    (tmp_path / "two.json").write_text('[{"name": "a", "text": "{state}"}, {"name": "b", "text": "{rules} {state}"}]')
+    words = ["--model", "embedded", "--env", "corridor", "--starts", "4", "--out", str(tmp_path / "out")]
+    load_script("prompt_oirl").main([*words, "--templates", str(tmp_path / "two.json"), "--scoring", "token_mean"])
+    assert sorted(path.stem for path in (tmp_path / "out" / "train").iterdir()) == ["a", "b"]

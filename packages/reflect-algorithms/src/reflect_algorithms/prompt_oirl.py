@@ -16,6 +16,7 @@ among new ones; (4) the held-out template is evaluated on starts that nothing wa
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -73,6 +74,35 @@ TEMPLATES = (
     Template("steps", "{rules}\n\n{state}\nLet us think step by step."),
 )
 """Templates to begin with; any other list of at least two may be logged."""
+
+
+def read_templates(path: Path) -> tuple[Template, ...]:
+    """Templates of a JSON file, a list of objects with `name` and `text`.
+
+    Raises:
+        UserError: the file is missing or no such list, two templates have one name, or a text lacks `{state}`.
+    """
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        templates = tuple(Template(str(row["name"]), str(row["text"])) for row in rows)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(
+            f"prompt_oirl: {path} must be a JSON list of objects with the texts 'name' and 'text' "
+            f"({type(error).__name__}: {error})."
+        ) from error
+    names = [template.name for template in templates]
+    for template in templates:
+        # The log of a template is a file of its name.
+        if (
+            "{state}" not in template.text
+            or names.count(template.name) > 1
+            or not re.fullmatch(r"[\w-]+", template.name)
+        ):
+            raise UserError(
+                f"prompt_oirl: the template {template.name!r} of {path} needs a name of its own, of letters, digits, "
+                "- and _, and a text with the place {state}."
+            )
+    return templates
 
 
 class TemplatedPolicy:
