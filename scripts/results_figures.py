@@ -374,3 +374,53 @@ def svg_of(figure: Figure) -> str:
     svg = re.sub(r'<g id="[A-Za-z0-9_.]+">', "<g>", svg)  # ids would repeat when figures share a page
     # matplotlib knows no `currentColor`, so figures are drawn in a colour that nothing else has.
     return svg.replace(INK, "currentColor").replace("'DejaVu Sans'", "system-ui, 'DejaVu Sans', sans-serif")
+
+
+def success_against(
+    labels: Sequence[str],
+    groups: Sequence[Sequence[SummaryRow]],
+    decoding: str,
+    xlabel: str = "",
+    references: Mapping[str, Sequence[float]] | None = None,
+) -> str:
+    """Success of each method with its 95% interval, in several settings side by side.
+
+    Args:
+        labels: names of the settings.
+        groups: results in each of them.
+        decoding: that is drawn.
+        xlabel: name of what the settings differ in.
+        references: further lines, a share for each setting.
+    """
+    with mpl.rc_context(STYLE):
+        canvas = Figure(figsize=(6.4, 3.4), layout="constrained")
+        axes = canvas.subplots()
+        for k, (name, shares) in enumerate((references or {}).items()):
+            style = (":", "--", "-.")[k % 3]
+            heights = [100 * share for share in shares]
+            axes.plot(range(len(labels)), heights, color=INK, alpha=0.5, linestyle=style, marker="_", label=name)
+        found = {row.method for rows in groups for row in rows if row.decoding == decoding}
+        methods = sorted(found, key=lambda name: look_of(name).place)
+        for rank, method in enumerate(methods):
+            look, shift = look_of(method), 0.06 * (rank - (len(methods) - 1) / 2)
+            points = [
+                (place, row)
+                for place, rows in enumerate(groups)
+                for row in rows
+                if (row.method, row.decoding) == (method, decoding)
+            ]
+            rates = [100 * row.success_rate for _, row in points]
+            errors = [
+                [100 * (row.success_rate - row.lo) for _, row in points],
+                [100 * (row.hi - row.success_rate) for _, row in points],
+            ]
+            # Beside one another, so that bars of equal settings do not hide one another.
+            xs = [place + shift for place, _ in points]
+            axes.errorbar(
+                xs, rates, yerr=errors, color=look.colour, marker="o", markersize=4, capsize=2, label=look.title
+            )
+        axes.set_xticks(range(len(labels)), labels)
+        axes.set(xlabel=xlabel, ylabel=f"success, %, {decoding}", ylim=(-3, 103))
+        axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="y")
+        axes.legend(fontsize=7.5, loc="upper left")
+        return svg_of(canvas)

@@ -14,10 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib as mpl
 from make_results import RESULTS, copied
-from matplotlib.figure import Figure
-from results_figures import INK, STYLE, save, svg_of
+from results_figures import save, success_against
 
 from reflect_report.runs import SummaryRow, all_horizons, look_of, read_runs, summarise_runs
 from reflect_report.tables import markdown_lines
@@ -99,33 +97,9 @@ def _cell(row: SummaryRow | None) -> str:
 
 def figure(parts: Mapping[str, Part], decoding: str) -> str:
     """Success against the quality of the log, with 95% intervals; the grey line is the log itself."""
-    with mpl.rc_context(STYLE):
-        canvas = Figure(figsize=(6.4, 3.4), layout="constrained")
-        axes = canvas.subplots()
-        places = range(len(parts))
-        shares = [100 * part.won for part in parts.values()]
-        axes.plot(places, shares, color=INK, alpha=0.5, linestyle=":", marker="_", label="the log itself")
-        methods = [name for name in methods_of(parts) if any(part.of(name, decoding) for part in parts.values())]
-        for rank, method in enumerate(methods):
-            look, shift = look_of(method), 0.06 * (rank - (len(methods) - 1) / 2)
-            points = [
-                (k, row) for k, part in zip(places, parts.values(), strict=True) if (row := part.of(method, decoding))
-            ]
-            rates = [100 * row.success_rate for _, row in points]
-            errors = [
-                [rate - 100 * row.lo for rate, (_, row) in zip(rates, points, strict=True)],
-                [100 * row.hi - rate for rate, (_, row) in zip(rates, points, strict=True)],
-            ]
-            # Beside one another, so that bars of equal qualities do not hide one another.
-            xs = [place + shift for place, _ in points]
-            axes.errorbar(
-                xs, rates, yerr=errors, color=look.colour, marker="o", markersize=4, capsize=2, label=look.title
-            )
-        axes.set_xticks(list(places), [f"{quality} log" for quality in parts])
-        axes.set(ylabel=f"success, %, {decoding}", ylim=(-3, 103))
-        axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="y")
-        axes.legend(fontsize=7.5, loc="upper left")
-        return svg_of(canvas)
+    labels = [f"{quality} log" for quality in parts]
+    won = {"the log itself": [part.won for part in parts.values()]}
+    return success_against(labels, [part.rows for part in parts.values()], decoding, references=won)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Copy runs that learned from preferences to docs/results/preferences, and print their tables.
+"""Success against the number of pairs and against wrong answers: copies of result files, tables and two figures.
 
-    python scripts/results_preferences.py RUN_FOLDER ...
+    python scripts/results_preferences.py runs/preferences/true-0 runs/preferences/pairs-100-0 ...
 
-Of each run the results, the settings, the cards of pairs and models, and the metrics of online RL on the learned reward
-are copied. The tables are printed in Markdown, for docs/results/preferences.md.
+The files of each run, the cards of its pairs and models, and the metrics of online RL on the learned reward are copied
+to docs/results/preferences/<run>/. Runs with equal `preferences.pairs` are pooled over their seeds. Runs without pairs
+are the reference: online RL on the true reward. From the copies `pairs.svg` and `optimisation.svg` are made there, and
+tables are printed in Markdown, for docs/results/preferences.md.
 """
 
 from __future__ import annotations
@@ -11,66 +13,191 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "preferences"
-PARTS = ("pairs/card.json", "reward/card.json", "learn/dpo/card.json", "learn/rrhf/card.json")
-METRICS = "learn/rlhf/metrics.jsonl"
+import matplotlib as mpl
+from make_results import RESULTS, copied
+from matplotlib.figure import Figure
+from results_figures import INK, STYLE, save, success_against, svg_of
+
+from reflect_report.runs import SummaryRow, all_horizons, look_of, read_runs, summarise_runs
+from reflect_report.tables import markdown_lines
+from reflect_rl.evaluation.evaluate import wilson_interval
+
+GROUP = RESULTS / "preferences"
+CARDS = {"reward": "reward/card.json", "dpo": "learn/dpo/card.json", "rrhf": "learn/rrhf/card.json"}
+ONLINE = ("rlhf", "ppo_max")
+TRUE = "sft_rlft"
+"""Method that learns from the game's own reward."""
+NUMBERS = ("turns", "reward/kl", "reward/learned_return", "reward/true_return", "rollout/success_rate")
 
 
-def copied(run: Path) -> Path:
-    """Copy what the page is about; the folder of the copies."""
-    place = RESULTS / run.name
-    place.mkdir(parents=True, exist_ok=True)
-    for name in ("results.json", "run.json", "config.json"):
-        # Folders of this machine say nothing to a reader.
-        text = (run / name).read_text().replace(str(run.resolve().parent), "runs")
-        (place / name).write_text(text)
+class Setting(NamedTuple):
+    """The pairs that runs learned from; their order is that of the columns."""
+
+    noise: float
+    count: int
+
+    @property
+    def label(self) -> str:
+        """Name of a column.
+
+        >>> Setting(0.3, 1600).label
+        '1,600 pairs, 30% wrong'
+        """
+        return f"{self.count:,} pairs" + (f", {100 * self.noise:.0f}% wrong" if self.noise else "")
+
+
+def main(folders: Sequence[Path]) -> None:
+    """Copy, draw and print."""
+    settings, reference = grouped([_copy(folder) for folder in folders])
+    rows = {setting: _rows(copies) for setting, copies in settings.items()}
+    true = [row for row in _rows(reference) if row.method == TRUE] if reference else []
+    save(picture(rows, true), GROUP / "pairs.svg")
+    curves = {setting: {name: curve(copies, name) for name in ONLINE} for setting, copies in settings.items()}
+    save(optimisation(curves), GROUP / "optimisation.svg")
+    print(success(rows, true), accuracies(settings), ends(curves), sep="\n", end="")
+
+
+def _copy(run: Path) -> Path:
+    """The files that the page is about."""
+    place = copied(run, GROUP / run.name)
     for unit in sorted(run.glob("starts-*/seed-*")):
-        for part in (*PARTS, METRICS):
+        for name, part in {"pairs": "pairs/card.json", **CARDS}.items():
             if (unit / part).is_file():
-                shutil.copy(unit / part, place / f"{unit.name}-{part.replace('/', '-')}")
+                shutil.copy(unit / part, place / f"{name}.json")
+        for name in ONLINE:
+            metrics = unit / "learn" / name / "metrics.jsonl"
+            if metrics.is_file():
+                kept = [{key: row[key] for key in NUMBERS} for row in _jsonl(metrics)]
+                (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
     return place
 
 
-def percent(value: float, low: float, high: float) -> str:
-    """A share with its interval."""
-    return f"{100 * value:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
+def grouped(copies: Iterable[Path]) -> tuple[dict[Setting, list[Path]], list[Path]]:
+    """The runs by their pairs, and those without any."""
+    settings: dict[Setting, list[Path]] = defaultdict(list)
+    reference = []
+    for copy in copies:
+        pairs = json.loads((copy / "config.json").read_text(encoding="utf-8"))["preferences"]["pairs"]
+        if (copy / "pairs.json").is_file():
+            settings[Setting(pairs["noise"], pairs["count"])].append(copy)
+        else:
+            reference.append(copy)
+    return dict(sorted(settings.items())), reference
 
 
-def success(place: Path) -> None:
-    """Print the rows of a run."""
-    rows = json.loads((place / "results.json").read_text())
-    longest = max(row["horizon"] for row in rows)
-    for row in (row for row in rows if row["horizon"] == longest):
-        share = percent(row["success_rate"], *row["ci95"])
-        print(f"| {place.name} | `{row['method']}` | {row['decoding']} | {share} | {row['episodes']} |")
+def _rows(copies: Sequence[Path]) -> list[SummaryRow]:
+    rows = summarise_runs(read_runs(copies))
+    longest = max(all_horizons(rows))
+    return [row for row in rows if row.horizon == longest]
 
 
-def accuracy(place: Path) -> None:
-    """Print the accuracy on held-out starts."""
-    for path in sorted(place.glob("*-card.json")):
-        card = json.loads(path.read_text())
-        if "pair_accuracy" in card:
-            share = percent(card["pair_accuracy"], *card["interval"])
-            print(f"| {place.name} | {path.stem.removesuffix('-card')} | {card['pairs']} | {share} |")
+def success(rows: Mapping[Setting, Sequence[SummaryRow]], true: Sequence[SummaryRow]) -> str:
+    """Markdown: a line for each method and decoding, a column for each setting."""
+    found = {(row.method, row.decoding) for group in rows.values() for row in group}
+    lines = []
+    for method, decoding in sorted(found, key=lambda key: (look_of(key[0]).place, key[1] != "sampled")):
+        cells = [
+            next((r for r in group if (r.method, r.decoding) == (method, decoding)), None) for group in rows.values()
+        ]
+        lines.append([look_of(method).title, decoding, *(_share(row) for row in cells)])
+    for row in true:
+        lines.append(["online RL on the true reward", row.decoding, _share(row), *("" for _ in range(len(rows) - 1))])
+    return "\n".join(markdown_lines(["method", "play", *(setting.label for setting in rows)], lines)) + "\n"
 
 
-def curve(place: Path, rows: int = 5) -> None:
-    """Print learned and true return over the divergence, in so many equal parts of the training."""
-    for path in sorted(place.glob("*-metrics.jsonl")):
-        metrics = [json.loads(line) for line in path.read_text().splitlines()]
-        names = ("turns", "reward/kl", "reward/learned_return", "reward/true_return", "rollout/success_rate")
-        size = max(1, len(metrics) // rows)
-        for k in range(0, len(metrics) - size + 1, size):
-            part = metrics[k : k + size]
-            means = (sum(row[name] for row in part) / len(part) for name in names)
-            print(f"| {place.name} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |")
+def _share(row: SummaryRow | None) -> str:
+    return "-" if row is None else f"{100 * row.success_rate:.1f} [{100 * row.lo:.0f}, {100 * row.hi:.0f}]"
+
+
+def accuracies(settings: Mapping[Setting, Sequence[Path]]) -> str:
+    """Markdown: share of held-out pairs that are ranked as the true reward ranks them, seeds pooled."""
+    lines = []
+    for name in CARDS:
+        cells = []
+        for copies in settings.values():
+            cards = [json.loads((copy / f"{name}.json").read_text(encoding="utf-8")) for copy in copies]
+            total = sum(card["held_out_pairs"] for card in cards)
+            right = round(sum(card["true_pair_accuracy"] * card["held_out_pairs"] for card in cards))
+            low, high = wilson_interval(right, total)
+            cells.append(f"{100 * right / total:.1f} [{100 * low:.0f}, {100 * high:.0f}]")
+        lines.append([name, *cells])
+    learned = [
+        f"{sum(json.loads((copy / 'pairs.json').read_text(encoding='utf-8'))['learned'] for copy in c) / len(c):,.0f}"
+        for c in settings.values()
+    ]
+    return (
+        "\n".join(markdown_lines(["model", *(s.label for s in settings)], [["learned from", *learned], *lines])) + "\n"
+    )
+
+
+def curve(copies: Iterable[Path], method: str, parts: int = 8) -> list[dict[str, float]]:
+    """Metrics of online RL in so many equal parts of the training, means over the seeds."""
+    runs = [_jsonl(copy / f"{method}.jsonl") for copy in copies if (copy / f"{method}.jsonl").is_file()]
+    found = []
+    for part in range(parts if runs else 0):
+        rows = [row for run in runs for row in run[len(run) * part // parts : len(run) * (part + 1) // parts]]
+        found.append({name: sum(row[name] for row in rows) / len(rows) for name in NUMBERS})
+    return found
+
+
+def ends(curves: Mapping[Setting, Mapping[str, Sequence[Mapping[str, float]]]]) -> str:
+    """Markdown: the first and the last part of each online training."""
+    lines = [
+        [look_of(name).title, setting.label, when, *(f"{row[number]:.2f}" for number in NUMBERS[1:])]
+        for setting, by_method in curves.items()
+        for name, rows in by_method.items()
+        for when, row in zip(("first", "last"), (rows[0], rows[-1]) if rows else (), strict=False)
+    ]
+    header = ["method", "pairs", "eighth", "divergence, nats", "learned return", "true return", "won"]
+    return "\n".join(markdown_lines(header, lines)) + "\n"
+
+
+def picture(rows: Mapping[Setting, Sequence[SummaryRow]], true: Sequence[SummaryRow]) -> str:
+    """Success in each setting; the grey line is online RL on the true reward."""
+    labels = [setting.label.replace(", ", "\n") for setting in rows]
+    sampled = [row.success_rate for row in true if row.decoding == "sampled"]
+    reference = {"online RL on the true reward": sampled * len(rows)} if sampled else {}
+    shown = [[row for row in group if row.method != "random"] for group in rows.values()]
+    return success_against(labels, shown, "sampled", references=reference)
+
+
+def optimisation(curves: Mapping[Setting, Mapping[str, Sequence[Mapping[str, float]]]]) -> str:
+    """Learned and true return of online RL against the divergence from the supervised policy, a panel each."""
+    with mpl.rc_context(STYLE):
+        canvas = Figure(figsize=(7.6, 3.2), layout="constrained")
+        panels = zip(canvas.subplots(1, 2), ("reward/learned_return", "reward/true_return"), strict=True)
+        for axes, name in panels:
+            for k, (setting, by_method) in enumerate(curves.items()):
+                for method, rows in by_method.items():
+                    axes.plot(
+                        [row["reward/kl"] for row in rows],
+                        [row[name] for row in rows],
+                        color=mpl.colormaps["viridis"](0.9 * k / max(1, len(curves) - 1)),
+                        linestyle="-" if method == ONLINE[0] else "--",
+                        marker="o",
+                        markersize=3,
+                        label=f"{look_of(method).title}, {setting.label}",
+                    )
+            axes.set(
+                xlabel="divergence from the supervised policy, nats an episode",
+                ylabel=name.partition("/")[2].replace("_", " "),
+            )
+            axes.grid(color=INK, alpha=0.12, linewidth=0.6)
+        handles, labels = axes.get_legend_handles_labels()
+        canvas.legend(handles, labels, fontsize=6.5, loc="outside right center")
+        return svg_of(canvas)
+
+
+def _jsonl(path: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 if __name__ == "__main__":
-    places = [copied(Path(name)) for name in sys.argv[1:]]
-    for table in (success, accuracy, curve):
-        for each in places:
-            table(each)
-        print()
+    if not sys.argv[1:]:
+        sys.exit(__doc__)
+    main([Path(word) for word in sys.argv[1:]])

@@ -8,43 +8,12 @@ from pathlib import Path
 import pytest
 
 from a_script import load_script
-from reflect_report.runs import SummaryRow
-from reflect_rl.evaluation.evaluate import wilson_interval
-
-ROW = {
-    "benchmark": "dangerous_taxi",
-    "label_source": "clean",
-    "demonstration_starts": 100,
-    "algorithm": "none",
-    "model": "embedded",
-    "mode": "pickup",
-    "split": "test",
-    "horizon": 30,
-    "fingerprint": "f",
-}
+from a_summary import row
 
 
 @pytest.fixture
 def script():
     return load_script("results_offline")
-
-
-def row(method, decoding, successes, episodes=40):
-    lo, hi = wilson_interval(successes, episodes)
-    fields = {name: ROW.get(name) for name in SummaryRow.__dataclass_fields__} | {
-        "method": method,
-        "decoding": decoding,
-        "successes": successes,
-        "episodes": episodes,
-        "success_rate": successes / episodes,
-        "lo": lo,
-        "hi": hi,
-        "mean": successes / episodes,
-        "lowest": 0.0,
-        "highest": 1.0,
-        "seeds": 3,
-    }
-    return SummaryRow(**fields)
 
 
 def test_the_table_has_a_column_for_each_quality(script):
