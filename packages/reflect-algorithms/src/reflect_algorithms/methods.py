@@ -115,6 +115,7 @@ GAIL = LearnedMethod(
     "gail",
     "GAIL",
     learner=f"{LEARNERS}.gail:GAIL",
+    start="bc",
     settings=("offline.training", "offline.gail", "rlft"),
     colour="#117733",
     place=270,
