@@ -17,7 +17,7 @@ f is a linear head with one output for each listed action, on a copy of the lang
 
 Differs from the paper: (1) the reward is -f unless asked otherwise: -log D is never negative, so in games that end with
 a win it pays for not winning (docs/results/log.md); (2) the policy's step is that of `[rlft]`, PPO by default, in place
-of TRPO; (3) D takes several steps in each update.
+of TRPO; (3) D takes several steps in each update; (4) in a run the policy begins as the clone of its log.
 """
 
 from __future__ import annotations
