@@ -131,8 +131,8 @@ def short(folder: Path | None, log, stop: int = 0) -> str:
     return train_offline(agent(), log, env=toy.SPEC, learner=learner, out=folder, **settings).model.hash()
 
 
-# The two members report four steps each; the rest are updates of the policy.
-@pytest.mark.parametrize("stop", [3, 6, 10])
+# The two members and the clone report four steps each; the rest are updates of the policy.
+@pytest.mark.parametrize("stop", [3, 6, 10, 14])
 def test_an_interrupted_training_goes_on_to_the_same_weights(mixed_log, tmp_path: Path, stop):
     with pytest.raises(StoppedError):
         short(tmp_path / "cut", mixed_log, stop)

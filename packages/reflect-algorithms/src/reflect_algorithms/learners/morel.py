@@ -15,8 +15,8 @@ reward and the end; f_i is a text, so disc is the share of pairs of members whos
 text is what follows, so chance in the game is lost; (3) a next state must be one that the log shows, because only those
 have a list of actions, and anything else is unknown; (4) the rewards are learned, too; (5) HALT ends the game and costs
 κ once; (6) members learn from bootstrap samples of the log and begin with the same weights; (7) RL is that of `[rlft]`
-in place of a natural policy gradient, and the policy has not cloned the log before: members that begin as a cloned
-policy learned far less in equal steps (docs/results/log.md).
+in place of a natural policy gradient. The policy has cloned the log before, the members have not: as clones they
+learned far less in equal steps (docs/results/log.md).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+from reflect_algorithms.learners.cloning import Cloning
 from reflect_algorithms.online import train_online
 from reflect_algorithms.settings import MOReLConfig, offline_config
 from reflect_algorithms.training import Training
@@ -173,9 +174,13 @@ class MOReL:
         answers = {pair: [member.answers[pair] for member in members] for pair in pairs}
         world = World.voted(training.episodes, answers, self.config.threshold, self.config.penalty)
         spec = WorldSpec.beside(training.spec, world)
+        # RL from a policy that knows nothing learns to end the game at once, where that costs less than to walk about.
+        cloned = replace(training, folder=training.folder / "clone", metrics=None)
+        Cloning().train(cloned)
         # There are no validation tasks in a log.
         config = self.rlft.model_copy(update={"validate_every": 0})
-        train_online(replace(training, spec=spec), config)
+        reference = trainable_copy(training.model) if config.algorithm.needs_reference else None
+        train_online(replace(training, spec=spec), config, reference=reference)
         inside, outside = (_played(training, world, game) for game in (spec, training.spec))
         card = quality_of(rows, world, members) | {
             "value_in_model": _mean_return(inside),
@@ -184,6 +189,7 @@ class MOReL:
         }
         if process_rank() == 0:
             write_json(training.folder / "card.json", card)
+            cloned.checkpoints.clear()
 
     def _check_modes(self, episodes: Sequence[Episode]) -> None:
         """Refuse modes that RL would find no start of, before the ensemble is trained."""
