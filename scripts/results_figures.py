@@ -393,7 +393,7 @@ def success_against(
         references: further lines, a share for each setting.
     """
     with mpl.rc_context(STYLE):
-        canvas = Figure(figsize=(6.4, 3.4), layout="constrained")
+        canvas = Figure(figsize=(7.6, 3.4), layout="constrained")
         axes = canvas.subplots()
         for k, (name, shares) in enumerate((references or {}).items()):
             style = (":", "--", "-.")[k % 3]
@@ -422,5 +422,5 @@ def success_against(
         axes.set_xticks(range(len(labels)), labels)
         axes.set(xlabel=xlabel, ylabel=f"success, %, {decoding}", ylim=(-3, 103))
         axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="y")
-        axes.legend(fontsize=7.5, loc="upper left")
+        canvas.legend(fontsize=7.5, loc="outside right upper")
         return svg_of(canvas)

@@ -72,7 +72,7 @@ def _copy(run: Path) -> Path:
         for name in ONLINE:
             metrics = unit / "learn" / name / "metrics.jsonl"
             if metrics.is_file():
-                kept = [{key: row[key] for key in NUMBERS} for row in _jsonl(metrics)]
+                kept = [{key: round(row[key], 4) for key in NUMBERS} for row in _jsonl(metrics)]
                 (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
     return place
 
@@ -167,29 +167,23 @@ def picture(rows: Mapping[Setting, Sequence[SummaryRow]], true: Sequence[Summary
 
 
 def optimisation(curves: Mapping[Setting, Mapping[str, Sequence[Mapping[str, float]]]]) -> str:
-    """Learned and true return of online RL against the divergence from the supervised policy, a panel each."""
+    """Learned and true return of online RL against the divergence from the supervised policy, a row for each method."""
     with mpl.rc_context(STYLE):
-        canvas = Figure(figsize=(7.6, 3.2), layout="constrained")
-        panels = zip(canvas.subplots(1, 2), ("reward/learned_return", "reward/true_return"), strict=True)
-        for axes, name in panels:
-            for k, (setting, by_method) in enumerate(curves.items()):
-                for method, rows in by_method.items():
-                    axes.plot(
-                        [row["reward/kl"] for row in rows],
-                        [row[name] for row in rows],
-                        color=mpl.colormaps["viridis"](0.9 * k / max(1, len(curves) - 1)),
-                        linestyle="-" if method == ONLINE[0] else "--",
-                        marker="o",
-                        markersize=3,
-                        label=f"{look_of(method).title}, {setting.label}",
-                    )
-            axes.set(
-                xlabel="divergence from the supervised policy, nats an episode",
-                ylabel=name.partition("/")[2].replace("_", " "),
-            )
-            axes.grid(color=INK, alpha=0.12, linewidth=0.6)
-        handles, labels = axes.get_legend_handles_labels()
-        canvas.legend(handles, labels, fontsize=6.5, loc="outside right center")
+        canvas = Figure(figsize=(7.6, 5.2), layout="constrained")
+        panels = canvas.subplots(len(ONLINE), 2, sharex=True, sharey="col")
+        for line, method in zip(panels, ONLINE, strict=True):
+            for axes, name in zip(line, ("reward/learned_return", "reward/true_return"), strict=True):
+                for k, (setting, by_method) in enumerate(curves.items()):
+                    rows = by_method[method]
+                    colour = mpl.colormaps["viridis"](0.9 * k / max(1, len(curves) - 1))
+                    xs, ys = [row["reward/kl"] for row in rows], [row[name] for row in rows]
+                    axes.plot(xs, ys, color=colour, marker="o", markersize=3, label=setting.label)
+                axes.set_title(f"{look_of(method).title}: {name.partition('/')[2].replace('_', ' ')}")
+                axes.grid(color=INK, alpha=0.12, linewidth=0.6)
+        for axes in panels[-1]:
+            axes.set_xlabel("divergence, nats an episode")
+        handles, labels = panels[0][0].get_legend_handles_labels()
+        canvas.legend(handles, labels, fontsize=7.5, loc="outside lower center", ncols=3)
         return svg_of(canvas)
 
 
