@@ -19,7 +19,6 @@ from reflect_algorithms.both.reflector import OnlineReflector, reflection_loss
 from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_training
 from reflect_rl.algorithms import Batch
 from reflect_rl.batch import view_of
-from reflect_rl.cli.main import main
 from reflect_rl.config import parse
 from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.models.load import load_model
@@ -32,7 +31,7 @@ from reflect_rl.runs.folder import units
 from reflect_rl.runs.stages import load_players
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Observation, View
-from run_toy import corridor_run
+from run_toy import BOTH_PLAYERS, corridor_run, whole_run
 from toy import SPEC, rlft, tiny_player, trainer
 
 QUIET = lambda *_: None  # noqa: E731
@@ -169,11 +168,8 @@ def test_turns_are_worth_what_the_policy_learns_from(tmp_path):
 
 SETTINGS = corridor_run(
     '["sft_reflect", "reflect_rl_both"]',
-    """\
-[sft]
-base = { steps = 2 }
-reflector = { steps = 20 }
-policy_reflect = { steps = 2 }
+    BOTH_PLAYERS
+    + """\
 [rlft]
 total_turns = 60
 starts_per_update = 2
@@ -184,8 +180,7 @@ max_new_tokens = 8
 
 
 def test_a_run_trains_both_and_evaluates_with_the_trained_reflection_player(tmp_path):
-    (tmp_path / "run.toml").write_text(SETTINGS)
-    assert main(["run", str(tmp_path / "run.toml"), "--output-dir", str(tmp_path / "run")]) == 0
+    place = whole_run(tmp_path, SETTINGS)
     assert {row["method"] for row in json.loads((tmp_path / "run" / "results.json").read_text())} == {
         "sft_reflect",
         "reflect_rl_both",
@@ -197,7 +192,6 @@ def test_a_run_trains_both_and_evaluates_with_the_trained_reflection_player(tmp_
         reflector, _ = load_players(config, unit, name, "greedy")
         assert isinstance(reflector, FrozenReflector)
         writers[name] = reflector.model.hash()
-    place = tmp_path / "run" / "starts-4" / "seed-0"
     trained = load_model(config.model, place / "rlft_both" / "reflect_rl_both" / "reflector", trainable=False)
     assert writers["reflect_rl_both"] == trained.hash() != writers["sft_reflect"]
     cards = [

@@ -25,7 +25,6 @@ from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_
 from reflect_algorithms.training import Frozen
 from reflect_rl.agent import trainable_copy
 from reflect_rl.batch import view_of
-from reflect_rl.cli.main import main
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError
 from reflect_rl.models.load import LanguageModel
@@ -35,7 +34,7 @@ from reflect_rl.prompts import reflection_prompt
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn, View
-from run_toy import corridor_run
+from run_toy import BOTH_PLAYERS, corridor_run, whole_run
 from toy import SPEC, rlft, tiny_player, trainer
 
 QUIET = lambda *_: None  # noqa: E731
@@ -279,11 +278,8 @@ def test_settings_that_do_not_go_with_the_critic_are_named(tmp_path, changes, sa
 
 SETTINGS = corridor_run(
     '["reflect_rl_both"]',
-    """\
-[sft]
-base = { steps = 2 }
-reflector = { steps = 20 }
-policy_reflect = { steps = 2 }
+    BOTH_PLAYERS
+    + """\
 [rlft]
 total_turns = 40
 starts_per_update = 2
@@ -299,9 +295,7 @@ max_new_tokens = 4
 
 
 def test_a_run_says_in_its_cards_who_valued_the_turns(tmp_path):
-    (tmp_path / "run.toml").write_text(SETTINGS)
-    assert main(["run", str(tmp_path / "run.toml"), "--output-dir", str(tmp_path / "run")]) == 0
-    place = tmp_path / "run" / "starts-4" / "seed-0" / "rlft_both" / "reflect_rl_both"
+    place = whole_run(tmp_path, SETTINGS) / "rlft_both" / "reflect_rl_both"
     for part in ("model", "reflector"):
         card = (place / part / "README.md").read_text()
         block = card.partition("```toml\n")[2].partition("```")[0]

@@ -141,6 +141,17 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(mixed_log, tmp_path
     assert cards[0] == cards[1]
 
 
+def test_the_policy_clones_the_log_and_is_held_near_that(mixed_log, tmp_path: Path):
+    # A price of divergence that lets nothing move: what is left is the clone, and not the untrained model.
+    held = {"learning_rate": 1e-2, "algorithm": {"name": "ppo", "kl_coef": 1e4, "entropy_coef": 0.0}}
+    learner = MOReL(MOReLConfig(members=2), toy.rlft(total_turns=200, **held))
+    settings = {"steps": 100, "batch_size": 32, "learning_rate": 1e-2}
+    won = [episode for episode in mixed_log if episode.success]
+    player = train_offline(agent(), won, env=toy.SPEC, learner=learner, out=tmp_path, **settings)
+    assert success_of(player) >= 0.7
+    assert json.loads((tmp_path / "clone" / "metrics.jsonl").read_text().splitlines()[-1])["step"] == 100
+
+
 def test_logs_that_show_too_little_are_refused():
     settings = {"env": toy.SPEC, "steps": 1}
     endless = [replace(LOG[1], turns=LOG[1].turns[:1])]

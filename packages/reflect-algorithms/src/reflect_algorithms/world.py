@@ -79,7 +79,7 @@ def outcome_of(answer: str) -> Outcome | None:
 
 
 def transitions(episodes: Sequence[Episode]) -> list[tuple[Pair, Outcome]]:
-    """What the log shows, a row for each turn with an action and a known outcome."""
+    """Turns of the log as pairs and outcomes, a row for each with an action and a known outcome."""
     rows: list[tuple[Pair, Outcome]] = []
     for episode in episodes:
         for place, turn in enumerate(episode.turns):
@@ -115,7 +115,7 @@ class World:
     starts: Mapping[str, Sequence[Observation]]
     """First states of the logged episodes of each task, by its key."""
     outcomes: Mapping[Pair, Outcome]
-    """What known actions lead to; the others are unknown."""
+    """Outcomes of the known actions; the others are unknown."""
     penalty: float
     """Price κ of an unknown action."""
 

@@ -107,7 +107,7 @@ class OnlineReflector:
         return [text for (_, text), _ in self._drawn(views)]
 
     def _drawn(self, views: Sequence[View]) -> list[tuple[Key, list[int]]]:
-        """What is written for each view, and its tokens."""
+        """Text that is written for each view, with its prompt, and its tokens."""
         prompts = [reflection_prompt(view) for view in views]
         unique = list(dict.fromkeys(prompts))
         # Whoever draws before or after is not disturbed, and a training that goes on draws the same again.

@@ -79,7 +79,7 @@ class Simulator:
 
     @property
     def runs(self) -> bool:
-        """Whether the program still runs."""
+        """True as long as the program runs."""
         return bool(self.process.poll() is None)
 
     def new_game(self) -> Any:
