@@ -20,16 +20,20 @@ class AlfredTWEnv:
         config: alfworld's configuration.
         train_eval: `train`, `eval_in_distribution` or `eval_out_of_distribution`.
         skip_broken: pass over game files that cannot be read, and count them in `skipped`.
+        expert: False = no plan of an expert, whatever the configuration asks for.
 
     Raises:
         GameError: an unknown split, a setting that cannot be used, no game, or a broken game file.
     """
 
-    def __init__(self, config: Mapping[str, Any], train_eval: str = "train", *, skip_broken: bool = False) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], train_eval: str = "train", *, skip_broken: bool = False, expert: bool = True
+    ) -> None:
         self.config = config
         self.train_eval = train_eval
         self._settings = read_settings(config, train_eval)
         self._games = find_games(self._settings.path, self._settings.task_types, skip_broken=skip_broken)
+        self._expert = self._settings.expert if expert else None
         most = self._settings.most_games
         self.game_files = list(self._games.paths[:most] if most > 0 else self._games.paths)
         self.num_games = len(self.game_files)
@@ -43,7 +47,7 @@ class AlfredTWEnv:
         Raises:
             GameError: the batch size is not 1 or more.
         """
-        make_expert = EXPERTS[self._settings.expert] if self._settings.expert else None
+        make_expert = EXPERTS[self._expert] if self._expert else None
         return BatchEnv(self.game_files, self._open, batch_size, self._settings.max_steps, make_expert)
 
 

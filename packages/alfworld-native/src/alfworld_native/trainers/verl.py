@@ -1,15 +1,16 @@
-"""Manager of household games with the methods that verl-agent's ALFWorld manager has, without Ray or workers.
+"""Household games for verl-agent, without Ray or workers: its games, its manager of them, and its `make_envs`.
 
-verl-agent calls `reset(kwargs)`, `step(text_actions)`, `build_text_obs`, `success_evaluator` and `close`. Its results
+verl-agent calls `reset(kwargs)`, `step(text_actions)`, `success_evaluator` and `close` of a manager. Its results
 have the same form: texts, rewards of 10 for a win, and for each game a dictionary with `won`, `extra.gamefile` and
-`is_action_valid`. The prompts are this package's own. Nothing of verl-agent is imported here.
+`is_action_valid`. The prompts are this package's own; `HouseholdEnvs` under verl-agent's own manager gives its prompts.
+Nothing of verl-agent is imported here.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from alfworld_native.compat import AlfredTWEnv
 from alfworld_native.errors import GameError
 from alfworld_native.record import TASK_TYPES
-from alfworld_native.trainers.episode import INSTRUCTION, command_of
+from alfworld_native.trainers.episode import INSTRUCTION
 
 WIN: Final = 10.0
 """Reward of the command that wins, verl-agent's."""
@@ -27,14 +28,81 @@ FORMAT: Final = "Think in <think> and </think>, then give the command in <action
 
 TASK: Final = "Your task is to: "
 
-REPLY: Final = re.compile(r"<think>.*</think>.*<action>.*</action>", re.DOTALL | re.IGNORECASE)
+VALIDATION_SEED: Final = 1000
+"""Added to the seed for the games of validation, verl-agent's."""
+
+KEPT: Final = 30
+"""Characters at the end of a reply without a command that are given as one, verl-agent's."""
+
+CHINESE: Final = re.compile("[\u4e00-\u9fff]")
 
 Observations = dict[str, Any]
 Infos = list[dict[str, Any]]
 
 
+class HouseholdEnvs:
+    """Games in groups, with the methods of verl-agent's `AlfworldEnvs`: for its own manager, which has its own prompts.
+
+    Args:
+        config: alfworld's configuration (`alfworld_native.compat`). Plans of experts are never made, as there.
+        train_eval: alfworld's name of the split.
+        env_num: number of groups.
+        group_n: games in a group, which are the same one, as GRPO and GiGPO need.
+        seed: group i draws its games by `seed + i`.
+
+    Raises:
+        GameError: see `AlfredTWEnv`; also fewer than one group or game.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], train_eval: str = "train", env_num: int = 1, group_n: int = 1, seed: int = 0
+    ) -> None:
+        if env_num < 1 or group_n < 1:
+            raise GameError(f"env_num and group_n must be 1 or more, not {env_num} and {group_n}.")
+        environment = AlfredTWEnv(config, train_eval, expert=False)
+        # One batch for each game, since each group has an order of games of its own.
+        self._envs = [environment.init_env(batch_size=1) for _ in range(env_num * group_n)]
+        for number, env in enumerate(self._envs):
+            env.seed(seed + number // group_n)
+        self._admissible: list[list[str]] = []
+
+    @property
+    def get_admissible_commands(self) -> list[list[str]]:
+        """Commands that each game understands now; a property with a method's name, as in verl-agent."""
+        return self._admissible
+
+    def reset(self) -> tuple[list[str], None, Infos]:
+        """Begin the next game of each group: texts, no images, and a dictionary for each game."""
+        begun = [env.reset() for env in self._envs]
+        infos = self._infos(info for _, info in begun)
+        return [observed[0] for observed, _ in begun], None, infos
+
+    def step(self, commands: Sequence[str]) -> tuple[list[str], None, list[float], list[bool], Infos]:
+        """Give each game its command: texts, no images, rewards, whether each is over, and a dictionary for each.
+
+        Raises:
+            GameError: not one command for each game, or `reset` has not been called.
+        """
+        if len(commands) != len(self._envs):
+            raise GameError(f"step() needs {len(self._envs)} replies, one for each game, not {len(commands)}.")
+        stepped = [env.step([command]) for env, command in zip(self._envs, commands, strict=True)]
+        infos = self._infos(info for *_, info in stepped)
+        rewards = [WIN * float(info["won"]) for info in infos]
+        return [observed[0] for observed, *_ in stepped], None, rewards, [dones[0] for _, _, dones, _ in stepped], infos
+
+    def close(self) -> None:
+        """End the games."""
+        for env in self._envs:
+            env.close()
+
+    def _infos(self, batches: Iterable[Mapping[str, Sequence[Any]]]) -> Infos:
+        infos = [{key: values[0] for key, values in batch.items()} for batch in batches]
+        self._admissible = [info["admissible_commands"] for info in infos]
+        return infos
+
+
 class HouseholdManager:
-    """Games in groups: the games of a group are the same one, as GRPO and GiGPO need.
+    """Games in groups, and the texts that a model sees.
 
     Args:
         config: alfworld's configuration (`alfworld_native.compat`).
@@ -42,10 +110,10 @@ class HouseholdManager:
         env_num: number of groups.
         group_n: games in a group.
         seed: group i draws its games by `seed + i`.
-        history_length: earlier turns in the text.
+        history_length: earlier turns in the text; 0 or less = none.
 
     Raises:
-        GameError: see `AlfredTWEnv`; also fewer than one group or game.
+        GameError: see `HouseholdEnvs`.
     """
 
     def __init__(
@@ -57,19 +125,12 @@ class HouseholdManager:
         seed: int = 0,
         history_length: int = 2,
     ) -> None:
-        if env_num < 1 or group_n < 1:
-            raise GameError(f"env_num and group_n must be 1 or more, not {env_num} and {group_n}.")
-        environment = AlfredTWEnv(config, train_eval)
-        # One batch for each game, since each group has an order of games of its own.
-        self._envs = [environment.init_env(batch_size=1) for _ in range(env_num * group_n)]
-        for number, env in enumerate(self._envs):
-            env.seed(seed + number // group_n)
+        self.envs = HouseholdEnvs(config, train_eval, env_num, group_n, seed)
         self.history_length = history_length
         self.tasks: list[str] = []
         self.gamefile: list[str] = []
         self._past: list[list[tuple[str, str]]] = []
         self._said: list[str] = []
-        self._admissible: list[list[str]] = []
 
     def reset(self, kwargs: object = None) -> tuple[Observations, Infos]:
         """Begin the next game of each group.
@@ -80,13 +141,11 @@ class HouseholdManager:
         Returns:
             observations: `text` for the model, `anchor` as the game said it, `image` None; a dictionary for each game.
         """
-        begun = [env.reset() for env in self._envs]
-        self._said = [observed[0] for observed, _ in begun]
-        infos = [_of_one(info) for _, info in begun]
+        self._said, _, infos = self.envs.reset()
         self.gamefile = [info["extra.gamefile"] for info in infos]
-        self._past = [[] for _ in begun]
+        self._past = [[] for _ in infos]
         self.extract_task(self._said)
-        return self._observations(infos, init=True), infos
+        return self._observations(init=True), infos
 
     def step(self, text_actions: Sequence[str]) -> tuple[Observations, NDArray[Any], NDArray[Any], Infos]:
         """Give each game the command in a model's reply.
@@ -97,18 +156,14 @@ class HouseholdManager:
         Raises:
             GameError: not one reply for each game, or `reset` has not been called.
         """
-        if len(text_actions) != len(self._envs):
-            raise GameError(f"step() needs {len(self._envs)} replies, one for each game, not {len(text_actions)}.")
         commands, valid = project(text_actions)
-        stepped = [env.step([command]) for env, command in zip(self._envs, commands, strict=True)]
-        for past, said, command in zip(self._past, self._said, commands, strict=True):
-            past.append((said, command))
-        self._said = [observed[0] for observed, *_ in stepped]
-        infos = [_of_one(info) for *_, info in stepped]
+        said, _, rewards, dones, infos = self.envs.step(commands)
+        for past, before, command in zip(self._past, self._said, commands, strict=True):
+            past.append((before, command))
+        self._said = said
         for info, path, is_valid in zip(infos, self.gamefile, valid, strict=True):
             info.update({"extra.gamefile": path, "is_action_valid": np.array(is_valid)})
-        rewards = np.array([WIN * info["won"] for info in infos])
-        return self._observations(infos), rewards, np.array([dones[0] for _, _, dones, _ in stepped]), infos
+        return self._observations(), np.array(rewards), np.array(dones), infos
 
     def extract_task(self, text_obs: Sequence[str]) -> None:
         """Keep the tasks that the first texts name."""
@@ -137,42 +192,67 @@ class HouseholdManager:
             last = max(at for at, turn in enumerate(turns) if turn["active_masks"])
             won, path = float(infos[last]["won"]), infos[last].get("extra.gamefile") or ""
             success["success_rate"].append(won)
-            for kind in TASK_TYPES:
-                # Folders are named by the kind of task.
-                if kind in path:
-                    success[f"{kind.removesuffix('_simple')}_success_rate"].append(won)
+            # Folders are named by the kind of task.
+            if kind := next((kind for kind in TASK_TYPES if kind in path), None):
+                success[f"{kind.removesuffix('_simple')}_success_rate"].append(won)
         return {key: np.array(values) for key, values in success.items()}
 
     def close(self) -> None:
         """End the games."""
-        for env in self._envs:
-            env.close()
+        self.envs.close()
 
-    def _observations(self, infos: Infos, *, init: bool = False) -> Observations:
-        self._admissible = [info["admissible_commands"] for info in infos]
-        return {
-            "text": self.build_text_obs(self._said, self._admissible, init),
-            "image": None,
-            "anchor": list(self._said),
-        }
+    def _observations(self, *, init: bool = False) -> Observations:
+        text = self.build_text_obs(self._said, self.envs.get_admissible_commands, init)
+        return {"text": text, "image": None, "anchor": list(self._said)}
 
     def _text(self, at: int, text: str, admissible: Sequence[str], *, init: bool) -> str:
         parts = [f"{INSTRUCTION} {FORMAT}"]
         # The first text has the task in it.
         if not init:
             parts.append(f"{TASK}{self.tasks[at]}")
-            past = self._past[at][-self.history_length :] if self.history_length else []
+            past = self._past[at][-self.history_length :] if self.history_length > 0 else []
             parts.extend(f"{said}\n> {command}" for said, command in past)
         # `help` shows the commands that are listed anyway.
         listed = ", ".join(command for command in admissible if command != "help")
         return "\n\n".join([*parts, f"{text}\nCommands: {listed}"])
 
 
+def make_envs(config: Any, household: Mapping[str, Any]) -> tuple[HouseholdManager, HouseholdManager]:
+    """Managers of training and of validation, in the place of verl-agent's `make_envs(config)`.
+
+    Args:
+        config: verl-agent's. Read are `env.seed`, `env.history_length`, `env.rollout.n`, `env.alfworld.eval_dataset`,
+            `data.train_batch_size` and `data.val_batch_size`.
+        household: alfworld's configuration: where the games are, and how many commands an episode has.
+
+    Raises:
+        GameError: see `HouseholdEnvs`.
+    """
+    env, data = config.env, config.data
+    train = HouseholdManager(
+        household, "train", data.train_batch_size, max(env.rollout.n, 1), env.seed, env.history_length
+    )
+    split, seed = env.alfworld.eval_dataset, env.seed + VALIDATION_SEED
+    return train, HouseholdManager(household, split, data.val_batch_size, 1, seed, env.history_length)
+
+
 def project(text_actions: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Commands in the replies, and 1 for each reply that thinks in `<think>` and acts in `<action>`, else 0."""
-    commands = [command_of(reply.lower()) for reply in text_actions]
-    return commands, [int(REPLY.search(reply) is not None) for reply in text_actions]
+    """Commands in the replies, and 1 for each reply of the right form, else 0; by verl-agent's rules.
+
+    The command, in small letters, is what stands before the first `</action>` after the first `<action>`, nothing if
+    they come the other way round, and the end of the reply if one is missing. The form is right if both are there,
+    `<think>` and `</think>` too, in any order, and no Chinese character.
+
+    >>> project(["<think>hot</think><action>Go to fridge 1</action>", "look"])
+    (['go to fridge 1', 'look'], [1, 0])
+    """
+    judged = [_command(reply) for reply in text_actions]
+    return [command for command, _ in judged], [int(valid) for _, valid in judged]
 
 
-def _of_one(infos: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    return {key: values[0] for key, values in infos.items()}
+def _command(reply: str) -> tuple[str, bool]:
+    before, opened, after = reply.lower().partition("<action>")
+    if not opened or "</action>" not in before + after:
+        return reply.lower()[-KEPT:], False
+    command = "" if "</action>" in before else after.partition("</action>")[0].strip()
+    return command, "<think>" in reply and "</think>" in reply and not CHINESE.search(reply)
