@@ -16,6 +16,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "verl_agent.py"
 CONFIG = make_config("generated:train:5", max_steps=30)
 PLANS = {record.goal: shortest_plan(open_game(record).start()) for record in generate_games("train", 5)}
 
+INFOS = {"won", "admissible_commands", "extra.gamefile", "observation_text"}
+
 
 def replies(commands):
     return [f"<think>so</think><action>{command}</action>" for command in commands]
@@ -114,7 +116,7 @@ def test_rewards_and_ends_are_arrays_of_the_rollout_loops_shape():
     _, rewards, dones, infos = manager.step(replies(["look"] * 6))
     assert (rewards.dtype, rewards.shape) == (np.float64, (6,))
     assert (dones.dtype, dones.shape) == (np.bool_, (6,))
-    assert set(infos[0]) == {"won", "admissible_commands", "extra.gamefile", "is_action_valid"}
+    assert set(infos[0]) == {*INFOS, "is_action_valid"}
 
 
 def test_no_history_is_shown_for_a_length_below_one():
@@ -129,7 +131,7 @@ def test_training_games_have_no_plan_whatever_the_configuration_says():
     # verl-agent's own file asks for imitation, and verl-agent makes no plan all the same.
     envs = HouseholdEnvs(make_config("generated:train:5", max_steps=7, expert="handcoded"))
     _, _, infos = envs.reset()
-    assert set(infos[0]) == {"won", "admissible_commands", "extra.gamefile"}
+    assert set(infos[0]) == INFOS
     overs = [envs.step(["look"])[3] for _ in range(7)]
     assert overs == [[False]] * 6 + [[True]]
 
@@ -139,6 +141,7 @@ def test_the_games_alone_can_be_put_under_another_manager():
     texts, images, infos = envs.reset()
     assert len(texts) == 2
     assert images is None
+    assert [info["observation_text"] for info in infos] == texts
     assert envs.get_admissible_commands == [info["admissible_commands"] for info in infos]
     task = texts[0].partition("Your task is to: ")[2].strip()
     for command in PLANS[task]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -74,8 +74,8 @@ class HouseholdEnvs:
     def reset(self) -> tuple[list[str], None, Infos]:
         """Begin the next game of each group: texts, no images, and a dictionary for each game."""
         begun = [env.reset() for env in self._envs]
-        infos = self._infos(info for _, info in begun)
-        return [observed[0] for observed, _ in begun], None, infos
+        texts = [observed[0] for observed, _ in begun]
+        return texts, None, self._infos(texts, [info for _, info in begun])
 
     def step(self, commands: Sequence[str]) -> tuple[list[str], None, list[float], list[bool], Infos]:
         """Give each game its command: texts, no images, rewards, whether each is over, and a dictionary for each.
@@ -86,17 +86,21 @@ class HouseholdEnvs:
         if len(commands) != len(self._envs):
             raise GameError(f"step() needs {len(self._envs)} replies, one for each game, not {len(commands)}.")
         stepped = [env.step([command]) for env, command in zip(self._envs, commands, strict=True)]
-        infos = self._infos(info for *_, info in stepped)
+        texts = [observed[0] for observed, *_ in stepped]
+        infos = self._infos(texts, [info for *_, info in stepped])
         rewards = [WIN * float(info["won"]) for info in infos]
-        return [observed[0] for observed, *_ in stepped], None, rewards, [dones[0] for _, _, dones, _ in stepped], infos
+        return texts, None, rewards, [dones[0] for _, _, dones, _ in stepped], infos
 
     def close(self) -> None:
         """End the games."""
         for env in self._envs:
             env.close()
 
-    def _infos(self, batches: Iterable[Mapping[str, Sequence[Any]]]) -> Infos:
-        infos = [{key: values[0] for key, values in batch.items()} for batch in batches]
+    def _infos(self, texts: Sequence[str], batches: Sequence[Mapping[str, Sequence[Any]]]) -> Infos:
+        infos = [
+            {key: values[0] for key, values in batch.items()} | {"observation_text": text}
+            for text, batch in zip(texts, batches, strict=True)
+        ]
         self._admissible = [info["admissible_commands"] for info in infos]
         return infos
 
