@@ -39,6 +39,9 @@ class SFTConfig(OptimiserConfig):
     balance: float = Field(0, ge=0, le=1)
     """Preference for rows with rare completions: a row is drawn with the weight n^-balance, n = rows with its
     completion; 0 = every row once per pass. For policies whose labels are mostly the same few numbers."""
+    dropout: float = Field(0, ge=0, lt=1)
+    """Dropout of embeddings, attention and residual branches while this model learns (0: as the model has it). For the
+    `gpt2` shape; too much of it keeps a small model from learning (docs/results/log.md)."""
 
 
 class RLFTConfig(Frozen):

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from reflect_rl.config import Rule
-from reflect_rl.errors import TrainingError
+from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.launch import release
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network
@@ -87,7 +88,7 @@ def train_sft(  # noqa: PLR0913 (what differs between the trainings of a run)
         rule: how the actions of the completions are scored; only `line_end` makes another loss.
 
     Raises:
-        ConfigError: training cannot be distributed as it was launched.
+        ConfigError: training cannot be distributed as it was launched, or nothing in the model can be dropped.
         ModelError: a row is longer than the model's context.
         TrainingError: the loss or the gradient is not finite or too large; the batch is in `offending_batch.jsonl`.
         RunFolderError: there are checkpoints, and all are corrupt.
@@ -99,11 +100,27 @@ def train_sft(  # noqa: PLR0913 (what differs between the trainings of a run)
     engine = Engine(model.device)
     log = metrics or MetricsLog(folder, main=engine.main)
     try:
-        _Training(model, rows, order, config, folder, seed, engine, log).run(progress)
+        with _dropout(model.model, config.dropout):
+            _Training(model, rows, order, config, folder, seed, engine, log).run(progress)
     finally:
         log.close()
     make_whole(model.model)
     model.model.eval()
+
+
+@contextmanager
+def _dropout(model: nn.Module, share: float) -> Iterator[None]:
+    """Drop this share inside, and what the model dropped before outside; 0 changes nothing."""
+    layers = {module: module.p for module in model.modules() if share and isinstance(module, nn.Dropout)}
+    if share and not layers:
+        raise ConfigError(f"dropout is {share}, and this model has no layer that drops. Set it to 0 in [sft].")
+    for layer in layers:
+        layer.p = share
+    try:
+        yield
+    finally:
+        for layer, own in layers.items():
+            layer.p = own
 
 
 class _Training:

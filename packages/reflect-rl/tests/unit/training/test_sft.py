@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from reflect_rl.config import ModelConfig
-from reflect_rl.errors import ModelError, TrainingError
+from reflect_rl.errors import ConfigError, ModelError, TrainingError
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.score import score
 from reflect_rl.prompts import parts_of
@@ -272,6 +272,35 @@ def test_the_seed_decides_the_dropout_and_the_order(tmp_path):
     assert orders[0] != orders[1]
     assert all(sorted(order[k : k + 4]) == [0, 1, 2, 3] for order in orders for k in (0, 4))
     assert all(len(order) == 10 for order in orders)
+
+
+def test_dropout_of_a_training_ends_with_it(tmp_path):
+    def player() -> LanguageModel:
+        save_tiny("gpt2", tmp_path / "gpt2")
+        return load_model(ModelConfig(device="cpu"), tmp_path / "gpt2", trainable=True, seed=1)
+
+    def shares(model: LanguageModel) -> set[float]:
+        return {module.p for module in model.model.modules() if isinstance(module, torch.nn.Dropout)}
+
+    first, second, none = player(), player(), player()
+    own = shares(first)
+    met: list[set[float]] = []
+    for name, model in (("a", first), ("b", second)):
+        progress = lambda *_, model=model: met.append(shares(model))  # noqa: E731
+        train(model, EXAMPLES, tmp_path / name, steps=2, dropout=0.5, progress=progress)
+    assert met == [{0.5}] * 4
+    assert shares(first) == own != {0.5}
+    # Masks follow from the seed; without masks the first loss is another one.
+    assert first.hash() == second.hash()
+    train(none, EXAMPLES, tmp_path / "none", steps=2)
+    assert metrics(tmp_path / "a")[0]["loss"] != pytest.approx(metrics(tmp_path / "none")[0]["loss"], rel=1e-4)
+
+
+def test_dropout_needs_a_layer_that_drops(tmp_path):
+    save_tiny("llama", tmp_path / "llama")
+    model = load_model(ModelConfig(device="cpu"), tmp_path / "llama", trainable=True, seed=1)
+    with pytest.raises(ConfigError, match=r"dropout is 0\.5, and this model has no layer that drops"):
+        train(model, EXAMPLES, tmp_path / "sft", dropout=0.5)
 
 
 def test_rows_with_rare_completions_are_drawn_more_often_where_that_is_wanted():
