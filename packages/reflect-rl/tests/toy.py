@@ -9,7 +9,7 @@ from typing import Any
 
 from reflect_rl.config import parse
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.envs.corridor import MODES, Corridor, CorridorConfig, tasks
+from reflect_rl.envs.corridor import MODES, Corridor, CorridorConfig
 from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel
@@ -26,13 +26,13 @@ SPEC = EnvSpec(Corridor, SMALL)
 
 def training_tasks(config: CorridorConfig = SMALL) -> list[Task]:
     """All training tasks, easiest mode first."""
-    return [task for mode in MODES for task in tasks(config, mode, "train")]
+    return [task for mode in MODES for task in Corridor(config).tasks(mode, "train")]
 
 
 @cache
 def _texts() -> tuple[str, ...]:
     game = Corridor(SMALL)
-    observations = [game.reset(task) for mode in MODES for task in tasks(SMALL, mode, "train")]
+    observations = [game.reset(task) for mode in MODES for task in Corridor(SMALL).tasks(mode, "train")]
     hints = (None, "I begin. The goal is to the left. Next: left.", "The last action wait was a mistake. Next: right.")
     return tuple(
         policy_prompt(View(seen, tuple(range(len(seen.actions))), hint), ("0", "1", "2"))

@@ -27,7 +27,7 @@ CORRIDOR = ("--environment.name", "corridor")
 def shortest() -> tuple[str, int]:
     """The first training task of the hardest mode, and the turns it takes: the distance to the goal."""
     mode = corridor.MODES[-1]
-    task = corridor.tasks(corridor.CorridorConfig(), mode, "train")[0]
+    task = corridor.Corridor().tasks(mode, "train")[0]
     return task.key, abs(task.data["goal"] - task.data["start"])
 
 

@@ -12,7 +12,7 @@ from reflect_rl.algorithms import expected as expected_gradient, ppo, reinforce
 from reflect_rl.algorithms._batch import Outputs, Trajectory
 from reflect_rl.batch import collate, view_of
 from reflect_rl.config import Rule
-from reflect_rl.envs.corridor import tasks
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.players.language_model import LanguageModelPolicy, score_views
 from reflect_rl.players.scripted import OraclePolicy, OracleReflector
 from reflect_rl.rollout import NoReflector, Request, play
@@ -174,7 +174,7 @@ def test_before_the_first_update_every_ratio_is_one(rule: Rule, shuffle, reflect
 
 def test_a_listing_order_changes_the_label_of_an_action_and_not_its_column():
     model, labels = tiny_player()
-    task = next(t for t in tasks(SMALL, "near", "train"))
+    task = next(t for t in Corridor(SMALL).tasks("near", "train"))
     (played,) = play(SPEC, [Request(task, 0)], NoReflector(), OraclePolicy())
     seen = played.turns[0].observation
     count = len(seen.actions)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.envs.corridor import tasks
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import (
     EnvironmentTimeoutError,
     FaultyEnvironmentError,
@@ -27,7 +27,7 @@ from reflect_rl.watchdog import Limits
 from troubled.game import Config, Troubled
 
 SHAPE = {"length": 7, "lengths": 2}
-TASKS = tasks(Config(**SHAPE), "far", "train")
+TASKS = Corridor(Config(**SHAPE)).tasks("far", "train")
 REQUESTS = [Request(task, 100 + k) for k, task in enumerate(TASKS)]
 BAD = TASKS[1].key
 """Its episode has seed 101; the oracle needs more than two turns, so the trouble of the second one is met."""
@@ -268,12 +268,12 @@ from reflect_rl.players.scripted import OraclePolicy
 from reflect_rl.rollout import NoReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.envs.corridor import tasks
+from reflect_rl.envs.corridor import Corridor
 from troubled.game import Config, Troubled
 watchdog.GRACE = 0.3
 trouble, key, folder = sys.argv[1:]
 config = Config(length=7, lengths=2, trouble=trouble, at=(key,))
-requests = [Request(task, 100 + k) for k, task in enumerate(tasks(config, "far", "train"))]
+requests = [Request(task, 100 + k) for k, task in enumerate(Corridor(config).tasks("far", "train"))]
 with report_in(Path(folder)):
     limits = Limits(environment_seconds=0.3, failed_episodes=9)
     play(EnvSpec(Troubled, config), requests, NoReflector(), OraclePolicy(), limits=limits)

@@ -54,7 +54,7 @@ def test_nothing_but_invalid_answers_use_up_the_horizon_at_the_price_of_a_step_e
 
 def test_invalid_answers_between_actions_delay_the_game_and_change_nothing_else():
     """From cell 0 to the goal at 4, an answer every second turn: the 4 steps end at turn 8."""
-    task = corridor.task_at("far", "5-4-0")
+    task = corridor.Corridor().task_at("far", "5-4-0")
     (episode,) = mumbled(SPEC, [task], Mumbler("right", 2), max_episode_steps=8)
     assert (episode.success, episode.terminated, len(episode.turns)) == (True, True, 8)
     assert [turn.action for turn in episode.turns] == [None, "right"] * 4
@@ -65,7 +65,7 @@ def test_invalid_answers_between_actions_delay_the_game_and_change_nothing_else(
 
 def test_the_next_game_at_the_same_table_has_its_full_horizon():
     """The first game wastes turns; the second one, with actions only, must not be cut short or counted on."""
-    far = corridor.task_at("far", "5-4-0")
+    far = corridor.Corridor().task_at("far", "5-4-0")
 
     class Improving(Mumbler):
         """Says nothing in its first four turns."""

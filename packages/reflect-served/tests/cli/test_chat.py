@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chat_server import ChatServer, walker
-from reflect_rl.envs.corridor import MODES, tasks
+from reflect_rl.envs.corridor import MODES, Corridor
 from toy import SMALL
 
 CONFIG = """
@@ -148,7 +148,7 @@ def test_a_dry_run_shows_what_would_be_sent_and_sends_and_writes_nothing(call, t
         assert server.requests == []
     assert not folder.exists()
     # Each test task once, at most 8 turns: so many answers of each player.
-    count = 8 * sum(len(tasks(SMALL, mode, "test")) for mode in MODES)
+    count = 8 * sum(len(Corridor(SMALL).tasks(mode, "test")) for mode in MODES)
     for player in ("reflections", "actions"):
         assert f"chat_reflect, {player}: at most {count} requests" in shown.output
     for words in ("127.0.0.1:", "scripted", "You walk in a corridor", "price at most"):

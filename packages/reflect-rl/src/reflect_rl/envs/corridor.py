@@ -76,17 +76,6 @@ def _task(mode: str, split: str, cells: int, goal: int, start: int) -> Task:
     return Task(f"{mode}/{cells}-{goal}-{start}", mode, split, {"cells": cells, "goal": goal, "start": start})
 
 
-def tasks(config: CorridorConfig, mode: str, split: str) -> tuple[Task, ...]:
-    """The corridors, goals and starts of one split; no two tasks of a mode are the same.
-
-    Raises:
-        UnknownNameError: no such mode or split.
-    """
-    require_known("mode of corridor", mode, MODES)
-    require_known("split", split, SPLITS)
-    return _split(mode, config.length, config.lengths, config.split_seed)[split]
-
-
 def reflection_text(position: int, goal: int, last_action: str | None, last_was_good: bool) -> str:
     """Reflection on the last action, the goal and the next action: facts, the advice last.
 
@@ -98,12 +87,6 @@ def reflection_text(position: int, goal: int, last_action: str | None, last_was_
         feedback = f"The last action {last_action} was {'good' if last_was_good else 'a mistake'}."
     direction = "left" if goal < position else "right"
     return f"{feedback} The goal is to the {direction}. Next: {direction}."
-
-
-def task_at(mode: str, state: str) -> Task:
-    """The training task that begins in a state met while playing, with no action before it."""
-    cells, goal, start = map(int, state.split("-"))
-    return _task(mode, "train", cells, goal, start)
 
 
 class Corridor(TextEnv):
@@ -127,12 +110,19 @@ class Corridor(TextEnv):
         self._last_was_good = False
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
-        """The corridors, goals and starts of one split."""
-        return tasks(self.config, mode, split)
+        """The corridors, goals and starts of one split; no two tasks of a mode are the same.
+
+        Raises:
+            UnknownNameError: no such mode or split.
+        """
+        require_known("mode of corridor", mode, MODES)
+        require_known("split", split, SPLITS)
+        return _split(mode, self.config.length, self.config.lengths, self.config.split_seed)[split]
 
     def task_at(self, mode: str, state: str) -> Task:
-        """The training task that begins in a state met while playing."""
-        return task_at(mode, state)
+        """The training task that begins in a state met while playing, with no action before it."""
+        cells, goal, start = map(int, state.split("-"))
+        return _task(mode, "train", cells, goal, start)
 
     def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
         """Stand in the task's start cell.

@@ -330,31 +330,6 @@ def _split(mode: str, split_seed: int, validation_starts: int, test_starts: int)
     }
 
 
-def tasks(config: DangerousTaxiConfig, mode: str, split: str) -> tuple[Task, ...]:
-    """List a task for each start state of the split; the split of the starts is the same for every mode.
-
-    Held-out starts are new problems in mode `full` only. Mode `pickup` ignores the destination, so most of its held-out
-    starts differ from a training start in the destination alone. Mode `dropoff` begins at the passenger's stand, which
-    leaves 12 different states in all: they repeat within and across splits, so this mode has no held-out starts.
-
-    Raises:
-        UnknownNameError: no such mode or split.
-    """
-    require_known("mode of dangerous_taxi", mode, MODES)
-    require_known("split", split, SPLITS)
-    return _split(mode, config.split_seed, config.validation_starts, config.test_starts)[split]
-
-
-def task_at(mode: str, state: str) -> Task:
-    """The training task that begins in a state met while playing, with no action before it.
-
-    Raises:
-        UnknownNameError: no such mode.
-    """
-    require_known("mode of dangerous_taxi", mode, MODES)
-    return Task(f"{mode}@{state}", mode, "train", {"state": int(state)})
-
-
 class DangerousTaxi(TextEnv):
     """The game. Its reward depends on one thing the text does not show: whether the milestone was already paid.
 
@@ -384,12 +359,29 @@ class DangerousTaxi(TextEnv):
         self._milestone_open = True
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
-        """List a task for each start state of the split."""
-        return tasks(self.config, mode, split)
+        """List a task for each start state of the split; the split of the starts is the same for every mode.
+
+        Held-out starts are new problems in mode `full` only. Mode `pickup` ignores the destination, so most of its
+        held-out starts differ from a training start in the destination alone. Mode `dropoff` begins at the passenger's
+        stand, which leaves 12 different states in all: they repeat within and across splits, so this mode has no
+        held-out starts.
+
+        Raises:
+            UnknownNameError: no such mode or split.
+        """
+        require_known("mode of dangerous_taxi", mode, MODES)
+        require_known("split", split, SPLITS)
+        config = self.config
+        return _split(mode, config.split_seed, config.validation_starts, config.test_starts)[split]
 
     def task_at(self, mode: str, state: str) -> Task:
-        """The training task that begins in a state met while playing."""
-        return task_at(mode, state)
+        """The training task that begins in a state met while playing, with no action before it.
+
+        Raises:
+            UnknownNameError: no such mode.
+        """
+        require_known("mode of dangerous_taxi", mode, MODES)
+        return Task(f"{mode}@{state}", mode, "train", {"state": int(state)})
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:
         """Fullness of the reflections, where it is not the usual one; the games are the same under all settings."""

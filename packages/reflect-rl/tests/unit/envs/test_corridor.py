@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.envs.corridor import Corridor, CorridorConfig, tasks
+from reflect_rl.envs.corridor import Corridor, CorridorConfig
 from reflect_rl.envs.gym import GymnasiumEnv
 from reflect_rl.errors import UserError
 from reflect_rl.types import Oracle, Task
@@ -71,7 +71,7 @@ def test_near_and_far_are_told_apart_by_the_distance_to_the_goal():
         mode: {
             abs(t.data["goal"] - t.data["start"])
             for split in ("train", "validation", "test")
-            for t in tasks(CorridorConfig(), mode, split)
+            for t in Corridor(CorridorConfig()).tasks(mode, split)
         }
         for mode in ("near", "far")
     }
@@ -84,7 +84,7 @@ def test_all_corridors_goals_and_starts_are_used_once():
         tuple(task.data.values())
         for mode in ("near", "far")
         for split in ("train", "validation", "test")
-        for task in tasks(CorridorConfig(), mode, split)
+        for task in Corridor(CorridorConfig()).tasks(mode, split)
     ]
     # Two goals and n - 1 starts in a corridor of n cells: 2 * (4 + 5 + 6 + 7 + 8 + 9) = 78.
     assert len(keys) == len(set(keys)) == 78

@@ -18,7 +18,6 @@ from reflect_rl.envs.dangerous_taxi import (
     encode,
     map_text,
     reflection_text,
-    tasks,
     transition_table,
     turns_to_goal,
 )
@@ -236,7 +235,7 @@ def test_every_reflection_has_one_form_and_states_facts():
 
 
 def test_the_advice_is_repeated_on_request_only():
-    task = tasks(DangerousTaxiConfig(), "full", "train")[0]
+    task = DangerousTaxi().tasks("full", "train")[0]
     for repeat in (False, True):
         environment = GymnasiumEnv(EnvSpec.of(DangerousTaxi, repeat_advice=repeat))
         environment.reset(options={"task": task})
@@ -252,15 +251,19 @@ def test_reflections_are_short():
 def test_the_splits_are_60_test_40_validation_and_200_training_starts_the_same_for_every_mode():
     config = DangerousTaxiConfig()
     for split, count in (("test", 60), ("validation", 40), ("train", 200)):
-        starts = [{task.data["state"] for task in tasks(config, mode, split)} for mode in MODES]
+        starts = [{task.data["state"] for task in DangerousTaxi(config).tasks(mode, split)} for mode in MODES]
         assert [len(s) for s in starts] == [count] * 3
         assert starts[0] == starts[1] == starts[2]
-    everything = {t.data["state"] for split in ("train", "validation", "test") for t in tasks(config, "full", split)}
+    everything = {
+        t.data["state"] for split in ("train", "validation", "test") for t in DangerousTaxi(config).tasks("full", split)
+    }
     assert everything == set(START_STATES)
 
 
 def test_another_split_seed_makes_another_split():
-    assert tasks(DangerousTaxiConfig(split_seed=1), "full", "test") != tasks(DangerousTaxiConfig(), "full", "test")
+    assert DangerousTaxi(DangerousTaxiConfig(split_seed=1)).tasks("full", "test") != DangerousTaxi(
+        DangerousTaxiConfig()
+    ).tasks("full", "test")
 
 
 def test_mode_dropoff_has_twelve_different_beginnings():
