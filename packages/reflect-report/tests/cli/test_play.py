@@ -62,7 +62,7 @@ def test_textworld_that_is_not_installed_is_a_mistake(call, monkeypatch):
 
 
 def test_a_mode_without_test_tasks_is_a_mistake(call, monkeypatch):
-    monkeypatch.setattr(corridor, "tasks", lambda *_: ())
+    monkeypatch.setattr(corridor.Corridor, "tasks", lambda *_: ())
     message = call("play", *CORRIDOR, "--mode", "near").mistake
     assert "corridor has no test task of mode 'near' here. Name another --mode." in message
 
