@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A training step of SmolLM2-135M with adapters: PEFT's layers and ours take turns in one process, on one thread.
 
-    reflect-rl model get smollm2-135m && scripts/measure_adapters.py --repeats 3
+    reflect-rl model get smollm2-135m
+    scripts/measure_adapters.py --repeats 3
 
 The step has 16 rows of 128 random tokens and a loss at 20 of each. Seconds are those of the processor; the best counts.
 Linux only: the peak of the memory is read from /proc.
