@@ -151,8 +151,8 @@ class CurriculumConfig(Frozen):
 
     @property
     def named_modes(self) -> tuple[str, ...]:
-        """Modes that the settings name as `modes`, or several joined by plus signs; some curricula know none."""
-        return getattr(self, "modes", ())
+        """Modes that the settings name, or several joined by plus signs; some curricula know none."""
+        return ()
 
 
 FOLDERS: dict[type[Frozen], registry.Kind] = {

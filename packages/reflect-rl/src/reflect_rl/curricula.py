@@ -17,6 +17,11 @@ class UniformConfig(CurriculumConfig):
     modes: tuple[str, ...] = ()
     """Modes to draw from (empty: the hardest mode of the environment only)."""
 
+    @property
+    def named_modes(self) -> tuple[str, ...]:
+        """Modes that the settings name."""
+        return self.modes
+
 
 class Uniform:
     """The same modes at any progress."""
@@ -41,6 +46,11 @@ class StagesConfig(CurriculumConfig):
     """Modes in training order (empty: all modes of the environment, easiest first); `a+b` trains both in one stage."""
     shares: tuple[float, ...] = Field(())
     """Share of the training budget of each mode (empty: equal shares)."""
+
+    @property
+    def named_modes(self) -> tuple[str, ...]:
+        """Modes that the settings name."""
+        return self.modes
 
     @model_validator(mode="after")
     def _shares_fit(self) -> StagesConfig:

@@ -93,6 +93,38 @@ def total_reward_std(trajectories: Sequence[Trajectory]) -> float:
     return std([sum(trajectory.rewards) for trajectory in trajectories])
 
 
+def baseline_advantages(
+    config: BaselineConfig, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None
+) -> Advantages:
+    """Advantages of fresh episodes under the configured baseline.
+
+    Args:
+        config: the baseline and its settings.
+        trajectories: the episodes.
+        values: V(s_t) per turn, needed by the `value` baseline.
+
+    Raises:
+        ValueError: the `value` baseline without values.
+    """
+    returns = [returns_of(config, trajectory) for trajectory in trajectories]
+    if config.baseline == "value":
+        if values is None:
+            raise ValueError("the 'value' baseline needs a critic's values")
+        pairs = zip([shaped_rewards(config, t) for t in trajectories], values, strict=True)
+        table = [generalised_advantages(row, v, config.gamma, config.gae_lambda) for row, v in pairs]
+    elif config.baseline == "leave_one_out":
+        # The return of the whole episode at each of its turns, whatever part of it followed the turn.
+        table = per_turn(leave_one_out([t.group for t in trajectories], [row[0] for row in returns]), trajectories)
+    elif config.baseline == "batch":
+        table = turn_baseline(returns)
+    else:
+        table = returns
+    scale = total_reward_std(trajectories) if config.normalise_advantages else 1.0
+    return Advantages(
+        normalised(table) if config.normalise_advantages else table, returns, partial(returns_of, config), scale
+    )
+
+
 def normalised(table: list[list[float]]) -> list[list[float]]:
     """Divide the numbers of all turns by their standard deviation.
 
@@ -190,44 +222,7 @@ class Grouped:
 
     def __init__(self, config: Any) -> None:
         self.config = config
-        # Where the settings name no number, a second pass would be off-policy, and no ratio would correct it.
-        self.epochs = getattr(config, "epochs", 1)
-
-
-class Baselined(Grouped):
-    """Algorithms whose settings leave the baseline open; they differ in their losses."""
-
-    config: Any
-
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        # No other baseline reads values, and a head that nobody reads would still cost time and memory.
-        self.critic = "state" if config.baseline == "value" else "none"
-
-    def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
-        """Returns over the configured baseline; `values` are V(s_t) per turn, which `value` needs.
-
-        Raises:
-            ValueError: the `value` baseline without values.
-        """
-        config = self.config
-        returns = [returns_of(config, trajectory) for trajectory in trajectories]
-        if config.baseline == "value":
-            if values is None:
-                raise ValueError("the 'value' baseline needs a critic's values")
-            pairs = zip([shaped_rewards(config, t) for t in trajectories], values, strict=True)
-            table = [generalised_advantages(row, v, config.gamma, config.gae_lambda) for row, v in pairs]
-        elif config.baseline == "leave_one_out":
-            # The return of the whole episode at each of its turns, whatever part of it followed the turn.
-            table = per_turn(leave_one_out([t.group for t in trajectories], [row[0] for row in returns]), trajectories)
-        elif config.baseline == "batch":
-            table = turn_baseline(returns)
-        else:
-            table = returns
-        scale = total_reward_std(trajectories) if config.normalise_advantages else 1.0
-        return Advantages(
-            normalised(table) if config.normalise_advantages else table, returns, partial(returns_of, config), scale
-        )
+        self.epochs = config.epochs
 
 
 class Clipped(Grouped):

@@ -11,13 +11,14 @@ rewards, clips advantages and clips the critic; no recorded run used that, so it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from reflect_rl.algorithms._batch import Batch, Loss, Outputs
+from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
 from reflect_rl.algorithms._common import (
     BaselineConfig,
-    Baselined,
     ClippedConfig,
+    baseline_advantages,
     clipped_loss,
     critic_loss,
     regularisers,
@@ -31,10 +32,20 @@ class PPOConfig(BaselineConfig, ClippedConfig):
     """Algorithm."""
 
 
-class PPO(Baselined):
+class PPO:
     """Several passes over each batch, inside a trust region."""
 
     Config = PPOConfig
+
+    def __init__(self, config: PPOConfig) -> None:
+        self.config = config
+        self.epochs = config.epochs
+        # No other baseline reads values, and a head that nobody reads would still cost time and memory.
+        self.critic: Critic = "state" if config.baseline == "value" else "none"
+
+    def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
+        """Returns over the configured baseline."""
+        return baseline_advantages(self.config, trajectories, values)
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t min(ρ_t Â_t, clip(ρ_t, 1-ε, 1+ε) Â_t) + regularisers + critic loss, ρ = π_new/π_behaviour."""

@@ -6,12 +6,19 @@ Differs from the paper: (1) a baseline is on by default, as it changes no expect
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from reflect_rl.algorithms._batch import Batch, Loss, Outputs
-from reflect_rl.algorithms._common import BaselineConfig, Baselined, critic_loss, importance_weights, weighted_loss
+from reflect_rl.algorithms._batch import Advantages, Batch, Critic, Loss, Outputs, Trajectory
+from reflect_rl.algorithms._common import (
+    BaselineConfig,
+    baseline_advantages,
+    critic_loss,
+    importance_weights,
+    weighted_loss,
+)
 
 
 class ReinforceConfig(BaselineConfig):
@@ -23,10 +30,21 @@ class ReinforceConfig(BaselineConfig):
     """Upper bound on π/π_behaviour of replayed turns (fresh turns have weight one)."""
 
 
-class Reinforce(Baselined):
+class Reinforce:
     """REINFORCE: one pass over each batch."""
 
     Config = ReinforceConfig
+
+    # A second pass would be off-policy, and fresh turns have no ratio here that would correct it.
+    epochs = 1
+
+    def __init__(self, config: ReinforceConfig) -> None:
+        self.config = config
+        self.critic: Critic = "state" if config.baseline == "value" else "none"
+
+    def advantages(self, trajectories: Sequence[Trajectory], values: Sequence[Sequence[float]] | None) -> Advantages:
+        """Returns over the configured baseline."""
+        return baseline_advantages(self.config, trajectories, values)
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t w_t Â_t log π(a_t|s_t) + regularisers + critic loss; w_t is constant."""

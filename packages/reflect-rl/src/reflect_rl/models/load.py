@@ -21,7 +21,14 @@ from reflect_rl.errors import ModelError
 from reflect_rl.models.chat_template import ChatFrame, frame_of
 from reflect_rl.models.precision import choose
 from reflect_rl.models.source import HUB, base_model, base_of, explained, has_adapter, resolve, weight_files
-from reflect_rl.models.trainable import load_adapter, new_adapter, recompute_activations, train_last_blocks
+from reflect_rl.models.trainable import (
+    check_rank,
+    keep_input_format,
+    load_adapter,
+    new_adapter,
+    recompute_activations,
+    train_last_blocks,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -204,7 +211,8 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         # An adapter records this name of its base; the place of the cache would be of use on this machine only.
         model.name_or_path = str(named).removeprefix(HUB)
     if adapter:
-        model = load_adapter(model, adapter, trainable, config.lora.rank if trainable else 0)
+        model = load_adapter(model, adapter, trainable)
+        check_rank(model, adapter, config.lora.rank if trainable else 0)
     elif trainable and config.lora.rank:
         with forked_rng(seed):
             # The draw of the adapters must not move the global generator, from which others may draw later.
@@ -226,10 +234,8 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         tokenizer.chat_template = None
     # New adapters of a model in bfloat16 are in float32; their products are taken in bfloat16 as well.
     mixed = config.precision == "mixed" or (config.precision == "bfloat16" and bool(adapter or config.lora.rank))
-    if adapter or (trainable and config.lora.rank):
-        from reflect_rl.models.lora import accelerate
-
-        accelerate(model, mixed=mixed)
+    if mixed:
+        keep_input_format(model)
     return LanguageModel(
         model.eval(), tokenizer, mixed, frame_of(tokenizer, base), trainable and config.gradient_checkpointing
     )

@@ -19,18 +19,16 @@ FLOATS = ("F32", "BF16", "F16")
 """Formats of adapters, by their names in safetensors."""
 
 
-def load_adapter(model: PreTrainedModel, adapter: str, trainable: bool, rank: int) -> PeftModel:
+def load_adapter(model: PreTrainedModel, adapter: str, trainable: bool) -> PeftModel:
     """Put the adapter of a folder on a model.
 
     Args:
         model: the base model.
         adapter: folder of the adapter.
         trainable: the adapter's weights get gradients.
-        rank: the one that is asked for, 0 = any.
 
     Raises:
-        ModelError: its weights are no safetensors, or not exactly those of the adapter that its settings describe, or
-            of another rank.
+        ModelError: its weights are no safetensors, or not exactly those of the adapter that its settings describe.
     """
     from peft import PeftModel, get_peft_model_state_dict
     from safetensors import safe_open
@@ -57,11 +55,6 @@ def load_adapter(model: PreTrainedModel, adapter: str, trainable: bool, rank: in
             raise ModelError(
                 f"the adapter {adapter!r} {fault} {len(names)} weights, the first is {min(names)!r}. Copy it again."
             )
-    found = getattr(made.active_peft_config, "r", None)
-    if rank and rank != found:
-        raise ModelError(
-            f"the adapter {adapter!r} has rank {found}, lora.rank is {rank}. Set lora.rank to {found} or 0."
-        )
     return made
 
 
@@ -72,6 +65,19 @@ def recompute_activations(model: Any) -> None:
     enable = model.activation_checkpointing_enable if renamed else model.gradient_checkpointing_enable
     # The reentrant kind gives no gradient to a block whose input needs none, as behind frozen embeddings.
     enable({"use_reentrant": False})
+
+
+def check_rank(model: PeftModel, adapter: str, rank: int) -> None:
+    """Refuse an adapter of another rank than the one that is asked for (0 = any).
+
+    Raises:
+        ModelError: the ranks differ.
+    """
+    found = getattr(model.active_peft_config, "r", None)
+    if rank and rank != found:
+        raise ModelError(
+            f"the adapter {adapter!r} has rank {found}, lora.rank is {rank}. Set lora.rank to {found} or 0."
+        )
 
 
 def new_adapter(model: PreTrainedModel, config: LoRAConfig, source: str) -> PeftModel:
@@ -102,6 +108,19 @@ def new_adapter(model: PreTrainedModel, config: LoRAConfig, source: str) -> Peft
         return get_peft_model(model, lora)
     except ValueError as error:
         raise ModelError(f"lora.target_modules {config.target_modules!r} does not fit {source!r}: {error}") from None
+
+
+def keep_input_format(model: Any) -> None:
+    """Leave the inputs of adapters in bfloat16, for passes under autocast.
+
+    PEFT turns them into float32 and autocast turns them back, at every linear layer. The backward pass kept both: with
+    SmolLM2-135M, 4 rows of 300 tokens took 3.1 GB instead of 2.5.
+    """
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+    for layer in layers:
+        layer.cast_input_dtype_enabled = False
 
 
 def train_last_blocks(model: Any, count: int, source: str) -> None:

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from reflect_rl.algorithms._common import BaselineConfig, Baselined, Trajectory, normalised
+from reflect_rl.algorithms._common import BaselineConfig, Trajectory, baseline_advantages, normalised
 from reflect_rl.algorithms._returns import (
     generalised_advantages,
     group_relative,
@@ -136,22 +136,20 @@ TRAJECTORIES = [
     ],
 )
 def test_each_baseline_by_hand(baseline, expected):
-    result = Baselined(settings(baseline=baseline, gae_lambda=1.0)).advantages(
-        TRAJECTORIES, [[0.5, 0.25], [0.5], [0.0]]
-    )
+    result = baseline_advantages(settings(baseline=baseline, gae_lambda=1.0), TRAJECTORIES, [[0.5, 0.25], [0.5], [0.0]])
     assert [pytest.approx(row) for row in expected] == result.values
     assert result.returns == [[1.0, 1.0], [-1.0], [2.0]]
 
 
 def test_the_return_holds_the_entropy_of_this_and_later_turns():
-    result = Baselined(settings(baseline="none", return_entropy_coef=2.0)).advantages(TRAJECTORIES, None)
+    result = baseline_advantages(settings(baseline="none", return_entropy_coef=2.0), TRAJECTORIES, None)
     # Q_0 = (0 + 2·0.7) + (1 + 2·0.1) = 2.6; Q_1 = 1.2; -1 + 2·0.5 = 0.
     assert result.returns == [pytest.approx([2.6, 1.2]), pytest.approx([0.0]), [2.0]]
     assert result.values == result.returns
 
 
 def test_normalisation_divides_by_the_deviation_over_all_turns():
-    result = Baselined(settings(baseline="none", normalise_advantages=True)).advantages(TRAJECTORIES, None)
+    result = baseline_advantages(settings(baseline="none", normalise_advantages=True), TRAJECTORIES, None)
     # 1, 1, -1, 2: mean ¾, variance (2/16 + 49/16 + 25/16) / 4 = 19/16.
     scale = math.sqrt(19 / 16)
     # The totals 1, -1, 2 have variance 2 - 4/9.
@@ -162,4 +160,4 @@ def test_normalisation_divides_by_the_deviation_over_all_turns():
 
 def test_the_value_baseline_needs_values():
     with pytest.raises(ValueError, match="needs a critic"):
-        Baselined(settings(baseline="value")).advantages(TRAJECTORIES, None)
+        baseline_advantages(settings(baseline="value"), TRAJECTORIES, None)
