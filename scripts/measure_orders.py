@@ -1,0 +1,140 @@
+"""Train DangerousTaxi's reflection player in several orders of its rows, and count what it gets wrong.
+
+    reflect-rl data configs/taxi/clean.toml --methods sft_reflect --environment.split-seed 4 --output-dir runs/orders
+    reflect-rl sft runs/orders                       # the base models; its other models are not used
+    python scripts/measure_orders.py runs/orders rows.jsonl --orders 0 1 2
+
+A row has the games won by doing what the reflections say (`full`, 30 turns), and the wrong states: of all 400 open
+states, those in which a reflection, after any last action that leads there, ends with an action that is on no shortest
+way. Rows that are in the file already are not made again. `--set dropout=0.05` tries other settings of the training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reflect_rl.config import ModelConfig
+from reflect_rl.data.generate import BASE
+from reflect_rl.envs.dangerous_taxi import ACTIONS, OPEN_STATES, DangerousTaxi, DangerousTaxiConfig, transition_table
+from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.store import read_jsonl
+from reflect_rl.training.config import SFTConfig
+from reflect_rl.training.sft import train_sft
+from reflect_rl.types import View
+
+MODE, TURNS = "full", 30
+ADVICE = re.compile(r"(?:Next:|I choose) (\w+)\.")
+AGAIN = "Make it again with `reflect-rl data`."
+LISTED = tuple(range(len(ACTIONS)))
+
+
+def main() -> None:
+    """Train in each order, and append a row for each."""
+    arguments = _arguments()
+    run: dict[str, Any] = json.loads((arguments.run / "config.json").read_text())
+    game = DangerousTaxiConfig(**run["environment"])
+    settings = SFTConfig(**run["sft"]["reflector"] | arguments.set)
+    done = [(row["seed"], row["order"], row["settings"]) for row in _rows(arguments.out)]
+    for order in arguments.orders:
+        for folder in sorted(arguments.run.glob("starts-*/seed-*")):
+            seed = int(folder.name.removeprefix("seed-"))
+            if (seed, order, settings.model_dump()) in done:
+                continue
+            began = time.process_time()
+            model, loss = _train(folder, settings, order)
+            seconds = round(time.process_time() - began)
+            player = FrozenReflector(model, max_new_tokens=96, cache_size=100_000)
+            row = {"split_seed": game.split_seed, "seed": seed, "order": order, "settings": settings.model_dump()}
+            row |= {"loss": loss, "cpu_seconds": seconds}
+            row |= {split: _play(player, game, split) for split in ("validation", "test")}
+            row |= {"wrong_states": _wrong(player, game)}
+            with arguments.out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser.add_argument("run", type=Path, help="run folder with data and base models")
+    parser.add_argument("out", type=Path, help="file of rows, JSON lines")
+    parser.add_argument("--orders", type=int, nargs="+", default=[0], help="seeds of the order of rows")
+    parser.add_argument("--set", type=_setting, nargs="*", default=[], help="settings of [sft.reflector], NAME=VALUE")
+    arguments = parser.parse_args()
+    arguments.set = dict(arguments.set)
+    if not (arguments.run / "config.json").is_file():
+        parser.error(f"{arguments.run} is no run folder. Make one with `reflect-rl data` and `reflect-rl sft`.")
+    return arguments
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    return name, json.loads(value)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return read_jsonl(path, "Delete it to begin anew.", appended=True) if path.is_file() else []
+
+
+def _train(folder: Path, settings: SFTConfig, order: int) -> tuple[LanguageModel, float]:
+    """The reflection player of this seed, and its loss at the end."""
+    model = load_model(ModelConfig(), folder / "models" / BASE, trainable=True)
+    pairs = [(row["prompt"], row["completion"]) for row in read_jsonl(folder / "data" / "reflector.jsonl", AGAIN)]
+    with tempfile.TemporaryDirectory() as scratch:
+        train_sft(model, pairs, settings, Path(scratch), order, ends=True, progress=lambda *_: None)
+        last = read_jsonl(Path(scratch) / "metrics.jsonl", AGAIN)[-1]
+    return model, float(last["loss"])
+
+
+def _advised(player: FrozenReflector, views: Sequence[View]) -> list[int | None]:
+    """Index of the action that each reflection ends with; None = it names none."""
+    named = [ADVICE.findall(text or "") for text in player.reflect(views)]
+    return [ACTIONS.index(names[-1]) if names and names[-1] in ACTIONS else None for names in named]
+
+
+def _play(player: FrozenReflector, game: DangerousTaxiConfig, split: str) -> dict[str, int]:
+    """Games of a split, and those won by doing what the reflections say."""
+    tasks = DangerousTaxi(game).tasks(MODE, split)
+    games = [(env := DangerousTaxi(game), env.reset(task)) for task in tasks]
+    won = 0
+    for _ in range(TURNS):
+        if not games:
+            break
+        advised = _advised(player, [View(observation, LISTED) for _, observation in games])
+        # A reflection without an action loses its game.
+        steps = [(env, env.step(a)) for (env, _), a in zip(games, advised, strict=True) if a is not None]
+        won += sum(step.success for _, step in steps)
+        games = [(env, step.observation) for env, step in steps if not step.terminated]
+    return {"games": len(tasks), "won": won}
+
+
+def _wrong(player: FrozenReflector, game: DangerousTaxiConfig) -> dict[str, int]:
+    """Wrong states among the starts of test and validation games, and among all others."""
+    env = DangerousTaxi(game)
+    # A state as the first of a game, and after each action that leads there.
+    shown: list[tuple[int, View, tuple[int, ...]]] = []
+    for state in sorted(OPEN_STATES):
+        first = env.reset(env.task_at(MODE, str(state)))
+        shown.append((state, View(first, LISTED), env.oracle().optimal))
+    for before in sorted(OPEN_STATES):
+        for action, (after, _, _) in enumerate(transition_table()[before]):
+            if after in OPEN_STATES and after != before:
+                env.reset(env.task_at(MODE, str(before)))
+                step = env.step(action)
+                shown.append((after, View(step.observation, LISTED), env.oracle().optimal))
+    advised = _advised(player, [view for _, view, _ in shown])
+    wrong = {state for (state, _, optimal), a in zip(shown, advised, strict=True) if a not in optimal}
+    parts = {split: {task.data["state"] for task in env.tasks(MODE, split)} for split in ("test", "validation")}
+    counts = {split: len(wrong & states) for split, states in parts.items()}
+    return counts | {"other": len(wrong - parts["test"] - parts["validation"])}
+
+
+if __name__ == "__main__":
+    main()
