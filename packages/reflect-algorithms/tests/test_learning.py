@@ -12,8 +12,8 @@ from reflect_algorithms.settings import ALoLConfig, RvSConfig
 from toy import SPEC
 
 LEARNED = 0.65
-"""Share of games that a learner wins, drawing its actions. From true outcomes it is 0.83 and more, from shuffled ones half
-at most, with some difference between processors."""
+"""Share of games that a learner wins, drawing its actions. From true outcomes it is 0.83 and more, from shuffled ones
+half at most, with some difference between processors."""
 SETTINGS = {"env": SPEC, "steps": 150, "batch_size": 32, "learning_rate": 1e-2}
 
 LEARNERS = {
