@@ -120,6 +120,7 @@ class SFTStage(Stage):
         """The base, then each model that goes on from it; methods that learn from the same data set share its model."""
         methods = [run.method(name) for name in run.methods]
         wanted = [d for d in (*DATASETS, *LEXICAL_DATASETS) if any(d in method.datasets for method in methods)]
+        wanted.sort(key=lambda d: d.startswith("policy_plain"))  # RL with reflections, the longer way, begins sooner
         for unit in units(run):
             if run.model.path == EMBEDDED and any(method.model for method in methods):
                 yield Job(unit, self.name, BASE, unit.sft(BASE), (unit.folder / "data",))
