@@ -17,21 +17,27 @@ import re
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from reflect_rl.config import ModelConfig
 from reflect_rl.data.generate import BASE
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.dangerous_taxi import ACTIONS, OPEN_STATES, DangerousTaxi, DangerousTaxiConfig, transition_table
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.rollout import Request, play
 from reflect_rl.store import read_jsonl
 from reflect_rl.training.config import SFTConfig
 from reflect_rl.training.sft import train_sft
-from reflect_rl.types import View
+from reflect_rl.types import Decision, View
 
 MODE, TURNS = "full", 30
 ADVICE = re.compile(r"(?:Next:|I choose) (\w+)\.")
+"""The verdict follows the advice in this game, where `AdvicePolicy` reads the last sentence."""
 AGAIN = "Make it again with `reflect-rl data`."
 LISTED = tuple(range(len(ACTIONS)))
 
@@ -93,26 +99,27 @@ def _train(folder: Path, settings: SFTConfig, order: int) -> tuple[LanguageModel
     return model, float(last["loss"])
 
 
-def _advised(player: FrozenReflector, views: Sequence[View]) -> list[int | None]:
-    """Index of the action that each reflection ends with; None = it names none."""
-    named = [ADVICE.findall(text or "") for text in player.reflect(views)]
-    return [ACTIONS.index(names[-1]) if names and names[-1] in ACTIONS else None for names in named]
+class Obedient:
+    """Does what the reflection says last; where that is no action, it drops the passenger off."""
+
+    name = "obedient"
+    sees_oracle = False
+
+    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        """The advised action of each view."""
+        named = [ADVICE.findall(view.reflection or "") for view in views]
+        return [
+            Decision(ACTIONS.index(names[-1] if names and names[-1] in ACTIONS else ACTIONS[-1]), self.name)
+            for names in named
+        ]
 
 
 def _play(player: FrozenReflector, game: DangerousTaxiConfig, split: str) -> dict[str, int]:
     """Games of a split, and those won by doing what the reflections say."""
-    tasks = DangerousTaxi(game).tasks(MODE, split)
-    games = [(env := DangerousTaxi(game), env.reset(task)) for task in tasks]
-    won = 0
-    for _ in range(TURNS):
-        if not games:
-            break
-        advised = _advised(player, [View(observation, LISTED) for _, observation in games])
-        # A reflection without an action loses its game.
-        steps = [(env, env.step(a)) for (env, _), a in zip(games, advised, strict=True) if a is not None]
-        won += sum(step.success for _, step in steps)
-        games = [(env, step.observation) for env, step in steps if not step.terminated]
-    return {"games": len(tasks), "won": won}
+    spec = EnvSpec(DangerousTaxi, game)
+    requests = [Request(task, 0) for task in DangerousTaxi(game).tasks(MODE, split)]
+    episodes = play(spec, requests, player, Obedient(), max_episode_steps=TURNS)
+    return {"games": len(episodes), "won": sum(episode.success for episode in episodes)}
 
 
 def _wrong(player: FrozenReflector, game: DangerousTaxiConfig) -> dict[str, int]:
@@ -129,8 +136,10 @@ def _wrong(player: FrozenReflector, game: DangerousTaxiConfig) -> dict[str, int]
                 env.reset(env.task_at(MODE, str(before)))
                 step = env.step(action)
                 shown.append((after, View(step.observation, LISTED), env.oracle().optimal))
-    advised = _advised(player, [view for _, view, _ in shown])
-    wrong = {state for (state, _, optimal), a in zip(shown, advised, strict=True) if a not in optimal}
+    texts = player.reflect([view for _, view, _ in shown])
+    views = [replace(view, reflection=text) for (_, view, _), text in zip(shown, texts, strict=True)]
+    decisions = Obedient().decide(views, ())
+    wrong = {state for (state, _, optimal), d in zip(shown, decisions, strict=True) if d.index not in optimal}
     parts = {split: {task.data["state"] for task in env.tasks(MODE, split)} for split in ("test", "validation")}
     counts = {split: len(wrong & states) for split, states in parts.items()}
     return counts | {"other": len(wrong - parts["test"] - parts["validation"])}

@@ -30,7 +30,7 @@ class AdaptedRankingError(UserError):
 
 
 class AdaptedRanking(Frozen):
-    """What was learned about a repository."""
+    """Weights and evidence that were learned about a repository."""
 
     version: Literal[1] = 1
     """Version of this file."""

@@ -42,7 +42,7 @@ class Scene:
     task: str
     """ScienceWorld's description of the task."""
     look: str
-    """What is seen in the room."""
+    """Description of the room."""
     inventory: str
     answer: str
     """The answer to the last command."""

@@ -104,7 +104,7 @@ class TextWorld(TextEnv):
         return Step(self._observe(state, over=over), float(np.clip(reward, -1, 1)), over, won)
 
     def _observe(self, state: Any, *, over: bool = False) -> Observation:
-        # What is possible after the end does not matter, and some games then name nothing.
+        # Commands after the end do not matter, and some games then name none.
         actions = self._observation.actions if over else tuple(sorted(set(state.admissible_commands or ())))
         if not actions:
             raise UserError(f"{self._key!r} names no admissible commands, so it cannot be played. Remove it.")

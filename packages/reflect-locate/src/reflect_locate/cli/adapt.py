@@ -89,7 +89,7 @@ def parse_adapt(arguments: Sequence[str]) -> tuple[str, AdaptOptions]:
 
 
 def told_before(fitted: Era, tested: Era, minutes: float) -> str:
-    """What will be done, and how long it will take."""
+    """Sentence that says what will be done, and how long it will take."""
     about = f"about {minutes:.1f} minutes" if minutes >= QUICK_MINUTES else "a few seconds"
     return (
         f"fitting to {len(fitted.commits)} commits and {len(fitted.documents)} sentences of documents; measuring on "

@@ -44,6 +44,12 @@ def jobs(*methods: str, **changes: Any) -> dict[str, set[str]]:
 # ------------------------------------------------------------------------------------------------------- plan
 
 
+def test_policies_without_reflections_train_last():
+    # With two workers, online RL of the players with reflections begins sooner.
+    trained = [job.name for job in plan(config("sft", "sft_reflect", "reflect_rl")) if job.kind == "sft"]
+    assert trained == ["base", "reflector", "policy_reflect", "policy_plain"]
+
+
 def test_a_lexical_method_trains_a_policy_and_no_reflection_player():
     assert jobs("sft_lexical") == {
         "data": set(),
