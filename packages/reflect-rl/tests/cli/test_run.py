@@ -234,7 +234,7 @@ def test_a_run_with_the_supervised_models_of_another_trains_the_same_policy(call
     flags = ("--start-from", source, "--trackers", "tensorboard")
     answer = call("rlft", SMOKE, "--output-dir", tmp_path / "run", *METHODS, *TINY, *flags)
     assert answer.code == 0, answer
-    taken = ("data", "sft base", "sft reflector", "sft policy_plain", "sft policy_reflect")
+    taken = ("data", "sft base", "sft reflector", "sft policy_reflect", "sft policy_plain")
     assert answer.output.splitlines()[: len(taken)] == [f"taken {UNIT} {job}  (from {source})" for job in taken]
     assert times(source) == before
     model = f"{UNIT}/rlft/reflect_rl/model/model.safetensors"
