@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from measure_find import drawn, rate
+from measure_find import rate
 from pydantic import BaseModel
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, Evidence, confidence, score
@@ -42,6 +42,7 @@ class Asked(BaseModel, frozen=True):
     evidence: tuple[Evidence, ...]
     right: tuple[bool, ...]
     likelihoods: tuple[float, ...]
+    """Of the first candidates, as many as the reader reads."""
     seconds: float
     """CPU time of the reading."""
 
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--weight", type=float, nargs="*", default=WEIGHTS)
     options = parser.parse_args(arguments)
     tasks = TaskSet.load(options.tasks)
-    questions = drawn(tasks, options.split, options.questions, options.seed)
+    questions = tasks.draw(options.split, options.questions, options.seed)
     options.out.touch()
     known = {entry.key: entry for entry in map(Asked.model_validate_json, options.out.read_text().splitlines())}
     left = [question for question in questions if f"{question.key}/1" not in known]
@@ -95,7 +96,8 @@ def ask(tasks: TaskSet, question: Question, store: WordStore, reader: Reader) ->
     said: dict[str, float] = {}
     for part, tree in enumerate((whole, rest)):
         answer, started = find(tree, question.text, StoredIndex(tree, store)), time.process_time()
-        texts = [passage(entry.path, tree.text(entry.path), answer.rarity) for entry in answer.files]
+        best, settings = answer.files[: reader.settings.candidates], reader.settings
+        texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings) for entry in best]
         fresh = [text for text in texts if text not in said]
         said |= dict(zip(fresh, reader.likelihoods(question.text, fresh), strict=True))
         yield Asked(

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +32,6 @@ from reflect_locate.repositories.symbols import symbols
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
 from reflect_rl.evaluation.evaluate import wilson_interval
-from reflect_rl.types import stream
 
 SHARES = {"sure": 0.9, "likely": 0.6}
 """Least share of right answers from a bound on."""
@@ -79,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--fit", action="store_true", help="print the bounds of confidence that fit these questions")
     options = parser.parse_args(arguments)
     tasks = TaskSet.load(options.tasks)
-    questions = drawn(tasks, options.split, options.questions, options.seed)
+    questions = tasks.draw(options.split, options.questions, options.seed)
     started, asked = time.process_time(), list[Asked]()
     stores = {question.snapshot: WordStore() for question in questions}
     for number, question in enumerate(questions, start=1):
@@ -90,20 +88,6 @@ def main(arguments: Sequence[str]) -> int:
     if options.fit:
         fit(asked)
     return 0
-
-
-def drawn(tasks: TaskSet, split: str, most: int, seed: int) -> list[Question]:
-    """Questions of a split, equally many of each project as far as there are."""
-    by_project: defaultdict[str, list[Question]] = defaultdict(list)
-    for question in tasks.questions:
-        if question.split == split and question.supported and question.spans:
-            by_project[question.repository].append(question)
-    rows: list[tuple[int, str, Question]] = []
-    for project, found in sorted(by_project.items()):
-        order = stream(seed, "measure find", project).permutation(len(found))
-        rows += [(place, project, found[index]) for place, index in enumerate(order)]
-    # Round after round one question of each project, so that large projects do not outweigh the others.
-    return [question for _, _, question in sorted(rows, key=lambda row: row[:2])[:most]]
 
 
 def ask(tasks: TaskSet, question: Question, store: WordStore) -> list[Asked]:

@@ -2,7 +2,7 @@
 
 A candidate is worth the likelihood of the question after its lines, as in query likelihood (Ponte and Croft 1998) and
 its form with a language model (Sachan et al. 2022, "Improving Passage Retrieval with Zero-Shot Question Generation").
-The model needs no training for this, and generates nothing.
+The model needs no training for this, and generates nothing; `reader_training.py` makes it better.
 """
 
 from __future__ import annotations
@@ -10,29 +10,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, LIKELY, Evidence, score
 from reflect_locate.ranking import Answer, answer_of, check_question
+from reflect_locate.reader_settings import READER, ReaderSettings
 from reflect_locate.repositories.best_lines import best_lines
 from reflect_locate.repositories.tree import Tree
-from reflect_rl.config import ModelConfig
+from reflect_rl.config import ModelConfig, parse
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.score import completion_losses
+from reflect_rl.store import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-READER = "smollm2-135m"
-"""The model that reads, by its name in `reflect-rl model list`."""
-LINES, LINES_BEFORE = 16, 5
-"""Lines that are read of a candidate, and how many of them stand before the best line."""
-LONGEST = 1500
-"""Characters that are read of a candidate, about 400 tokens of code; a question has to fit behind them."""
 REQUEST = "Write one question about this project that this file answers."
+SETTINGS = "reader.json"
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,7 @@ class Reader:
     """A loaded language model."""
 
     model: LanguageModel
+    settings: ReaderSettings = field(default_factory=ReaderSettings)
 
     def likelihoods(self, question: str, passages: Sequence[str]) -> list[float]:
         """Mean log-likelihood of the question's tokens after each passage, in nats, at most 0.
@@ -52,41 +52,61 @@ class Reader:
         return [self._likelihood(question, text) for text in passages]
 
     def _likelihood(self, question: str, text: str) -> float:
-        prompt = f"{text}\n\n{REQUEST}"
-        head, body = self.model.encode_prompt(prompt), self.model.encode_after(prompt, question)
-        mask = [0] * len(head) + [1] * len(body)
+        ids, mask = question_after(self.model, text, question)
         with torch.inference_mode():
-            return -float(completion_losses(self.model, [[*head, *body]], [mask]).mean())
+            return -float(completion_losses(self.model, [ids], [mask]).mean())
+
+    def save(self, folder: Path) -> None:
+        """Write the model and the settings; `load_reader` reads them."""
+        self.model.save(folder)
+        write_json(folder / SETTINGS, self.settings.model_dump(mode="json"))
+
+
+def question_after(model: LanguageModel, text: str, question: str) -> tuple[list[int], list[int]]:
+    """Tokens of a passage with the question, and for each of them whether it is the question's.
+
+    Args:
+        model: which reads.
+        text: a passage.
+        question: as it was asked.
+    """
+    prompt = f"{text}\n\n{REQUEST}"
+    head, body = model.encode_prompt(prompt), model.encode_after(prompt, question)
+    return [*head, *body], [0] * len(head) + [1] * len(body)
 
 
 def load_reader(path: str = READER, precision: str = "auto") -> Reader:
-    """The model of a name, a folder or a hub id.
+    """The model of a name, a folder or a hub id, with the settings that a trained reader has beside it.
 
     Raises:
+        ConfigError: its settings are of another version, or damaged.
         ModelError: it cannot be loaded; the message says what to do.
     """
     config = ModelConfig.model_validate({"path": path, "precision": precision})
-    return Reader(load_model(config, trainable=False))
+    kept = Path(path) / SETTINGS
+    settings = parse(ReaderSettings, read_json(kept, "Train it again.")) if kept.is_file() else ReaderSettings()
+    return Reader(load_model(config, trainable=False), settings)
 
 
-def passage(path: str, text: str, rarity: Mapping[str, float]) -> str:
+def passage(path: str, text: str, rarity: Mapping[str, float], settings: ReaderSettings) -> str:
     r"""What is read of a file: its path, and the lines around the best one.
 
     Args:
         path: of the file.
         text: of the file.
         rarity: of each word of the question, as `Answer.rarity`.
+        settings: how much is read.
 
-    >>> passage("tea/pot.py", "import tea\n\ndef pour():\n    return tea.cup()", {"pour": 1.0})
+    >>> passage("tea/pot.py", "import tea\n\ndef pour():\n    return tea.cup()", {"pour": 1.0}, ReaderSettings())
     'File tea/pot.py:\nimport tea\n\ndef pour():\n    return tea.cup()'
     """
-    first = max(0, best_lines(path, text, rarity)[0].excerpt_line - 1 - LINES_BEFORE)
-    shown = "\n".join(text.split("\n")[first : first + LINES])
-    return f"File {path}:\n{shown[:LONGEST]}"
+    first = max(0, best_lines(path, text, rarity)[0].excerpt_line - 1 - settings.lines_before)
+    shown = "\n".join(text.split("\n")[first : first + settings.lines])
+    return f"File {path}:\n{shown[: settings.longest]}"
 
 
 def reread(reader: Reader, tree: Tree, question: str, answer: Answer, threshold: float | None = None) -> Answer:
-    """The answer after the model has read every candidate; which files are candidates does not change.
+    """The answer after the model has read the candidates; which files are candidates does not change.
 
     Args:
         reader: the model.
@@ -100,10 +120,13 @@ def reread(reader: Reader, tree: Tree, question: str, answer: Answer, threshold:
     """
     started = time.perf_counter()
     asked = check_question(question)
-    texts = [passage(entry.path, tree.text(entry.path), answer.rarity) for entry in answer.files]
+    settings = reader.settings
+    best = answer.files[: settings.candidates]
+    texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings) for entry in best]
     read = with_reading([entry.evidence for entry in answer.files], reader.likelihoods(asked, texts))
+    weights = DEFAULT_WEIGHTS.model_copy(update={"read": settings.weight})
     files = [
-        replace(entry, evidence=evidence, score=score(evidence, DEFAULT_WEIGHTS), sureness="a guess")
+        replace(entry, evidence=evidence, score=score(evidence, weights), sureness="a guess")
         for entry, evidence in zip(answer.files, read, strict=True)
     ]
     # The path decides between equal scores, as in the ranking of the index.
@@ -117,10 +140,12 @@ def with_reading(evidence: Sequence[Evidence], likelihoods: Sequence[float]) -> 
 
     Args:
         evidence: of each candidate.
-        likelihoods: mean log-likelihood of the question after each, in nats.
+        likelihoods: mean log-likelihood of the question after each of the first ones, in nats; the others, which
+            were not read, count as if the question could not come after them.
 
-    >>> [entry.read for entry in with_reading([Evidence(1, 1, 1, None)] * 2, [-3.0, -2.0])]
-    [0.36787944117144233, 1.0]
+    >>> [entry.read for entry in with_reading([Evidence(1, 1, 1, None)] * 3, [-3.0, -2.0])]
+    [0.36787944117144233, 1.0, 0.0]
     """
     best = max(likelihoods, default=0.0)
-    return [replace(entry, read=math.exp(value - best)) for entry, value in zip(evidence, likelihoods, strict=True)]
+    read = [math.exp(value - best) for value in likelihoods]
+    return [replace(entry, read=value) for entry, value in zip(evidence, chain(read, repeat(0.0)), strict=False)]

@@ -9,7 +9,8 @@ import torch
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS
 from reflect_locate.ranking import find
-from reflect_locate.reader import LINES, LONGEST, REQUEST, Reader, load_reader, passage, reread
+from reflect_locate.reader import REQUEST, Reader, load_reader, passage, reread
+from reflect_locate.reader_settings import ReaderSettings
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_rl.errors import ModelError, UserError
@@ -42,7 +43,8 @@ def test_a_likelihood_is_the_mean_over_the_tokens_of_the_question(reader):
 class Fixed(Reader):
     """Finds one file likely and every other one less, by a given number of nats."""
 
-    def __init__(self, path: str, nats: float) -> None:
+    def __init__(self, path: str, nats: float, settings: ReaderSettings | None = None) -> None:
+        object.__setattr__(self, "settings", settings or ReaderSettings())
         object.__setattr__(self, "path", path)
         object.__setattr__(self, "nats", nats)
 
@@ -64,6 +66,18 @@ def test_what_the_model_says_can_move_a_file_to_the_top():
     assert [entry.sureness for entry in fresh.files[1:]] == ["a guess"] * 3
 
 
+def test_files_that_are_not_read_keep_their_order_behind_those_that_are():
+    files = {f"{name}.py": "# Parsing of rate limits.\n" for name in "abcd"}
+    answer = find(tree(files), QUESTION)
+    few = ReaderSettings(candidates=2, weight=2.0)
+    fresh = reread(Fixed("b.py", math.log(4), few), tree(files), QUESTION, answer)
+    assert [entry.path for entry in fresh.files] == ["b.py", "a.py", "c.py", "d.py"]
+    assert [entry.evidence.read for entry in fresh.files] == pytest.approx([1.0, 0.25, 0.0, 0.0])
+    weights = DEFAULT_WEIGHTS
+    old, sums = answer.files[0].score, weights.coverage + weights.match + weights.path
+    assert fresh.files[0].score == pytest.approx((old * sums + 2.0) / (sums + 2.0))
+
+
 def test_equal_likelihoods_change_no_order():
     answer = find(tree(), QUESTION)
     fresh = reread(Fixed("nothing", 1.0), tree(), QUESTION, answer)
@@ -73,10 +87,12 @@ def test_equal_likelihoods_change_no_order():
 def test_a_passage_is_short_and_holds_the_best_line():
     lines = [f"line {number}" for number in range(100)]
     lines[60] = "parse the rate limits"
-    text = passage("a.txt", "\n".join(lines), {"parse": 1.0, "rate": 1.0, "limit": 1.0})
+    text = passage("a.txt", "\n".join(lines), {"parse": 1.0, "rate": 1.0, "limit": 1.0}, ReaderSettings())
     assert "parse the rate limits" in text
-    assert len(text.split("\n")) == 1 + LINES
-    assert len(passage("a.txt", "parse " * 10_000, {"parse": 1.0})) <= LONGEST + len("File a.txt:\n")
+    assert len(text.split("\n")) == 1 + ReaderSettings().lines
+    few = ReaderSettings(lines=4, lines_before=0, longest=100)
+    assert passage("a.txt", "\n".join(lines), {"rate": 1.0, "limit": 1.0}, few).split("\n")[1:] == lines[60:64]
+    assert len(passage("a.txt", "parse " * 10_000, {"parse": 1.0}, few)) == 100 + len("File a.txt:\n")
 
 
 def test_a_question_that_says_nothing_is_refused(reader):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl.errors import UserError
 from reflect_rl.store import read_json, read_jsonl, write_json, write_jsonl
+from reflect_rl.types import stream
 
 REMEDY = "Make it with `reflect-rl tasks`."
 
@@ -93,6 +95,25 @@ class TaskSet:
             # Read on first use: a set of many projects has more text than one run plays.
             self._snapshots[name] = Snapshot.load(_place(self.folder, name))
         return self._snapshots[name]
+
+    def draw(self, split: str, most: int, seed: int) -> list[Question]:
+        """Questions of a split whose sentence can be masked, equally many of each project as far as there are.
+
+        Args:
+            split: `train`, `validation` or `test`.
+            most: how many are wanted; a split may have fewer.
+            seed: of the draw.
+        """
+        by_project: defaultdict[str, list[Question]] = defaultdict(list)
+        for question in self.questions:
+            if question.split == split and question.supported and question.spans:
+                by_project[question.repository].append(question)
+        rows: list[tuple[int, str, Question]] = []
+        for project, found in sorted(by_project.items()):
+            order = stream(seed, "measure find", project).permutation(len(found))
+            rows += [(place, project, found[index]) for place, index in enumerate(order)]
+        # Round after round one question of each project, so that large projects do not outweigh the others.
+        return [question for _, _, question in sorted(rows, key=lambda row: row[:2])[:most]]
 
     @staticmethod
     def save(

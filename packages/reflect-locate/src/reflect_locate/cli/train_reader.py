@@ -1,0 +1,97 @@
+"""`reflect-rl train-reader TASKS`: train the model of `locate --deep` on the questions of a task set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from rich.console import Console
+from rich.progress import Progress
+
+from reflect_locate.reader_settings import READER, ReaderSettings, ReaderTraining
+from reflect_rl.cli.arguments import parse_options
+from reflect_rl.config import ModelConfig
+from reflect_rl.errors import ConfigError
+
+USAGE = "reflect-rl train-reader TASKS"
+ROWS = "readings.jsonl"
+
+
+class TrainReaderOptions(ReaderTraining):
+    """Train a language model to choose among the files that the index found."""
+
+    output_dir: Path = Path("runs/reader")
+    """Folder for what is read, the metrics, the checkpoints and the model; the same command goes on there."""
+    start_from: str = READER
+    """Model to begin with: a name of `reflect-rl model list`, a folder, a hub id, or a trained reader."""
+    precision: Literal["float32", "mixed", "bfloat16", "auto"] = "auto"
+    """Number format; `auto` measures at the start whether bfloat16 is faster here."""
+    rank: int = Field(16, ge=0, le=1024)
+    """Rank of the adapters; 0 trains all weights, or goes on with the adapter of the reader that is named."""
+    questions: int = Field(1600, ge=1)
+    """Most questions of the training split."""
+    seed: int = Field(0, ge=0)
+    """Draws the questions, their order and the start of the adapters."""
+    candidates: int = Field(5, ge=2)
+    """Best files of the index that are read."""
+    lines: int = Field(8, ge=1)
+    """Lines that are read of each."""
+    longest: int = Field(600, ge=100)
+    """Characters that are read of each."""
+
+
+def run(arguments: Sequence[str], console: Console) -> None:
+    """The verb.
+
+    Args:
+        arguments: folder of a task set, then flags.
+        console: where progress is printed.
+
+    Raises:
+        UserError: a mistake in the arguments, no task set, or a model that cannot be used.
+        SystemExit: the help was asked for (0).
+    """
+    named, options = parse_options(USAGE, TrainReaderOptions, arguments)
+    if len(named) != 1:
+        raise ConfigError(f"name one folder of a task set: {USAGE}. Got {len(named)}.")
+
+    # Imported late: `--help` must not wait for torch.
+    from reflect_locate.questions.task_set import TaskSet
+    from reflect_locate.reader import Reader
+    from reflect_locate.reader_training import Reading, readings, train_reader
+    from reflect_rl.models.load import load_model
+    from reflect_rl.runs.run import silence
+    from reflect_rl.store import read_jsonl, write_jsonl
+
+    silence()
+    folder = options.output_dir
+    settings = ReaderSettings(
+        candidates=options.candidates, lines=options.lines, lines_before=options.lines // 4, longest=options.longest
+    )
+    if not (folder / ROWS).is_file():
+        tasks = TaskSet.load(Path(named[0]))
+        questions = tasks.draw("train", options.questions, options.seed)
+        rows = list(readings(tasks, questions, settings))
+        folder.mkdir(parents=True, exist_ok=True)
+        write_jsonl(folder / ROWS, [asdict(row) for row in rows])
+        console.print(f"{len(rows)} of {len(questions)} questions have the right file among {settings.candidates}")
+    rows = [Reading(**row) for row in read_jsonl(folder / ROWS, "Delete it, and run the same command again.")]
+    adapters = {"rank": options.rank, "alpha": 2 * options.rank or 1, "dropout": 0.0}
+    config = ModelConfig.model_validate({"path": options.start_from, "precision": options.precision, "lora": adapters})
+    model = load_model(config, trainable=True, seed=options.seed)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+        bar = bars.add_task("training", total=options.steps)
+        train_reader(
+            model,
+            rows,
+            options,
+            folder,
+            options.seed,
+            lambda done, total, note: bars.update(bar, completed=done, description=note),
+        )
+    made = folder / "model"
+    Reader(model, settings).save(made)
+    console.print(f'reader: {made}  (use it: reflect-rl locate PATH "question" --deep --reader {made})')

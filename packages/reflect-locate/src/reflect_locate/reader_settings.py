@@ -1,0 +1,43 @@
+"""Settings of the language model that reads candidates (`locate --deep`), and of its training."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from reflect_rl.config import Frozen
+from reflect_rl.training.config import OptimiserConfig
+
+READER = "smollm2-135m"
+"""The model that reads, by its name in `reflect-rl model list`."""
+
+
+class ReaderSettings(Frozen):
+    """How much is read, and what it counts. Characters and not tokens, so that passages depend on no model."""
+
+    version: Literal[1] = 1
+    """Version of this file."""
+    candidates: int = Field(10, ge=2)
+    """Best files of the index that are read."""
+    lines: int = Field(16, ge=1)
+    """Lines that are read of each."""
+    lines_before: int = Field(5, ge=0)
+    """Lines of these that stand before the best line."""
+    longest: int = Field(1500, ge=100)
+    """Characters that are read of each, about a quarter as many tokens of code; a question has to fit behind them."""
+    weight: float = Field(1.0, gt=0)
+    """Weight of the reading beside the evidence of the index."""
+
+
+class ReaderTraining(OptimiserConfig):
+    """Optimiser steps of a reader; a row of a batch is a question with its candidates."""
+
+    objective: Literal["sft", "rl"] = "sft"
+    """`sft` = likelihood of the right file; `rl` = expected share of right choices."""
+    steps: int = Field(200, ge=1)
+    batch_size: int = Field(8, ge=1)
+    """Questions per step, each with all its candidates."""
+    learning_rate: float = Field(2e-4, gt=0, le=1)
+    warmup_steps: int = Field(10, ge=0)
+    save_steps: int = Field(10, ge=1)

@@ -1,0 +1,165 @@
+"""Training a language model to choose among the candidates of the index."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from rich.console import Console
+
+from reflect_locate.cli.train_reader import run
+from reflect_locate.questions.build import build_task_set
+from reflect_locate.questions.config import TasksConfig
+from reflect_locate.reader import Reader, load_reader
+from reflect_locate.reader_settings import ReaderSettings, ReaderTraining
+from reflect_locate.reader_training import READ, TEMPERATURE, Reading, log_policy, readings, train_reader
+from reflect_rl.config import ModelConfig
+from reflect_rl.errors import ConfigError, TrainingError, UserError
+from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.store import read_json, read_jsonl, write_json
+from tiny_player import project_files, save_tiny_player, write_files
+
+SETTINGS = ReaderSettings(candidates=4, lines=4, lines_before=0, longest=120)
+COLOURS = ("red", "green", "blue", "amber")
+ROWS_TO_LEARN = [
+    Reading(
+        f"row/{number}",
+        f"Where is {colour} paint?",
+        tuple(f"File {other}.py:\n{other}" for other in COLOURS),
+        (0.5, 0.5, 0.5, 0.5),
+        tuple(other == colour for other in COLOURS),
+    )
+    for number, colour in enumerate(COLOURS)
+]
+"""The file that names the colour is the right one."""
+QUICK = ReaderTraining(steps=24, batch_size=4, learning_rate=1e-2, warmup_steps=2, save_steps=8)
+
+
+@pytest.fixture(scope="module")
+def player(tmp_path_factory):
+    return save_tiny_player(tmp_path_factory.mktemp("reader") / "tiny") / "policy"
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tasks")
+    write_files(folder / "shop", project_files())
+    config = TasksConfig.model_validate({"output_dir": folder / "set", "train": [str(folder / "shop")], "test": []})
+    return build_task_set(config, lambda text: None)
+
+
+def fresh(player) -> LanguageModel:
+    return load_model(ModelConfig(path=str(player)), trainable=True)
+
+
+def trained(player, folder, config=QUICK, rows=ROWS_TO_LEARN, seed=0) -> LanguageModel:
+    model = fresh(player)
+    train_reader(model, rows, config, folder, seed, lambda done, total, note: None)
+    return model
+
+
+def rates(model: LanguageModel) -> list[float]:
+    """Probability of the right file of each row."""
+    found = []
+    for row in ROWS_TO_LEARN:
+        likelihoods = torch.tensor(Reader(model).likelihoods(row.question, row.passages))
+        policy = log_policy(torch.tensor(row.scores), likelihoods).exp()
+        found.append(float(policy[row.right.index(True)]))
+    return found
+
+
+def test_the_policy_is_the_softmax_of_the_scores_and_the_likelihoods():
+    weights = [math.exp((0.5 + READ * -2.0) / TEMPERATURE), math.exp((0.4 + READ * -1.0) / TEMPERATURE)]
+    found = log_policy(torch.tensor([0.5, 0.4]), torch.tensor([-2.0, -1.0])).exp().tolist()
+    assert found == pytest.approx([weight / sum(weights) for weight in weights])
+
+
+@pytest.mark.parametrize("objective", ["sft", "rl"])
+def test_both_objectives_learn_to_choose_the_right_file(player, tmp_path, objective):
+    before = rates(fresh(player))
+    after = rates(trained(player, tmp_path, QUICK.model_copy(update={"objective": objective, "steps": 60})))
+    assert sum(after) / len(after) > 0.2 + sum(before) / len(before)
+
+
+def test_the_losses_are_those_of_the_policy_before_the_step(player, tmp_path):
+    right = rates(fresh(player))
+    for objective, loss in (("sft", -sum(map(math.log, right)) / 4), ("rl", -sum(right) / 4)):
+        trained(player, tmp_path / objective, QUICK.model_copy(update={"objective": objective, "steps": 1}))
+        assert read_jsonl(tmp_path / objective / "metrics.jsonl", "")[0]["loss"] == pytest.approx(loss, abs=1e-3)
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(player, tmp_path):
+    whole = trained(player, tmp_path / "whole")
+
+    def stop(done: int, total: int, note: str) -> None:
+        if done == 11:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_reader(fresh(player), ROWS_TO_LEARN, QUICK, tmp_path / "cut", 0, stop)
+    assert trained(player, tmp_path / "cut").hash() == whole.hash()
+    steps = [row["step"] for row in read_jsonl(tmp_path / "cut" / "metrics.jsonl", "")]
+    assert steps == list(range(1, 25))
+
+
+def test_a_step_that_would_spoil_the_weights_is_refused(player, tmp_path):
+    with pytest.raises(TrainingError):
+        trained(player, tmp_path, QUICK.model_copy(update={"stop_grad_norm": 1e-9}))
+
+
+def test_what_is_read_are_the_best_files_of_the_index(tasks):
+    questions = tasks.draw("train", 20, 0)
+    rows = list(readings(tasks, questions, SETTINGS))
+    assert 0 < len(rows) <= len(questions) == 20
+    for row in rows:
+        assert len(row.passages) == len(row.scores) == len(row.right) <= 4
+        assert sum(row.right) == 1
+        assert list(row.scores) == sorted(row.scores, reverse=True)
+        # The sentence that the question was made from is masked.
+        assert not any(row.question in text for text in row.passages)
+
+
+def test_nothing_to_learn_from_is_told(player, tmp_path):
+    with pytest.raises(UserError, match="no question has a right and a wrong file"):
+        trained(player, tmp_path, rows=[])
+
+
+def test_the_command_trains_a_reader_that_locate_can_use(tasks, player, tmp_path):
+    out = tmp_path / "out"
+    words = ["--start-from", str(player), "--rank", "0", "--precision", "float32", "--output-dir", str(out)]
+    sizes = ["--steps", "2", "--batch-size", "2", "--questions", "12", "--candidates", "3", "--longest", "120"]
+    run([str(tasks.folder), *words, *sizes], Console(quiet=True))
+    reader = load_reader(str(out / "model"), "float32")
+    assert reader.settings == ReaderSettings(candidates=3, lines=8, lines_before=2, longest=120)
+    assert reader.model.hash() != fresh(player).hash()
+    # The same command finds everything done, and changes nothing.
+    before = reader.model.hash()
+    shutil.rmtree(out / "model")
+    run([str(tasks.folder), *words, *sizes], Console(quiet=True))
+    assert load_reader(str(out / "model"), "float32").model.hash() == before
+
+
+def test_a_damaged_settings_file_is_named(player, tmp_path):
+    folder = tmp_path / "reader"
+    shutil.copytree(player, folder)
+    write_json(folder / "reader.json", {"version": 2})
+    with pytest.raises(ConfigError, match="version"):
+        load_reader(str(folder), "float32")
+    (folder / "reader.json").write_text("{")
+    with pytest.raises(UserError, match=r"reader\.json"):
+        load_reader(str(folder), "float32")
+
+
+def test_one_task_set_has_to_be_named():
+    with pytest.raises(ConfigError, match="name one folder of a task set"):
+        run([], Console(quiet=True))
+
+
+def test_settings_travel_with_the_model(player, tmp_path):
+    reader = replace(load_reader(str(player), "float32"), settings=SETTINGS)
+    reader.save(tmp_path)
+    assert load_reader(str(tmp_path), "float32").settings == SETTINGS
+    assert read_json(tmp_path / "reader.json", "")["candidates"] == 4
