@@ -53,9 +53,14 @@ class Reading:
     """Of the index, in [0, 1]."""
     right: tuple[bool, ...]
 
+    @property
+    def is_choice(self) -> bool:
+        """True = a choice can be learned from it: some candidate is right, and some is not."""
+        return any(self.right) and not all(self.right)
+
 
 def readings(tasks: TaskSet, questions: Sequence[Question], settings: ReaderSettings) -> Iterator[Reading]:
-    """The questions that a choice can be learned from: some candidate that is read is right, and some is not.
+    """What would be read for each question; this takes some tenths of a second each in a large project.
 
     Args:
         tasks: which has the projects.
@@ -68,9 +73,8 @@ def readings(tasks: TaskSet, questions: Sequence[Question], settings: ReaderSett
         answer = find(tree, question.text, StoredIndex(tree, stores[question.snapshot]))
         files = answer.files[: settings.candidates]
         right = tuple(entry.path in question.targets for entry in files)
-        if any(right) and not all(right):
-            texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings) for entry in files]
-            yield Reading(question.key, question.text, tuple(texts), tuple(entry.score for entry in files), right)
+        texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings) for entry in files]
+        yield Reading(question.key, question.text, tuple(texts), tuple(entry.score for entry in files), right)
 
 
 def log_policy(scores: Tensor, likelihoods: Tensor) -> Tensor:
@@ -98,7 +102,7 @@ def train_reader(
 
     Args:
         model: a trainable language model.
-        rows: what it learns from.
+        rows: what it learns from; each has a right candidate and a wrong one.
         config: optimiser steps and objective.
         folder: of metrics and checkpoints.
         seed: of the order of the rows.

@@ -113,10 +113,11 @@ def test_a_step_that_would_spoil_the_weights_is_refused(player, tmp_path):
 def test_what_is_read_are_the_best_files_of_the_index(tasks):
     questions = tasks.draw("train", 20, 0)
     rows = list(readings(tasks, questions, SETTINGS))
-    assert 0 < len(rows) <= len(questions) == 20
+    assert [row.key for row in rows] == [question.key for question in questions]
+    assert 10 < sum(row.is_choice for row in rows) <= len(rows) == 20
     for row in rows:
         assert len(row.passages) == len(row.scores) == len(row.right) <= 4
-        assert sum(row.right) == 1
+        assert row.is_choice == (sum(row.right) == 1)
         assert list(row.scores) == sorted(row.scores, reverse=True)
         # The sentence that the question was made from is masked.
         assert not any(row.question in text for text in row.passages)
@@ -135,11 +136,15 @@ def test_the_command_trains_a_reader_that_locate_can_use(tasks, player, tmp_path
     reader = load_reader(str(out / "model"), "float32")
     assert reader.settings == ReaderSettings(candidates=3, lines=8, lines_before=2, longest=120)
     assert reader.model.hash() != fresh(player).hash()
-    # The same command finds everything done, and changes nothing.
-    before = reader.model.hash()
-    shutil.rmtree(out / "model")
+    # Killed while it was finding candidates, it goes on from there.
+    lines = (out / "readings.jsonl").read_text().splitlines(keepends=True)
+    (out / "readings.jsonl").write_text("".join(lines[:3]) + lines[3][:20])
+    shutil.rmtree(out / "checkpoints")
     run([str(tasks.folder), *words, *sizes], Console(quiet=True))
-    assert load_reader(str(out / "model"), "float32").model.hash() == before
+    assert (out / "readings.jsonl").read_text() == "".join(lines)
+    assert load_reader(str(out / "model"), "float32").model.hash() == reader.model.hash()
+    with pytest.raises(ConfigError, match=r"another value of seed \(0, now 1\)"):
+        run([str(tasks.folder), *words, *sizes, "--seed", "1"], Console(quiet=True))
 
 
 def test_a_damaged_settings_file_is_named(player, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import json
 import os
@@ -210,7 +211,11 @@ def test_mistakes_are_named(arguments, message, tmp_path):
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("tasks-*.toml")), ids=lambda path: path.stem)
 def test_configurations_are_valid(path):
-    parse(TasksConfig, read_toml(path))
+    config = parse(TasksConfig, read_toml(path))
+    corpora = (*config.train, *config.validation, *config.test)
+    # They promise that nothing has to be installed for them.
+    for name in (corpus.removeprefix("installed:") for corpus in corpora if corpus.startswith("installed:")):
+        assert importlib.metadata.version(name)
 
 
 def test_the_benchmark_is_that_of_its_configuration():

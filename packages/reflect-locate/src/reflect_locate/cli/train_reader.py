@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from rich.console import Console
@@ -15,9 +15,11 @@ from reflect_locate.reader_settings import READER, ReaderSettings, ReaderTrainin
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ConfigError
+from reflect_rl.store import read_json, write_json
 
 USAGE = "reflect-rl train-reader TASKS"
-ROWS = "readings.jsonl"
+ROWS, BEGUN = "readings.jsonl", "options.json"
+AGAIN = "Delete it, and run the same command again."
 
 
 class TrainReaderOptions(ReaderTraining):
@@ -64,21 +66,26 @@ def run(arguments: Sequence[str], console: Console) -> None:
     from reflect_locate.reader_training import Reading, readings, train_reader
     from reflect_rl.models.load import load_model
     from reflect_rl.runs.run import silence
-    from reflect_rl.store import read_jsonl, write_jsonl
+    from reflect_rl.store import append_jsonl, read_jsonl, write_jsonl
 
     silence()
-    folder = options.output_dir
+    tasks, folder = TaskSet.load(Path(named[0])), options.output_dir
+    _check_begun(folder, {**options.model_dump(mode="json"), "tasks": tasks.identity})
     settings = ReaderSettings(
         candidates=options.candidates, lines=options.lines, lines_before=options.lines // 4, longest=options.longest
     )
-    if not (folder / ROWS).is_file():
-        tasks = TaskSet.load(Path(named[0]))
-        questions = tasks.draw("train", options.questions, options.seed)
-        rows = list(readings(tasks, questions, settings))
-        folder.mkdir(parents=True, exist_ok=True)
-        write_jsonl(folder / ROWS, [asdict(row) for row in rows])
-        console.print(f"{len(rows)} of {len(questions)} questions have the right file among {settings.candidates}")
-    rows = [Reading(**row) for row in read_jsonl(folder / ROWS, "Delete it, and run the same command again.")]
+    questions = tasks.draw("train", options.questions, options.seed)
+    path = folder / ROWS
+    found = read_jsonl(path, AGAIN, appended=True) if path.is_file() else []
+    # A kill may have cut the last line, to which nothing must be appended.
+    write_jsonl(path, found)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+        bar = bars.add_task("finding candidates", total=len(questions), completed=len(found))
+        for reading in readings(tasks, questions[len(found) :], settings):
+            append_jsonl(path, [asdict(reading)])
+            bars.advance(bar)
+    rows = [row for row in (Reading(**row) for row in read_jsonl(path, AGAIN)) if row.is_choice]
+    console.print(f"{len(rows)} of {len(questions)} questions have the right file among {settings.candidates}")
     adapters = {"rank": options.rank, "alpha": 2 * options.rank or 1, "dropout": 0.0}
     config = ModelConfig.model_validate({"path": options.start_from, "precision": options.precision, "lora": adapters})
     model = load_model(config, trainable=True, seed=options.seed)
@@ -95,3 +102,20 @@ def run(arguments: Sequence[str], console: Console) -> None:
     made = folder / "model"
     Reader(model, settings).save(made)
     console.print(f'reader: {made}  (use it: reflect-rl locate PATH "question" --deep --reader {made})')
+
+
+def _check_begun(folder: Path, options: Mapping[str, Any]) -> None:
+    """Note with which options a training begins, and refuse to go on with others.
+
+    Raises:
+        ConfigError: the folder holds a training with other options, or of another task set.
+    """
+    if not (folder / BEGUN).is_file():
+        write_json(folder / BEGUN, options)
+        return
+    before = read_json(folder / BEGUN, AGAIN)
+    if other := [name for name in options if before.get(name) != options[name]]:
+        raise ConfigError(
+            f"{folder} holds a training with another value of {other[0]} ({before.get(other[0])}, now "
+            f"{options[other[0]]}). Choose another --output-dir, or delete this one."
+        )
