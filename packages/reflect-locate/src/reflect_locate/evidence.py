@@ -66,8 +66,8 @@ class Evidence:
     is_document: bool = False
     """A document, and the question does not speak of documents."""
     read: float | None = None
-    """How likely the question is after the file's best lines, divided by that after those of the best file; None = no
-    language model read them."""
+    """How likely the question is after the file's best lines: 1 = as after those of the best file, 0 = some nats less a
+    token; None = no language model read them."""
     history: float | None = None
     """BM25 score of the subjects of its earlier commits, divided by that of the best file; None = not known."""
 

@@ -7,7 +7,6 @@ The model needs no training for this, and generates nothing; `reader_training.py
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REQUEST = "Write one question about this project that this file answers."
+NATS = 4.0
+"""Distance to the best file's likelihood from which on a file's reading counts nothing."""
 SETTINGS = "reader.json"
 
 
@@ -141,11 +142,11 @@ def with_reading(evidence: Sequence[Evidence], likelihoods: Sequence[float]) -> 
     Args:
         evidence: of each candidate.
         likelihoods: mean log-likelihood of the question after each of the first ones, in nats; the others, which
-            were not read, count as if the question could not come after them.
+            were not read, count as the worst.
 
     >>> [entry.read for entry in with_reading([Evidence(1, 1, 1, None)] * 3, [-3.0, -2.0])]
-    [0.36787944117144233, 1.0, 0.0]
+    [0.75, 1.0, 0.0]
     """
     best = max(likelihoods, default=0.0)
-    read = [math.exp(value - best) for value in likelihoods]
+    read = [max(0.0, 1 - (best - value) / NATS) for value in likelihoods]
     return [replace(entry, read=value) for entry, value in zip(evidence, chain(read, repeat(0.0)), strict=False)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 
@@ -57,7 +55,7 @@ def test_what_the_model_says_can_move_a_file_to_the_top():
     files = {f"{name}.py": "# Parsing of rate limits.\n" for name in "abcd"}
     answer = find(tree(files), QUESTION)
     assert answer.files[0].path == "a.py"
-    fresh = reread(Fixed("c.py", math.log(4)), tree(files), QUESTION, answer)
+    fresh = reread(Fixed("c.py", 3.0), tree(files), QUESTION, answer)
     assert [entry.path for entry in fresh.files] == ["c.py", "a.py", "b.py", "d.py"]
     assert [entry.evidence.read for entry in fresh.files] == pytest.approx([1.0, 0.25, 0.25, 0.25])
     weights = DEFAULT_WEIGHTS
@@ -70,7 +68,7 @@ def test_files_that_are_not_read_keep_their_order_behind_those_that_are():
     files = {f"{name}.py": "# Parsing of rate limits.\n" for name in "abcd"}
     answer = find(tree(files), QUESTION)
     few = ReaderSettings(candidates=2, weight=2.0)
-    fresh = reread(Fixed("b.py", math.log(4), few), tree(files), QUESTION, answer)
+    fresh = reread(Fixed("b.py", 3.0, few), tree(files), QUESTION, answer)
     assert [entry.path for entry in fresh.files] == ["b.py", "a.py", "c.py", "d.py"]
     assert [entry.evidence.read for entry in fresh.files] == pytest.approx([1.0, 0.25, 0.0, 0.0])
     weights = DEFAULT_WEIGHTS
