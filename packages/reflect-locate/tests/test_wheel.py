@@ -34,7 +34,7 @@ print(json.dumps({{"first": answer.files[0].path, "found": answer.found, "file":
 
 def test_the_verbs_environments_and_methods_are_registered(fresh: FreshEnvironment):
     groups = registered(fresh, "reflect-locate")
-    assert groups["reflect_rl.commands"] == ["adapt", "export", "locate", "serve", "tasks", "train-reader"]
+    assert groups["reflect_rl.commands"] == ["adapt", "export", "locate", "serve", "tasks", "train_reader"]
     assert groups["reflect_rl.environments"] == ["autoexplore", "autoexplore_paper"]
     assert groups["reflect_rl.methods"] == ["bm25_contents", "bm25_names", "name_greedy", "reader"]
 

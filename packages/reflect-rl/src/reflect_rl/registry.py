@@ -61,7 +61,7 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
     "reports": {"page": "reflect-report"},
     "commands": {
         **dict.fromkeys(("play", "prefer", "report", "status", "sweep", "watch"), "reflect-report"),
-        **dict.fromkeys(("tasks", "locate", "adapt", "export", "serve"), "reflect-locate"),
+        **dict.fromkeys(("tasks", "locate", "adapt", "export", "serve", "train_reader"), "reflect-locate"),
     },
 }
 """Names that a companion package of this project offers, and what to install to have them."""

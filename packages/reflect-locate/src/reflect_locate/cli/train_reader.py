@@ -1,4 +1,4 @@
-"""`reflect-rl train-reader TASKS`: train the model of `locate --deep` on the questions of a task set."""
+"""`reflect-rl train_reader TASKS`: train the model of `locate --deep` on the questions of a task set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ConfigError
 from reflect_rl.store import read_json, write_json
 
-USAGE = "reflect-rl train-reader TASKS"
+USAGE = "reflect-rl train_reader TASKS"
 ROWS, BEGUN = "readings.jsonl", "options.json"
 AGAIN = "Delete it, and run the same command again."
 
@@ -56,9 +56,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
         UserError: a mistake in the arguments, no task set, or a model that cannot be used.
         SystemExit: the help was asked for (0).
     """
-    named, options = parse_options(USAGE, TrainReaderOptions, arguments)
-    if len(named) != 1:
-        raise ConfigError(f"name one folder of a task set: {USAGE}. Got {len(named)}.")
+    place, options = parse_train_reader(arguments)
 
     # Imported late: `--help` must not wait for torch.
     from reflect_locate.questions.task_set import TaskSet
@@ -69,7 +67,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     from reflect_rl.store import append_jsonl, read_jsonl, write_jsonl
 
     silence()
-    tasks, folder = TaskSet.load(Path(named[0])), options.output_dir
+    tasks, folder = TaskSet.load(place), options.output_dir
     _check_begun(folder, {**options.model_dump(mode="json"), "tasks": tasks.identity})
     settings = ReaderSettings(
         candidates=options.candidates, lines=options.lines, lines_before=options.lines // 4, longest=options.longest
@@ -102,6 +100,19 @@ def run(arguments: Sequence[str], console: Console) -> None:
     made = folder / "model"
     Reader(model, settings).save(made)
     console.print(f'reader: {made}  (use it: reflect-rl locate PATH "question" --deep --reader {made})')
+
+
+def parse_train_reader(arguments: Sequence[str]) -> tuple[Path, TrainReaderOptions]:
+    """Folder of the task set and options of a call.
+
+    Raises:
+        ConfigError: a wrong flag or value, or not one folder.
+        SystemExit: the help was asked for (0).
+    """
+    named, options = parse_options(USAGE, TrainReaderOptions, arguments)
+    if len(named) != 1:
+        raise ConfigError(f"name one folder of a task set: {USAGE}. Got {len(named)}.")
+    return Path(named[0]), options
 
 
 def _check_begun(folder: Path, options: Mapping[str, Any]) -> None:

@@ -55,10 +55,10 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   adapt     fit the ranking of locate to a repository of your own
   export    take a trained player out of a run, for `locate` and `serve`
   serve     answer editors and coding agents: an MCP server
+  train_reader  train the model of `locate --deep` on such questions
 
 `reflect-rl VERB --help` explains every field; --dry-run shows what would be sent to a server. First contact:
-  reflect-rl play --player human
-  reflect-rl run configs/taxi/smoke.toml
+  reflect-rl play --player human && reflect-rl run configs/taxi/smoke.toml
 """
 
 DONE, FAILED, MISTAKE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
