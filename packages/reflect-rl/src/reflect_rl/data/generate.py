@@ -11,8 +11,8 @@ prompt/completion rows rendered by `prompts`:
 | `policy_reflect` | state, reflection, actions | label of the target action |
 
 and the same three with the suffix `_positive`, from unperturbed episodes only. The embedded model, which starts from
-random weights, first reads the prompts of `policy_plain` as plain text (`base`), as other models have read the web:
-states and action lists, no reflection and no answer. Every method starts from this model.
+random weights, first reads the prompts of `policy_plain` as plain text, or exercises in finding a line (`base`), as
+others have read the web; no reflection and no answer is in them. Every method starts from this model.
 """
 
 from __future__ import annotations
