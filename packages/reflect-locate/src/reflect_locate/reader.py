@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 REQUEST = "Write one question about this project that this file answers."
 NATS = 4.0
-"""Distance to the best file's likelihood from which on a file's reading counts nothing."""
+"""From so many nats a token below the best one on, a file's reading counts 0."""
 SETTINGS = "reader.json"
 
 

@@ -25,7 +25,7 @@ from reflect_locate.reader_settings import ReaderSettings, ReaderTraining
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
-from reflect_rl.errors import UserError
+from reflect_rl.errors import ModelError, UserError
 from reflect_rl.launch import release
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network
@@ -193,8 +193,8 @@ class _Training:
             metrics = {"loss": float(losses.detach().mean()), "right": sum(chosen) / len(chosen)}
             return PartialLoss(losses.sum() / len(batch), len(part), metrics)
 
-        # A question's candidates are read in one pass, so its length is that of all of them.
-        lengths = [sum(len(ids) for ids, _ in self.tokens[number]) for number in batch]
+        # A question's candidates are read in one padded pass.
+        lengths = [len(tokens) * max(len(ids) for ids, _ in tokens) for tokens in map(self.tokens.__getitem__, batch)]
         means = self.step.accumulate(lengths, token_budget(self.model), loss)
         norm = self.step.clip(self.model.model.parameters(), means["loss"])
         self.step.apply()
@@ -227,5 +227,11 @@ def _tokens(model: LanguageModel, row: Reading) -> list[tuple[list[int], list[in
     """Tokens of each passage with the question, and which of them are the question's."""
     found = [question_after(model, text, row.question) for text in row.passages]
     longest = max(found, key=lambda pair: len(pair[0]))
-    check_context(model, len(longest[0]), row.question)
+    try:
+        check_context(model, len(longest[0]), row.question)
+    except ModelError as error:
+        raise ModelError(
+            f"a passage with its question has {len(longest[0])} tokens, more than the model reads. Lower --lines or "
+            "--longest, or choose another model with --start-from."
+        ) from error
     return found

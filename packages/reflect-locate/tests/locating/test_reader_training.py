@@ -17,7 +17,7 @@ from reflect_locate.reader import Reader, load_reader
 from reflect_locate.reader_settings import ReaderSettings, ReaderTraining
 from reflect_locate.reader_training import READ, TEMPERATURE, Reading, log_policy, readings, train_reader
 from reflect_rl.config import ModelConfig
-from reflect_rl.errors import ConfigError, TrainingError, UserError
+from reflect_rl.errors import ConfigError, ModelError, TrainingError, UserError
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.store import read_json, read_jsonl, write_json
 from tiny_player import project_files, save_tiny_player, write_files
@@ -156,6 +156,21 @@ def test_a_damaged_settings_file_is_named(player, tmp_path):
     (folder / "reader.json").write_text("{")
     with pytest.raises(UserError, match=r"reader\.json"):
         load_reader(str(folder), "float32")
+
+
+def test_a_model_that_is_missing_leaves_nothing_behind(tasks, tmp_path):
+    with pytest.raises(ModelError, match="no-such-model"):
+        run(
+            [str(tasks.folder), "--start-from", "no-such-model", "--output-dir", str(tmp_path / "out")],
+            Console(quiet=True),
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_passage_that_is_too_long_is_told(player, tmp_path):
+    row = replace(ROWS_TO_LEARN[0], passages=tuple("word " * 3000 for _ in COLOURS))
+    with pytest.raises(ModelError, match=r"tokens, more than the model reads\. Lower --lines or --longest"):
+        trained(player, tmp_path, rows=[row])
 
 
 def test_one_task_set_has_to_be_named():

@@ -28,7 +28,8 @@ class TrainReaderOptions(ReaderTraining):
     output_dir: Path = Path("runs/reader")
     """Folder for what is read, the metrics, the checkpoints and the model; the same command goes on there."""
     start_from: str = READER
-    """Model to begin with: a name of `reflect-rl model list`, a folder, a hub id, or a trained reader."""
+    """Model to begin with: a name of `reflect-rl model list`, a folder, a hub id, or a trained reader (with
+    `--rank 0`, and with its candidates, lines and longest given again)."""
     precision: Literal["float32", "mixed", "bfloat16", "auto"] = "auto"
     """Number format; `auto` measures at the start whether bfloat16 is faster here."""
     rank: int = Field(16, ge=0, le=1024)
@@ -40,7 +41,7 @@ class TrainReaderOptions(ReaderTraining):
     candidates: int = Field(5, ge=2)
     """Best files of the index that are read."""
     lines: int = Field(8, ge=1)
-    """Lines that are read of each."""
+    """Lines that are read of each; a quarter of them stand before the best one."""
     longest: int = Field(600, ge=100)
     """Characters that are read of each."""
 
@@ -68,7 +69,11 @@ def run(arguments: Sequence[str], console: Console) -> None:
 
     silence()
     tasks, folder = TaskSet.load(place), options.output_dir
-    _check_begun(folder, {**options.model_dump(mode="json"), "tasks": tasks.identity})
+    # Before the candidates are found, which takes minutes.
+    adapters = {"rank": options.rank, "alpha": 2 * options.rank or 1, "dropout": 0.0}
+    config = ModelConfig.model_validate({"path": options.start_from, "precision": options.precision, "lora": adapters})
+    model = load_model(config, trainable=True, seed=options.seed)
+    _check_begun(folder, {**options.model_dump(mode="json", exclude={"output_dir"}), "tasks": tasks.identity})
     settings = ReaderSettings(
         candidates=options.candidates, lines=options.lines, lines_before=options.lines // 4, longest=options.longest
     )
@@ -83,10 +88,9 @@ def run(arguments: Sequence[str], console: Console) -> None:
             append_jsonl(path, [asdict(reading)])
             bars.advance(bar)
     rows = [row for row in (Reading(**row) for row in read_jsonl(path, AGAIN)) if row.is_choice]
-    console.print(f"{len(rows)} of {len(questions)} questions have the right file among {settings.candidates}")
-    adapters = {"rank": options.rank, "alpha": 2 * options.rank or 1, "dropout": 0.0}
-    config = ModelConfig.model_validate({"path": options.start_from, "precision": options.precision, "lora": adapters})
-    model = load_model(config, trainable=True, seed=options.seed)
+    console.print(
+        f"{len(rows)} of {len(questions)} questions have a right and a wrong file among {settings.candidates}"
+    )
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task("training", total=options.steps)
         train_reader(
