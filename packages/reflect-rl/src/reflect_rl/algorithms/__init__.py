@@ -7,13 +7,18 @@ from reflect_rl.algorithms._batch import Advantages, Algorithm, Batch, Critic, L
 from reflect_rl.algorithms._common import (
     Clipped,
     ClippedConfig,
+    Grouped,
     PolicyGradientConfig,
+    importance_weights,
+    normalised,
+    per_turn,
     regularisers,
     returns_of,
     shaped_rewards,
     total_reward_std,
+    weighted_loss,
 )
-from reflect_rl.algorithms._returns import generalised_advantages, group_relative, rewards_to_go
+from reflect_rl.algorithms._returns import generalised_advantages, group_relative, leave_one_out, rewards_to_go
 
 __all__ = [
     "Advantages",
@@ -22,15 +27,21 @@ __all__ = [
     "Clipped",
     "ClippedConfig",
     "Critic",
+    "Grouped",
     "Loss",
     "Outputs",
     "PolicyGradientConfig",
     "Trajectory",
     "generalised_advantages",
     "group_relative",
+    "importance_weights",
+    "leave_one_out",
+    "normalised",
+    "per_turn",
     "regularisers",
     "returns_of",
     "rewards_to_go",
     "shaped_rewards",
     "total_reward_std",
+    "weighted_loss",
 ]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from reflect_rl import registry
-from reflect_rl.algorithms import expected, gigpo, grpo, ppo, raft, rloo
+from reflect_rl.algorithms import expected, gigpo, grpo, ppo, raft
 from reflect_rl.algorithms._batch import Trajectory
 
 PLAIN = {"normalise_advantages": False}
@@ -35,23 +35,6 @@ def approx(table: list[list[float]]) -> Any:
 
 
 EPISODES = [episode("a", [0.0, 3.0]), episode("a", [1.0]), episode("b", [5.0])]
-
-
-def test_rloo_compares_whole_episodes_with_the_others_of_their_task():
-    result = worth(rloo, EPISODES, **PLAIN)
-    # a: 3 - 1 and 1 - 3; b is alone: 5 - (3 + 1 + 5) / 3.
-    assert approx([[2.0, 2.0], [-2.0], [2.0]]) == result.values
-    assert result.gain_scale == 1.0
-
-
-def test_rloo_discounts_and_scales():
-    # Discounted: ½ · 3 = 1.5 against 1: ±½; b: 5 - 7.5 / 3 = 2.5.
-    result = worth(rloo, EPISODES, gamma=0.5, **PLAIN)
-    assert approx([[0.5, 0.5], [-0.5], [2.5]]) == result.values
-    # 2, 2, -2, 2: mean 1, variance 4 - 1 = 3. The totals 3, 1, 5 have variance 8/3.
-    scaled = worth(rloo, EPISODES)
-    assert approx([[2 / math.sqrt(3)] * 2, [-2 / math.sqrt(3)], [2 / math.sqrt(3)]]) == scaled.values
-    assert scaled.gain_scale == pytest.approx(math.sqrt(8 / 3))
 
 
 def test_grpo_divides_by_the_deviation_of_the_task():
@@ -143,7 +126,7 @@ def test_the_expected_gradient_has_one_scale_for_advantages_and_critic():
 
 def test_the_units_of_rewards_do_not_matter_to_normalised_advantages():
     large = [replace(e, rewards=[10 * r for r in e.rewards]) for e in EPISODES]
-    for module in (rloo, grpo, gigpo, ppo, expected):
+    for module in (grpo, gigpo, ppo, expected):
         small, big = worth(module, EPISODES), worth(module, large)
         assert approx(small.values) == big.values
         assert big.gain_scale == pytest.approx(10 * small.gain_scale)

@@ -17,18 +17,22 @@ from typing import Literal
 
 from pydantic import Field
 
-from reflect_rl.algorithms._batch import Advantages, Batch, Loss, Outputs, Trajectory
-from reflect_rl.algorithms._common import (
+from reflect_rl.algorithms import (
+    Advantages,
+    Batch,
     Grouped,
+    Loss,
+    Outputs,
     PolicyGradientConfig,
+    Trajectory,
     importance_weights,
+    leave_one_out,
     normalised,
     per_turn,
     returns_of,
     total_reward_std,
     weighted_loss,
 )
-from reflect_rl.algorithms._returns import leave_one_out
 
 
 class RLOOConfig(PolicyGradientConfig):
