@@ -23,6 +23,7 @@ from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt
+from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Episode, Progress, seed_for
 
 
@@ -91,7 +92,7 @@ def train_offline(
             excluded=held_out_states(spec, spec.modes),
         )
         chosen.train(training)
-        training.checkpoints.clear()
+        checkpoints_in(training.folder).clear()
         if out is not None:
             twin.save(Path(out) / "model")
     origin = Origin(name, "none", "recorded", len({episode.task.key for episode in log}), seed)

@@ -30,6 +30,7 @@ from reflect_rl.runs.folder import Job, Unit, units
 from reflect_rl.runs.models import load_of_run, metrics_log, save_whole, start_of_policy
 from reflect_rl.runs.stages import Stage
 from reflect_rl.store import write_json, write_jsonl
+from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Episode, Progress, seed_for, to_json
 
 EPISODES = "episodes.jsonl"
@@ -144,7 +145,7 @@ class LearnStage(Stage):
         save_whole(model, job.folder / "model", card_of_learned(run, job, method, training))
         # After the model is whole on the disk: a kill in between must find one of the two.
         if process_rank() == 0:
-            training.checkpoints.clear()
+            checkpoints_in(training.folder).clear()
 
     def refusal(self, run: RunConfig) -> str:
         """The reason why nothing is trained."""

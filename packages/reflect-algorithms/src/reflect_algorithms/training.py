@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
@@ -19,26 +19,25 @@ from reflect_algorithms.comparisons import Comparison
 from reflect_rl.algorithms import Loss, Outputs
 from reflect_rl.config import Rule
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.errors import ConfigError, TrainingError
-from reflect_rl.launch import release
+from reflect_rl.errors import ConfigError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.network import Network
-from reflect_rl.models.score import LISTED, check_context, score, token_budget
+from reflect_rl.models.score import LISTED, check_context, score
 from reflect_rl.players.language_model import score_views, tokenize
 from reflect_rl.rollout import Reflector
-from reflect_rl.training.checkpoint import Checkpoints, restore_weights
 from reflect_rl.training.config import OptimiserConfig
-from reflect_rl.training.distributed import Engine, make_whole
 from reflect_rl.training.learner import no_dropout
-from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, cosine_factor
-from reflect_rl.training.metrics import Meter, MetricsLog
+from reflect_rl.training.loop import PartialLoss
+from reflect_rl.training.metrics import MetricsLog
+from reflect_rl.training.trainer import RowTrainer, passes
 from reflect_rl.types import Episode, Progress, Task, View, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from reflect_rl.runs.config import RunConfig
 
+Tokens = dict[View, tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]]
+"""Tokens of each view: its prompt, and its actions."""
 AT_ONCE = 512
 """Views that a frozen model scores in one call."""
 
@@ -48,7 +47,6 @@ class Reward(Protocol):
 
     def rewards(self, views: Sequence[View], actions: Tensor) -> Tensor:
         """(N,) reward of each action (N,) in its state."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -84,11 +82,6 @@ class Training:
     reward: Callable[[], Reward] | None = None
     """Loads the reward model; None for learners that need none."""
 
-    @property
-    def checkpoints(self) -> Checkpoints:
-        """Its checkpoints."""
-        return Checkpoints(self.folder / "checkpoints")
-
 
 class Learner(Protocol):
     """A way to train a policy."""
@@ -96,7 +89,6 @@ class Learner(Protocol):
     @classmethod
     def for_run(cls, run: RunConfig) -> Self:
         """The learner with the settings of a run."""
-        ...
 
     def train(self, training: Training) -> None:
         """Train the model in place.
@@ -105,7 +97,6 @@ class Learner(Protocol):
             TrainingError: the loss or the gradient is not finite or too large.
             UserError: the log lacks what the learner needs; the message says what, and what to do.
         """
-        ...
 
 
 @runtime_checkable
@@ -133,15 +124,13 @@ class Objective(Protocol):
             examples: (M,) their numbers.
             outputs: scores of their views, those of the first example first.
         """
-        ...
 
 
-class Trainer:
+class Trainer(RowTrainer):
     """Optimiser steps on one objective after another.
 
     Args:
         training: the model and its settings.
-        total: optimiser steps of all objectives.
         head: a critic's or reward's head that is trained with the model.
 
     Raises:
@@ -149,49 +138,17 @@ class Trainer:
         RunFolderError: there are checkpoints, and all are corrupt.
     """
 
-    def __init__(self, training: Training, total: int, head: nn.Module | None = None) -> None:
-        self.training, self.config, self.total, self.head = training, training.config, total, head
-        self.model = training.model
-        training.folder.mkdir(parents=True, exist_ok=True)
-        self.engine = Engine(self.model.device)
+    def __init__(self, training: Training, head: nn.Module | None = None) -> None:
+        super().__init__(
+            training.model, training.config, training.folder, training.seed, head=head, metrics=training.metrics
+        )
         if self.engine.sharded and training.rule != "choice_token":
             # The processes would need different numbers of passes, and each pass of sharded weights needs them all.
             raise ConfigError(
                 f"prompt.scoring {training.rule!r} does not run with sharded weights. Use 'choice_token'."
             )
-        self.log = training.metrics or MetricsLog(training.folder, main=self.engine.main)
-        self.meter = Meter(self.model, total)
-        # About a hundred rows, however long the training is.
-        self.every = max(1, total // 100)
-        self.done = 0
-        self.rows: list[dict[str, float]] = []
-        """Metrics of the steps since the last row."""
-        self._tokens: dict[View, tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]] = {}
-        with self.engine.first():
-            saved = training.checkpoints.load()
-        # Weights are put back while they are whole; sharding follows.
-        if saved is not None:
-            restore_weights(self.model.model, saved[0]["weights"])
-            if head is not None:
-                head.load_state_dict(saved[0]["head"])
-        trained = self.engine.trainable(Network(self.model, head), plays=False)
-        groups: list[dict[str, Any]] = [
-            {"params": [p for p in trained.parameters() if p.requires_grad and p.ndim > 1]},
-            # Norms and biases do not decay.
-            {"params": [p for p in trained.parameters() if p.requires_grad and p.ndim <= 1], "weight_decay": 0.0},
-        ]
-        self.optimizer = torch.optim.AdamW(
-            groups, lr=self.config.learning_rate, weight_decay=self.config.weight_decay, fused=True
-        )
-        limits = {"max_grad_norm": self.config.max_grad_norm, "stop_grad_norm": self.config.stop_grad_norm}
-        self.step = OptimiserStep(self.engine, trained, self.optimizer, **limits)
-        if saved is None:
-            self.log.keep_until(-1)
-        else:
-            self.engine.restore_optimizer(self.optimizer, saved[0].get("optimizer", {}))
-            state = saved[1]
-            self.log.keep_until(state["step"], state["metrics"])
-            self.done, self.rows, self.meter.seconds = state["step"], state["rows"], state["seconds"]
+        self.training = training
+        self._tokens: Tokens = {}
 
     def fit(self, objective: Objective, until: int | None = None) -> None:
         """Train on an objective until this step (None: to the end); nothing where a checkpoint is past it.
@@ -200,64 +157,41 @@ class Trainer:
             ModelError: a prompt is longer than the model's context.
             TrainingError: before the step that would have spoilt the weights.
         """
-        until, begin = self.total if until is None else until, self.done
+        until = self.config.steps if until is None else until
         order = draw_examples(objective, self.training.seed, until * self.config.batch_size)
         # Dropout would make the probabilities of a log's actions others than those that are compared with.
         no_dropout(self.model.model)
-        self.meter.begin(begin)
-        while self.done < until:
-            batch = order[self.done * self.config.batch_size : (self.done + 1) * self.config.batch_size]
-            self.rows.append(self._one_step(objective, batch))
-            self.done += 1
-            last = self.done == until
-            if self.done % self.every == 0 or last:
-                self._report()
-            if self.done % self.config.save_steps == 0 or last:
-                self._save()
+        self.run(_Examples(self.training, objective, self._tokens), order, self.training.progress, until)
         self.model.model.eval()
 
-    def close(self) -> None:
-        """End the training: close the log, and put together the weights that were sharded."""
-        self.log.close()
-        make_whole(self.model.model)
-        self.model.model.eval()
 
-    def _one_step(self, objective: Objective, batch: Sequence[int]) -> dict[str, float]:
-        # A short training would end before its warm-up.
-        warmup = min(self.config.warmup_steps, self.total // 4)
-        rate = self.config.learning_rate * cosine_factor(self.done, warmup, self.total)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+class _Examples:
+    """Examples of an objective as rows of a training."""
 
-        def loss(part: list[int]) -> PartialLoss:
-            # Sorted: a batch that fits into one pass keeps the order in which it was drawn.
-            numbers = [batch[place] for place in sorted(part)]
-            outputs = self._outputs([objective.views[row] for number in numbers for row in objective.examples[number]])
-            result = objective.loss(torch.tensor(numbers), outputs)
-            metrics = {"loss": float(result.value.detach())} | result.metrics
-            return PartialLoss(result.value * (len(part) / len(batch)), len(part), metrics)
+    def __init__(self, training: Training, objective: Objective, tokens: Tokens) -> None:
+        self.training, self.objective, self.tokens = training, objective, tokens
 
-        lengths = [sum(self._length(objective.views[row]) for row in objective.examples[number]) for number in batch]
-        metrics = self.step.accumulate(lengths, token_budget(self.model), loss)
-        try:
-            norm = self.step.clip(
-                (p for group in self.optimizer.param_groups for p in group["params"]), metrics["loss"]
-            )
-        except ExplosionError as error:
-            self.engine.wait()  # a launcher ends the others when one process ends
-            raise TrainingError(
-                f"step {self.done + 1}: {error}. Nothing was changed by it: the checkpoints in {self.training.folder} "
-                "are kept. Lower learning_rate; if such norms are usual with this model, raise stop_grad_norm."
-            ) from None
-        self.step.apply()
-        return metrics | {"gradient_norm": norm, "learning_rate": rate}
+    def length(self, number: int) -> int:
+        return sum(map(self._length, self._views(number)))
 
-    def _outputs(self, views: Sequence[View]) -> Outputs:
+    def loss(self, numbers: Sequence[int], batch: Sequence[int], network: nn.Module) -> PartialLoss:
+        outputs = self._outputs([view for number in numbers for view in self._views(number)], network)
+        result = self.objective.loss(torch.tensor(numbers), outputs)
+        metrics = {"loss": float(result.value.detach())} | result.metrics
+        return PartialLoss(result.value * (len(numbers) / len(batch)), len(numbers), metrics)
+
+    def record(self, number: int) -> dict[str, Any]:
+        return {"views": [asdict(view) for view in self._views(number)]}
+
+    def _views(self, number: int) -> list[View]:
+        return [self.objective.views[row] for row in self.objective.examples[number]]
+
+    def _outputs(self, views: Sequence[View], network: nn.Module) -> Outputs:
         pairs = [self._tokenized(view) for view in views]
         prompts, actions = [prompt for prompt, _ in pairs], [texts for _, texts in pairs]
         # One pass: the examples were cut to the budget before.
         whole = sum(self._length(view) for view in views) + max(map(self._length, views)) * len(views)
-        scores = score(self.model, prompts, actions, self.training.rule, whole, self.step.network)
+        scores = score(self.training.model, prompts, actions, self.training.rule, whole, network)
         if scores.values is None:
             return Outputs(scores.log_probs)
         if scores.values.shape[1] == 1:
@@ -265,39 +199,16 @@ class Trainer:
         return Outputs(scores.log_probs, action_values=by_action(scores.values, views))
 
     def _tokenized(self, view: View) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-        if view not in self._tokens:
-            self._tokens[view] = tokenize(self.model, self.training.labels, view, self.training.rule)
-            check_context(self.model, len(self._tokens[view][0]), view.observation.text)
-        return self._tokens[view]
+        if view not in self.tokens:
+            model = self.training.model
+            self.tokens[view] = tokenize(model, self.training.labels, view, self.training.rule)
+            check_context(model, len(self.tokens[view][0]), view.observation.text)
+        return self.tokens[view]
 
     def _length(self, view: View) -> int:
         """Padded tokens that a view needs."""
         ids, actions = self._tokenized(view)
         return len(ids) if self.training.rule in LISTED else len(actions) * (len(ids) + max(map(len, actions)))
-
-    def _report(self) -> None:
-        names = dict.fromkeys(name for row in self.rows for name in row)
-        means = {name: _mean([row[name] for row in self.rows if name in row]) for name in names}
-        self.rows = []
-        row = {"step": self.done, **means} | self.meter.measure(self.done, self.step.tokens)
-        # Sizes never change, so the first row says them for all.
-        self.log.append(row | (self.meter.sizes() if self.done <= self.every else {}), "step")
-        release()
-        if self.engine.main:
-            self.training.progress(self.done, self.total, f"loss {means['loss']:.4f}, {self.meter.note()}")
-
-    def _save(self) -> None:
-        # All processes ask: where weights are sharded, each holds a part.
-        tensors = {
-            "weights": self.engine.whole_weights(self.model.model),
-            "optimizer": self.engine.optimizer_state(self.optimizer),
-        }
-        if self.head is not None:
-            tensors["head"] = self.head.state_dict()
-        if self.engine.main:
-            seconds, mark = self.meter.elapsed(), self.log.mark()
-            state = {"step": self.done, "rows": self.rows, "seconds": seconds, "metrics": mark}
-            self.training.checkpoints.save(self.done, tensors, state)
 
 
 def fit(training: Training, objective: Objective) -> None:
@@ -306,7 +217,7 @@ def fit(training: Training, objective: Objective) -> None:
     Raises:
         TrainingError: the loss or the gradient is not finite or too large.
     """
-    trainer = Trainer(training, training.config.steps)
+    trainer = Trainer(training)
     trainer.fit(objective)
     trainer.close()
 
@@ -317,9 +228,7 @@ def draw_examples(objective: Objective, seed: int, count: int) -> list[int]:
     if objective.weights is not None:
         weights = torch.tensor(objective.weights, dtype=torch.float64).numpy()
         return [int(k) for k in stream(seed, "weighted examples").choice(examples, count, p=weights / weights.sum())]
-    # Each pass has a stream of its own: more steps prolong the order and change nothing before.
-    passes = (stream(seed, "examples", number).permutation(examples) for number in range(math.ceil(count / examples)))
-    return [int(k) for order in passes for k in order][:count]
+    return passes(seed, "examples", examples, count)
 
 
 @dataclass(frozen=True)
@@ -363,10 +272,6 @@ def by_action(values: Tensor, views: Sequence[View]) -> Tensor:
     # Filled up with the first one: nobody reads what stands where there is no action.
     numbers = [[view.order.index(k) if k < len(view.order) else 0 for k in range(width)] for view in views]
     return values.gather(1, torch.tensor(numbers, device=values.device))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def silent(done: int, total: int, note: str) -> None:

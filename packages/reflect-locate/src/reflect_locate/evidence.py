@@ -66,7 +66,7 @@ class Evidence:
     is_document: bool = False
     """A document, and the question does not speak of documents."""
     read: float | None = None
-    """How likely the question is after the file's best lines: 1 = as after those of the best file, 0 = some nats less a
+    """Likelihood of the question after the file's best lines: 1 = as after those of the best file, 0 = some nats less a
     token; None = no language model read them."""
     history: float | None = None
     """BM25 score of the subjects of its earlier commits, divided by that of the best file; None = not known."""

@@ -13,6 +13,10 @@ READER = "smollm2-135m"
 """The model that reads, by its name in `reflect-rl model list`."""
 
 
+Objective = Literal["sft", "rl"]
+"""`sft` = likelihood of the right file; `rl` = expected share of right choices."""
+
+
 class ReaderSettings(Frozen):
     """How much is read, and what it counts. Characters and not tokens, so that passages depend on no model."""
 
@@ -26,14 +30,12 @@ class ReaderSettings(Frozen):
     """Lines of these that stand before the best line."""
     longest: int = Field(1500, ge=100)
     """Characters that are read of each, about a quarter as many tokens of code; a question has to fit behind them."""
-    weight: float = Field(1.0, gt=0)
-    """Weight of the reading beside the evidence of the index."""
 
 
 class ReaderTraining(OptimiserConfig):
     """Optimiser steps of a reader; a row of a batch is a question with its candidates."""
 
-    objective: Literal["sft", "rl"] = "sft"
+    objective: Objective = "sft"
     """`sft` = likelihood of the right file; `rl` = expected share of right choices."""
     steps: int = Field(200, ge=1)
     batch_size: int = Field(8, ge=1)

@@ -12,30 +12,29 @@ that is read whole, so the expected reward Σ_k π(k) · [k is right] and its gr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.ranking import find
 from reflect_locate.reader import passage, question_after
-from reflect_locate.reader_settings import ReaderSettings, ReaderTraining
+from reflect_locate.reader_settings import Objective, ReaderSettings, ReaderTraining
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
 from reflect_rl.errors import ModelError, UserError
-from reflect_rl.launch import release
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.network import Network
-from reflect_rl.models.score import check_context, completion_losses, token_budget
-from reflect_rl.training.checkpoint import Checkpoints, restore_weights
-from reflect_rl.training.distributed import Engine, make_whole
-from reflect_rl.training.loop import OptimiserStep, PartialLoss, cosine_factor
-from reflect_rl.training.metrics import Meter, MetricsLog
-from reflect_rl.types import Progress, stream
+from reflect_rl.models.score import check_context, completion_losses
+from reflect_rl.training.loop import PartialLoss
+from reflect_rl.training.trainer import RowTrainer, passes
+from reflect_rl.types import Progress
 
+Pairs = list[tuple[list[int], list[int]]]
+"""Tokens of each passage with the question, and which of them are the question's."""
 READ, TEMPERATURE = 0.4, 0.1
 """Weight of a nat beside the index's score, as an untrained model earns it (`docs/results/log.md`, "A language model
 reads the candidates"), and how far apart two scores are to be chosen e times as often."""
@@ -60,7 +59,9 @@ class Reading:
 
 
 def readings(tasks: TaskSet, questions: Sequence[Question], settings: ReaderSettings) -> Iterator[Reading]:
-    """What would be read for each question; this takes some tenths of a second each in a large project.
+    """Candidates of each question, with what is read of them.
+
+    A question takes some tenths of a second in a large project.
 
     Args:
         tasks: which has the projects.
@@ -106,7 +107,7 @@ def train_reader(
         config: optimiser steps and objective.
         folder: of metrics and checkpoints.
         seed: of the order of the rows.
-        progress: called after each step.
+        progress: called after each row of metrics.
 
     Raises:
         ModelError: a passage with its question is longer than the model's context.
@@ -118,113 +119,48 @@ def train_reader(
         raise UserError(
             "no question has a right and a wrong file among its candidates. Make more with `reflect-rl tasks`."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    log = MetricsLog(folder)
-    try:
-        _Training(model, rows, config, folder, seed, log).run(progress)
-    finally:
-        log.close()
-    make_whole(model.model)
-    model.model.eval()
+    order = passes(seed, "readings", len(rows), config.steps * config.batch_size)
+    tokens = {number: _tokens(model, rows[number]) for number in dict.fromkeys(order)}
+    trainer = RowTrainer(model, config, folder, seed)
+    model.model.train()
+    trainer.run(_Choices(model, rows, tokens, config.objective), order, progress)
+    trainer.close()
 
 
-class _Training:
-    """Loop of one training, from its last checkpoint where there is one."""
+class _Choices:
+    """Choices among candidates as rows of a training."""
 
     def __init__(
-        self,
-        model: LanguageModel,
-        rows: Sequence[Reading],
-        config: ReaderTraining,
-        folder: Path,
-        seed: int,
-        log: MetricsLog,
+        self, model: LanguageModel, rows: Sequence[Reading], tokens: Mapping[int, Pairs], objective: Objective
     ) -> None:
-        self.model, self.rows, self.config, self.log = model, rows, config, log
-        self.order = _order(seed, len(rows), config.steps * config.batch_size)
-        self.tokens = {number: _tokens(model, rows[number]) for number in dict.fromkeys(self.order)}
-        self.checkpoints = Checkpoints(folder / "checkpoints")
-        self.meter = Meter(model, config.steps)
-        self.done = 0
-        saved = self.checkpoints.load()
-        if saved is not None:
-            tensors, state = saved
-            restore_weights(model.model, tensors["weights"])
-            self.done, self.meter.seconds = state["step"], state["seconds"]
-        log.keep_until(*((self.done, saved[1]["metrics"]) if saved else (-1, None)))
-        engine = Engine(model.device)
-        trained = [weight for weight in model.model.parameters() if weight.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained, config.learning_rate, weight_decay=config.weight_decay)
-        limits = {"max_grad_norm": config.max_grad_norm, "stop_grad_norm": config.stop_grad_norm}
-        self.step = OptimiserStep(engine, Network(model), self.optimizer, **limits)
-        self.engine = engine
-        if saved is not None:
-            engine.restore_optimizer(self.optimizer, saved[0]["optimizer"])
+        self.model, self.rows, self.tokens, self.objective = model, rows, tokens, objective
 
-    def run(self, progress: Progress) -> None:
-        """Train to the end."""
-        self.model.model.train()
-        self.meter.begin(self.done)
-        while self.done < self.config.steps:
-            metrics = self._one_step()
-            self.done += 1
-            metrics |= self.meter.measure(self.done, self.step.tokens)
-            self.log.append({"step": self.done, **metrics}, "step")
-            progress(self.done, self.config.steps, f"loss {metrics['loss']:.4f}, right {metrics['right']:.2f}")
-            if self.done % self.config.save_steps == 0 or self.done == self.config.steps:
-                self._save()
-            release()
-
-    def _one_step(self) -> dict[str, float]:
-        config = self.config
-        batch = self.order[self.done * config.batch_size : (self.done + 1) * config.batch_size]
-        rate = config.learning_rate * cosine_factor(
-            self.done, min(config.warmup_steps, config.steps // 4), config.steps
-        )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-
-        def loss(part: list[int]) -> PartialLoss:
-            policies = [self._log_policy(batch[place]) for place in part]
-            rights = [torch.tensor(self.rows[batch[place]].right, device=self.model.device) for place in part]
-            logs = torch.stack([policy[right].logsumexp(0) for policy, right in zip(policies, rights, strict=True)])
-            losses = -logs if config.objective == "sft" else -logs.exp()
-            chosen = [bool(right[policy.argmax()]) for policy, right in zip(policies, rights, strict=True)]
-            metrics = {"loss": float(losses.detach().mean()), "right": sum(chosen) / len(chosen)}
-            return PartialLoss(losses.sum() / len(batch), len(part), metrics)
-
+    def length(self, number: int) -> int:
         # A question's candidates are read in one padded pass.
-        lengths = [len(tokens) * max(len(ids) for ids, _ in tokens) for tokens in map(self.tokens.__getitem__, batch)]
-        means = self.step.accumulate(lengths, token_budget(self.model), loss)
-        norm = self.step.clip(self.model.model.parameters(), means["loss"])
-        self.step.apply()
-        return {**means, "gradient_norm": norm, "learning_rate": rate}
+        return len(self.tokens[number]) * max(len(ids) for ids, _ in self.tokens[number])
 
-    def _log_policy(self, number: int) -> Tensor:
+    def loss(self, numbers: Sequence[int], batch: Sequence[int], network: nn.Module) -> PartialLoss:
+        policies = [self._log_policy(number, network) for number in numbers]
+        rights = [torch.tensor(self.rows[number].right, device=self.model.device) for number in numbers]
+        logs = torch.stack([policy[right].logsumexp(0) for policy, right in zip(policies, rights, strict=True)])
+        losses = -logs if self.objective == "sft" else -logs.exp()
+        chosen = [bool(right[policy.argmax()]) for policy, right in zip(policies, rights, strict=True)]
+        metrics = {"loss": float(losses.detach().mean()), "right": sum(chosen) / len(chosen)}
+        return PartialLoss(losses.sum() / len(batch), len(numbers), metrics)
+
+    def record(self, number: int) -> dict[str, Any]:
+        return asdict(self.rows[number])
+
+    def _log_policy(self, number: int, network: nn.Module) -> Tensor:
         tokens = self.tokens[number]
         ids, masks = [ids for ids, _ in tokens], [mask for _, mask in tokens]
-        losses = completion_losses(self.model, ids, masks, self.step.network)
+        losses = completion_losses(self.model, ids, masks, network)
         counts = [sum(mask) for mask in masks]
         likelihoods = -torch.stack([part.mean() for part in losses.split(counts)])
         return log_policy(torch.tensor(self.rows[number].scores, device=self.model.device), likelihoods)
 
-    def _save(self) -> None:
-        tensors: Mapping[str, Mapping[str, Tensor]] = {
-            "weights": self.engine.whole_weights(self.model.model),
-            "optimizer": self.engine.optimizer_state(self.optimizer),
-        }
-        state = {"step": self.done, "seconds": self.meter.elapsed(), "metrics": self.log.mark()}
-        self.checkpoints.save(self.done, tensors, state)
 
-
-def _order(seed: int, rows: int, count: int) -> list[int]:
-    """Numbers of rows: all in a random order, and again in another."""
-    passes = (stream(seed, "readings", number).permutation(rows) for number in range(-(-count // rows)))
-    return [int(row) for order in passes for row in order][:count]
-
-
-def _tokens(model: LanguageModel, row: Reading) -> list[tuple[list[int], list[int]]]:
-    """Tokens of each passage with the question, and which of them are the question's."""
+def _tokens(model: LanguageModel, row: Reading) -> Pairs:
     found = [question_after(model, text, row.question) for text in row.passages]
     longest = max(found, key=lambda pair: len(pair[0]))
     try:

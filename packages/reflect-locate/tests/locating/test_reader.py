@@ -67,13 +67,13 @@ def test_what_the_model_says_can_move_a_file_to_the_top():
 def test_files_that_are_not_read_keep_their_order_behind_those_that_are():
     files = {f"{name}.py": "# Parsing of rate limits.\n" for name in "abcd"}
     answer = find(tree(files), QUESTION)
-    few = ReaderSettings(candidates=2, weight=2.0)
+    few = ReaderSettings(candidates=2)
     fresh = reread(Fixed("b.py", 3.0, few), tree(files), QUESTION, answer)
     assert [entry.path for entry in fresh.files] == ["b.py", "a.py", "c.py", "d.py"]
     assert [entry.evidence.read for entry in fresh.files] == pytest.approx([1.0, 0.25, 0.0, 0.0])
     weights = DEFAULT_WEIGHTS
     old, sums = answer.files[0].score, weights.coverage + weights.match + weights.path
-    assert fresh.files[0].score == pytest.approx((old * sums + 2.0) / (sums + 2.0))
+    assert fresh.files[0].score == pytest.approx((old * sums + weights.read) / (sums + weights.read))
 
 
 def test_equal_likelihoods_change_no_order():

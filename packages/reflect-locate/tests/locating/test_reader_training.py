@@ -18,7 +18,9 @@ from reflect_locate.reader_settings import ReaderSettings, ReaderTraining
 from reflect_locate.reader_training import READ, TEMPERATURE, Reading, log_policy, readings, train_reader
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ConfigError, ModelError, TrainingError, UserError
+from reflect_rl.models import precision
 from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.precision import Choice
 from reflect_rl.store import read_json, read_jsonl, write_json
 from tiny_player import project_files, save_tiny_player, write_files
 
@@ -145,6 +147,21 @@ def test_the_command_trains_a_reader_that_locate_can_use(tasks, player, tmp_path
     assert load_reader(str(out / "model"), "float32").model.hash() == reader.model.hash()
     with pytest.raises(ConfigError, match=r"another value of seed \(0, now 1\)"):
         run([str(tasks.folder), *words, *sizes, "--seed", "1"], Console(quiet=True))
+
+
+def test_the_format_that_was_measured_at_the_start_is_kept(tasks, player, tmp_path, monkeypatch):
+    chosen = iter([Choice("float32", "precision: float32"), Choice("mixed", "precision: mixed")])
+    monkeypatch.setattr(precision, "choose", lambda device, *, adapters: next(chosen))
+    out = tmp_path / "out"
+    words = ["--start-from", str(player), "--rank", "0", "--output-dir", str(out), "--candidates", "3"]
+    sizes = ["--batch-size", "2", "--questions", "12", "--longest", "120", "--steps", "2"]
+    run([str(tasks.folder), *words, *sizes], Console(quiet=True))
+    begun = read_json(out / "options.json", "")
+    assert (begun["precision"], begun["settled_precision"]) == ("auto", "float32")
+    # The second answer is never asked for.
+    run([str(tasks.folder), *words, *sizes], Console(quiet=True))
+    assert read_json(out / "options.json", "") == begun
+    assert next(chosen).precision == "mixed"
 
 
 def test_a_damaged_settings_file_is_named(player, tmp_path):

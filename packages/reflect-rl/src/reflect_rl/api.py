@@ -47,7 +47,8 @@ from reflect_rl.runs.record import begin_training, note_evaluation
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
 from reflect_rl.training.online import OnlineTrainer
-from reflect_rl.training.sft import sft_checkpoints, train_sft as train_on_pairs
+from reflect_rl.training.sft import train_sft as train_on_pairs
+from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Episode, Progress, Task, seed_for, stream, to_json
 
 __all__ = [
@@ -265,7 +266,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
                 progress=progress or _silent,
                 rule="choice_token" if ends else agent.scoring,
             )
-            sft_checkpoints(place).clear()
+            checkpoints_in(place).clear()
             if out is not None:
                 twin.save(unit.model(part))
             return twin

@@ -39,7 +39,6 @@ class Reflector(Protocol):
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
         """Write a reflection for each view, in order; None where the player writes nothing."""
-        ...
 
 
 @runtime_checkable
@@ -52,7 +51,6 @@ class Policy(Protocol):
     # A generator for each view, so that a decision does not depend on the other views of its batch.
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
         """Choose an action for each view; `rngs[i]` is the only randomness that decision i may use."""
-        ...
 
 
 @runtime_checkable
@@ -63,12 +61,10 @@ class RunsElsewhere(Protocol):
     @property
     def origin(self) -> Mapping[str, str | int]:
         """Fields of `reflect_rl.evaluation.evaluate.RemotePlayers`: host, model, form of its answers."""
-        ...
 
     @property
     def model_name(self) -> str:
         """Name of the language model there."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +97,13 @@ class Metered(Protocol):
     @property
     def usage(self) -> Usage:
         """What its answers took since the last reset."""
-        ...
 
     @property
     def bill(self) -> Bill:
         """What it has sent since it was made."""
-        ...
 
     def reset_usage(self) -> None:
         """Count from zero: a player is used for several evaluations in a row."""
-        ...
 
 
 class RandomPolicy:

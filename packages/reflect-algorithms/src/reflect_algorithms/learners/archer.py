@@ -94,7 +94,7 @@ class ArCHer:
         Raises:
             UserError: all visited states are starts of held-out tasks.
         """
-        trainer, start = Trainer(training, training.config.steps), training.start()
+        trainer, start = Trainer(training), training.start()
         rounds: list[list[Episode]] = []
         critic: Critic | None = None
         for number in range(self.config.rounds):

@@ -80,7 +80,7 @@ class DAgger:
             UserError: the environment has no solver, or no state has a label.
         """
         training.spec.needed(HasSolver, "DAgger")
-        trainer = Trainer(training, training.config.steps)
+        trainer = Trainer(training)
         views: list[View] = []
         labels: list[int] = []
         for number in range(self.config.rounds):

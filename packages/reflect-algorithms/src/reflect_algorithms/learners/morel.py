@@ -50,7 +50,8 @@ from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
-from reflect_rl.training.sft import sft_checkpoints, train_sft
+from reflect_rl.training.sft import train_sft
+from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Episode, seed_for, stream
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def member_of(training: Training, number: int, rows: Rows, pairs: Sequence[Pair]
     # All processes of a launch have the same answers; one writes.
     if process_rank() == 0:
         write_jsonl(path, ({**pair._asdict(), "answer": text} for pair, text in zip(pairs, said, strict=True)))
-        sft_checkpoints(folder).clear()
+        checkpoints_in(folder).clear()
     return Member(seen, dict(zip(pairs, said, strict=True)))
 
 
@@ -189,7 +190,7 @@ class MOReL:
         }
         if process_rank() == 0:
             write_json(training.folder / "card.json", card)
-            cloned.checkpoints.clear()
+            checkpoints_in(cloned.folder).clear()
 
     def _check_modes(self, episodes: Sequence[Episode]) -> None:
         """Refuse modes that RL would find no start of, before the ensemble is trained."""

@@ -58,7 +58,7 @@ class RCRL:
         Raises:
             UserError: no episode was won so far, so a win cannot be asked for.
         """
-        trainer = Trainer(training, training.config.steps)
+        trainer = Trainer(training)
         rounds: list[list[Episode]] = []
         for number in range(self.config.rounds):
             player = LanguageModelPolicy(training.model, training.labels, rule=training.rule)

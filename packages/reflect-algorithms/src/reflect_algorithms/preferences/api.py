@@ -20,6 +20,7 @@ from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Progress, seed_for
 
 Made = TypeVar("Made")
@@ -157,5 +158,5 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
             held_out=measured,
         )
         made = do(training)
-        training.checkpoints.clear()
+        checkpoints_in(training.folder).clear()
     return made

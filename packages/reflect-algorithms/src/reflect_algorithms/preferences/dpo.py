@@ -97,7 +97,7 @@ class DPO:
             return chosen(now, actions) - reference(views, actions)
 
         pairs = Compared(comparisons)
-        trainer = Trainer(training, training.config.steps)
+        trainer = Trainer(training)
         trainer.fit(DirectPreferences(comparisons, reference(pairs.views, pairs.actions), self.config.beta))
         measure(trainer, implicit_reward)
         trainer.close()

@@ -133,7 +133,7 @@ def train_reward(training: Training, config: RewardConfig) -> RewardModel:
     """
     comparisons = needed(training, "reward")
     head = ActionHead.on(training.model, training.labels)
-    trainer = Trainer(training, training.config.steps, head)
+    trainer = Trainer(training, head)
     trainer.fit(Ranking(comparisons, config.imitation_coef))
     regret = all(one.of_actions for one in comparisons)
     raw = RewardModel(training.model, training.labels, head, training.rule, regret)

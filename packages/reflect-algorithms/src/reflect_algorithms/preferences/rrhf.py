@@ -71,7 +71,7 @@ class RRHF:
         def own(views: Sequence[View], actions: Tensor) -> Tensor:
             return chosen(frozen_scores(training.model, training.labels, views, training.rule).log_probs, actions)
 
-        trainer = Trainer(training, training.config.steps)
+        trainer = Trainer(training)
         trainer.fit(RankedResponses(comparisons, self.config.imitation_coef))
         measure(trainer, own, mean=True)
         trainer.close()

@@ -33,6 +33,7 @@ from reflect_rl.runs.folder import Job, Unit, units
 from reflect_rl.runs.models import load_of_run, metrics_log, save_whole
 from reflect_rl.runs.stages import Stage
 from reflect_rl.store import write_json, write_jsonl
+from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Episode, Progress, Task, seed_for
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class RewardStage(Stage):
         save_whole(model, job.folder / "model", card_of_reward(run, job, POLICY, training))
         if process_rank() == 0:
             made.save(job.folder)
-            training.checkpoints.clear()
+            checkpoints_in(training.folder).clear()
 
     def refusal(self, run: RunConfig) -> str:
         """The reason why no reward model is trained."""

@@ -182,7 +182,7 @@ def adapted_of(options: PlayerOptions) -> AdaptedRanking | None:
 
 
 def told_change(before: Answer, after: Answer) -> str:
-    """What a second ranking did to the first file, for example `puts b.py first, from place 3; the index has a.py`."""
+    """Change of the first file by a second ranking, for example `puts b.py first, from place 3; the index has a.py`."""
     first = after.files[0].path
     place = 1 + [entry.path for entry in before.files].index(first)
     told = "as the index does" if place == 1 else f"from place {place}; the index has {before.files[0].path}"

@@ -19,6 +19,8 @@ from reflect_rl.store import read_json, write_json
 
 USAGE = "reflect-rl train_reader TASKS"
 ROWS, BEGUN = "readings.jsonl", "options.json"
+SETTLED = "settled_precision"
+"""Key of the number format that `precision` came to."""
 AGAIN = "Delete it, and run the same command again."
 
 
@@ -71,9 +73,11 @@ def run(arguments: Sequence[str], console: Console) -> None:
     tasks, folder = TaskSet.load(place), options.output_dir
     # Before the candidates are found, which takes minutes.
     adapters = {"rank": options.rank, "alpha": 2 * options.rank or 1, "dropout": 0.0}
-    config = ModelConfig.model_validate({"path": options.start_from, "precision": options.precision, "lora": adapters})
+    settled = _settled_precision(options, console)
+    config = ModelConfig.model_validate({"path": options.start_from, "precision": settled, "lora": adapters})
     model = load_model(config, trainable=True, seed=options.seed)
-    _check_begun(folder, {**options.model_dump(mode="json", exclude={"output_dir"}), "tasks": tasks.identity})
+    asked = options.model_dump(mode="json", exclude={"output_dir"})
+    _check_begun(folder, {**asked, "tasks": tasks.identity, SETTLED: settled})
     settings = ReaderSettings(
         candidates=options.candidates, lines=options.lines, lines_before=options.lines // 4, longest=options.longest
     )
@@ -117,6 +121,23 @@ def parse_train_reader(arguments: Sequence[str]) -> tuple[Path, TrainReaderOptio
     if len(named) != 1:
         raise ConfigError(f"name one folder of a task set: {USAGE}. Got {len(named)}.")
     return Path(named[0]), options
+
+
+def _settled_precision(options: TrainReaderOptions, console: Console) -> str:
+    """Number format of the training: as asked for, as it began, or as measured now."""
+    if options.precision != "auto":
+        return options.precision
+    begun = options.output_dir / BEGUN
+    # Measured again, another format could be the faster one today, and the training would not go on as it began.
+    if begun.is_file() and (before := read_json(begun, AGAIN).get(SETTLED)):
+        return str(before)
+
+    from reflect_rl.models.load import device_of
+    from reflect_rl.models.precision import choose
+
+    found = choose(device_of("auto"), adapters=options.rank > 0)
+    console.print(found.sentence)
+    return found.precision
 
 
 def _check_begun(folder: Path, options: Mapping[str, Any]) -> None:

@@ -117,11 +117,9 @@ class Algorithm(Protocol):
             trajectories: the episodes.
             values: V(s_t) per turn; given exactly when `critic` is "state".
         """
-        ...
 
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """The mean loss over the turns of the batch.
 
         A turn's part of it depends on no other turn, so that a batch may be cut anywhere.
         """
-        ...

@@ -108,7 +108,6 @@ class HasSolver(Protocol):
 
     def oracle(self) -> Oracle | None:
         """Facts about the current state of a game that goes on; None where the expert knows none."""
-        ...
 
 
 @runtime_checkable
@@ -117,7 +116,6 @@ class HasTeacher(Protocol):
 
     def teach(self) -> str:
         """The reflection that trains the reflection player."""
-        ...
 
 
 @runtime_checkable
@@ -130,7 +128,6 @@ class HasStateTeacher(Protocol):
         Raises:
             ValueError: the text is no state of the game.
         """
-        ...
 
 
 @runtime_checkable
@@ -139,7 +136,6 @@ class Restartable(Protocol):
 
     def task_at(self, mode: str, state: str) -> Task:
         """The training task that begins in a state (`Observation.state`), as if nothing had come before."""
-        ...
 
 
 @runtime_checkable
@@ -157,7 +153,6 @@ class Renders(Protocol):
 
     def render(self, observation: Observation) -> str:
         """The drawing of a state that was shown, several lines of text."""
-        ...
 
 
 @runtime_checkable
@@ -166,7 +161,6 @@ class HasStrata(Protocol):
 
     def strata(self, task: Task) -> Mapping[str, str]:
         """Property and value of a task, for example `{"depth": "2"}`."""
-        ...
 
 
 @runtime_checkable
@@ -175,7 +169,6 @@ class HasMeasures(Protocol):
 
     def measures(self, episode: Episode) -> Mapping[str, float]:
         """Measured quantities of one episode, by name."""
-        ...
 
 
 @runtime_checkable
@@ -184,7 +177,6 @@ class HasUnseenNames(Protocol):
 
     def unseen_names(self, task: Task) -> Sequence[str]:
         """Such names of a task."""
-        ...
 
 
 @runtime_checkable
@@ -195,7 +187,6 @@ class NumbersActions(Protocol):
 
     def action_numbers(self, state: str) -> Mapping[str, int]:
         """Numbers of the actions that a state names."""
-        ...
 
 
 @runtime_checkable
@@ -211,7 +202,6 @@ class NamesGames(Protocol):
 
     def games_tested(self, mode: str, split: str) -> Mapping[str, str]:
         """Facts that tell a result on these games from one on others."""
-        ...
 
 
 @runtime_checkable
@@ -220,7 +210,6 @@ class ComparesTraining(Protocol):
 
     def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> Sequence[str]:
         """Names of what the games evaluated here share with those that were trained on with the settings `trained`."""
-        ...
 
 
 @runtime_checkable
@@ -229,7 +218,6 @@ class HearsReflections(Protocol):
 
     def hear(self, reflection: str) -> Observation:
         """The current state after the reflection."""
-        ...
 
 
 @runtime_checkable
@@ -238,7 +226,6 @@ class Idles(Protocol):
 
     def idle(self) -> Step:
         """The answer to a turn in which the player named no action."""
-        ...
 
 
 CAPABILITIES: tuple[type[Any], ...] = (

@@ -205,7 +205,6 @@ class ChecksRun(Protocol):
 
     def mistakes(self, run: RunConfig) -> Iterator[str]:
         """Sentences with the key, the value and the remedy."""
-        ...
 
 
 @runtime_checkable
@@ -214,7 +213,6 @@ class PreviewsRequests(Protocol):
 
     def preview(self, run: RunConfig, stages: Collection[str]) -> Iterator[str]:
         """Texts about the requests of these stages; nothing is sent and nothing is written."""
-        ...
 
 
 @runtime_checkable
@@ -224,7 +222,6 @@ class NamesServer(Protocol):
     @property
     def host(self) -> str:
         """Machine and port; empty where there is none."""
-        ...
 
 
 @runtime_checkable
@@ -233,7 +230,6 @@ class HostsReflector(Protocol):
 
     def reflector(self, run: RunConfig, folder: Path) -> Reflector | None:
         """The player that the model of this folder is; None where it runs in the job's process."""
-        ...
 
 
 @runtime_checkable
@@ -242,7 +238,6 @@ class BuiltForRun(Protocol[Player_co]):
 
     def for_run(self, run: RunConfig, method: str, decoding: Decoding) -> Player_co:
         """The player of a method, under the name of the method."""
-        ...
 
 
 @runtime_checkable
@@ -251,7 +246,6 @@ class ChoosesDecodings(Protocol):
 
     def decodings(self, run: RunConfig) -> Sequence[Decoding]:
         """The decodings that are evaluated."""
-        ...
 
 
 @runtime_checkable
@@ -260,7 +254,6 @@ class TakesTurns(Protocol):
 
     def lock_file(self, run: RunConfig) -> Path:
         """The file that an evaluation locks; those that name the same one wait for each other."""
-        ...
 
 
 class Annotations(Protocol):
@@ -268,16 +261,13 @@ class Annotations(Protocol):
 
     def note(self, episode: Episode, number: int) -> Note:
         """The reflection and the label of a turn."""
-        ...
 
     def reflection(self, episode: Episode, number: int) -> str | None:
         """The reflection of a turn; None where there is none, or nobody was asked."""
-        ...
 
     @property
     def card(self) -> Mapping[str, object]:
         """Facts for the card of the data: who wrote, and what became of it."""
-        ...
 
 
 @runtime_checkable
@@ -286,7 +276,6 @@ class Annotator(Protocol):
 
     def facts(self, run: RunConfig) -> Mapping[str, object]:
         """Facts that the reflections follow from besides the states; a part of the fingerprint."""
-        ...
 
     def read(self, run: RunConfig, episodes: Iterable[Episode], excluded: frozenset[str]) -> Annotations:
         """The notes on these episodes.
@@ -299,11 +288,9 @@ class Annotator(Protocol):
         Raises:
             RunFolderError: they are missing, corrupt, or of other demonstrations.
         """
-        ...
 
     def digest(self, run: RunConfig) -> str:
         """A hash of all that was written; a part of the fingerprint of results that were learned from it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +316,6 @@ class WritesReport(Protocol):
             RunFolderError: a run folder holds no results, or two contradict each other.
             UserError: the page cannot be written there.
         """
-        ...
 
 
 def write_report(name: str, run_folders: Sequence[Path], folder: Path) -> Report:

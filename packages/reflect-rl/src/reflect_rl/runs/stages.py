@@ -56,7 +56,8 @@ from reflect_rl.runs.models import (
 )
 from reflect_rl.store import write_json, write_jsonl
 from reflect_rl.training.online import OnlineTrainer
-from reflect_rl.training.sft import sft_checkpoints, train_sft
+from reflect_rl.training.sft import train_sft
+from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Progress, seed_for
 
 
@@ -152,7 +153,7 @@ class SFTStage(Stage):
         save_whole(model, job.unit.model(job.name), card_of_sft(run, job.unit, job.name))
         # After the model is whole on the disk: a kill in between must find one of the two.
         if process_rank() == 0:
-            sft_checkpoints(job.folder).clear()
+            checkpoints_in(job.folder).clear()
 
 
 def _first_job(settings: ModelConfig, unit: Unit) -> Path:

@@ -49,11 +49,9 @@ class Trained(Protocol):
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Groups of tensors that a checkpoint keeps."""
-        ...
 
     def restore(self, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Go on from the tensors of a checkpoint."""
-        ...
 
 
 @runtime_checkable
@@ -62,7 +60,6 @@ class LearningReflector(Trained, Protocol):
 
     def learn(self, views: Sequence[View], batch: Batch, update: int, share: float) -> dict[str, float]:
         """Learn from the turns of an update, before the policy does; `share` of the training is done."""
-        ...
 
 
 class OnlineTrainer:

@@ -15,10 +15,11 @@ from reflect_rl.errors import ConfigError, ModelError, TrainingError
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.score import score
 from reflect_rl.prompts import parts_of
-from reflect_rl.training import sft
+from reflect_rl.training import trainer
 from reflect_rl.training.checkpoint import CheckpointWarning
 from reflect_rl.training.config import SFTConfig
-from reflect_rl.training.sft import sft_checkpoints, train_sft
+from reflect_rl.training.sft import _order, train_sft
+from reflect_rl.training.trainer import checkpoints_in
 from tiny_models import KINDS, save_tiny
 from toy import tiny_player
 
@@ -119,7 +120,7 @@ def test_a_model_learns_to_choose_lines_and_its_loss_is_that_of_the_score(tmp_pa
 def test_a_batch_that_goes_in_parts_is_the_same_step(tmp_path, monkeypatch, tokens):
     trained, shapes = [], []
     for limit in (10_000, tokens):
-        monkeypatch.setattr(sft, "token_budget", lambda _, limit=limit: limit)
+        monkeypatch.setattr(trainer, "token_budget", lambda _, limit=limit: limit)
         model, rows = tiny_player()[0], []
         model.model.requires_grad_(True)
         model.model.get_input_embeddings().register_forward_pre_hook(lambda _, words, rows=rows: rows.append(words[0]))
@@ -268,7 +269,7 @@ def test_the_seed_decides_the_dropout_and_the_order(tmp_path):
         losses.append(metrics(tmp_path / str(seed))[0]["loss"])
     # All rows are in the batch, so only dropout can make the difference.
     assert losses[0] != pytest.approx(losses[1], rel=1e-4)
-    orders = [sft._order(seed, list("abcd"), 10, 0) for seed in (0, 1)]
+    orders = [_order(seed, list("abcd"), 10, 0) for seed in (0, 1)]
     assert orders[0] != orders[1]
     assert all(sorted(order[k : k + 4]) == [0, 1, 2, 3] for order in orders for k in (0, 4))
     assert all(len(order) == 10 for order in orders)
@@ -307,7 +308,7 @@ def test_rows_with_rare_completions_are_drawn_more_often_where_that_is_wanted():
     completions = ["1"] * 90 + ["2"] * 9 + ["3"]
 
     def shares(balance: float) -> list[float]:
-        order = sft._order(0, completions, 30_000, balance)
+        order = _order(0, completions, 30_000, balance)
         drawn = [completions[row] for row in order]
         return [drawn.count(label) / len(drawn) for label in ("1", "2", "3")]
 
@@ -315,8 +316,8 @@ def test_rows_with_rare_completions_are_drawn_more_often_where_that_is_wanted():
     roots = np.sqrt([90, 9, 1])
     assert shares(0.5) == pytest.approx(roots / roots.sum(), abs=0.02)
     assert shares(1) == pytest.approx([1 / 3] * 3, abs=0.02)
-    assert sft._order(0, completions, 50, 0.5) == sft._order(0, completions, 50, 0.5)
-    assert sft._order(0, completions, 50, 0.5) != sft._order(1, completions, 50, 0.5)
+    assert _order(0, completions, 50, 0.5) == _order(0, completions, 50, 0.5)
+    assert _order(0, completions, 50, 0.5) != _order(1, completions, 50, 0.5)
 
 
 def test_the_model_keeps_its_own_forward(tmp_path):
@@ -337,7 +338,7 @@ def test_metrics_of_an_earlier_training_without_a_checkpoint_are_replaced(tmp_pa
     for _ in range(2):
         model, _labels = tiny_player()
         assert [row["step"] for row in train(model, EXAMPLES, tmp_path, steps=2)] == [1, 2]
-        sft_checkpoints(tmp_path).clear()
+        checkpoints_in(tmp_path).clear()
 
 
 def test_a_loss_that_is_not_finite_stops_the_training(tmp_path):
@@ -345,7 +346,7 @@ def test_a_loss_that_is_not_finite_stops_the_training(tmp_path):
     # Settings refuse such a rate, so it is put in behind their back.
     config = SFTConfig(steps=10, batch_size=len(EXAMPLES), warmup_steps=0)
     config = config.model_copy(update={"learning_rate": 1e30})
-    with pytest.raises(TrainingError, match=r"supervised loss is (nan|inf) at step 2, .* \[sft\]"):
+    with pytest.raises(TrainingError, match=r"supervised loss is (nan|inf) at step 2, .* Lower the learning_rate"):
         train_sft(model, EXAMPLES, config, tmp_path, 0, ends=True, progress=lambda *_: None)
 
 
@@ -364,7 +365,7 @@ def test_a_gradient_that_explodes_stops_before_the_step_and_its_batch_is_saved(t
     assert without_time(metrics(folder)) == without_time(rows[:first])
     assert (folder / "checkpoints" / "step-00000002").exists()
     offending = [json.loads(line) for line in (folder / "offending_batch.jsonl").read_text().splitlines()]
-    assert [row["row"] for row in offending] == sft._order(0, list("abc"), 12, 0)[2 * first : 2 * first + 2]
+    assert [row["row"] for row in offending] == _order(0, list("abc"), 12, 0)[2 * first : 2 * first + 2]
     for row in offending:
         assert (row["prompt"], row["completion"]) == EXAMPLES[row["row"]]
         assert stopped.decode(row["input_ids"]) == row["prompt"] + row["completion"]
