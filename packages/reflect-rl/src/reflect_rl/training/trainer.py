@@ -202,7 +202,7 @@ class RowTrainer:
         if self.engine.main:
             write_jsonl(path, [{"row": number, **rows.record(number)} for number in batch])
         return TrainingError(
-            f"the supervised loss is {error.loss} at step {self.done + 1}, the gradient norm {error.norm}. Nothing was "
+            f"the loss is {error.loss} at step {self.done + 1}, the gradient norm {error.norm}. Nothing was "
             f"changed by it: checkpoints in {self.folder / 'checkpoints'} are kept, the {len(batch)} rows are in "
             f"{path}. Lower the learning_rate of this training; if such norms are usual with it, raise its "
             "stop_grad_norm."
