@@ -78,6 +78,22 @@ def test_focusing_on_a_wrong_thing_fails_the_task(game):
 
 
 @needs_java
+def test_success_can_be_the_only_reward(program):
+    env = ScienceWorld(ScienceWorldConfig(most_variations=4, java_memory_mb=512, reward="success"))
+    task = env.tasks(FIND, "train")[0]
+    env.reset(task)
+    step = env.step(env.oracle().best)
+    rewards = [step.reward]
+    while not step.terminated:
+        step = env.step(env.oracle().best)
+        rewards.append(step.reward)
+    assert rewards == [0.0] * (len(rewards) - 1) + [1.0]
+    observation = env.reset(env.tasks(LIFE, "train")[0])
+    lost = env.step(next(k for k, action in enumerate(observation.actions) if action.startswith("focus on")))
+    assert (lost.terminated, lost.reward) == (True, 0.0)
+
+
+@needs_java
 def test_games_that_are_played_at_once_are_what_they_are_alone(program):
     commands = ("go to greenhouse", "look around", "wait1", "go to outside")
 

@@ -85,6 +85,9 @@ class ScienceWorldConfig(EnvironmentConfig):
     simplifications: Literal["", "easy"] = "easy"
     """Simplifications of ScienceWorld: `easy` = doors are open, one can teleport, flower pots water themselves, and
     nothing can be connected where the task is not about electricity; empty: none."""
+    reward: Literal["score", "success"] = "score"
+    """Reward of a turn: `score` = what it adds to ScienceWorld's score, in hundredths, at least -1; `success` = 1 for
+    completing the task, and 0 otherwise. With `score` a player that is often wrong learns not to answer at all."""
     most_actions: int = Field(100, ge=10, le=1000)
     """Commands that a state lists at most."""
     history: int = Field(5, ge=0, le=100)
@@ -150,7 +153,7 @@ class ScienceWorld(TextEnv):
         return self._observe(self._world.load(task.mode, number, self.config.simplifications))
 
     def step(self, action: int) -> Step:
-        """Give the command; the reward is what it adds to the score, in hundredths, at least -1."""
+        """Give the command; the reward is what it adds to the score, or whether the task is completed."""
         command, before = self._observation.actions[action], self._paid
         if self._gold is not None:
             # Whoever leaves the gold path has no more use for it.
@@ -160,8 +163,9 @@ class ScienceWorld(TextEnv):
         over = scene.completed or scene.score < 0
         observation = self._observe(scene, over=over)
         self._paid = scene.score
-        reward = max(-1.0, (scene.score - before) / 100)
-        return Step(observation, reward, over, scene.score >= 100)
+        success = scene.score >= 100
+        gained = max(-1.0, (scene.score - before) / 100)
+        return Step(observation, float(success) if self.config.reward == "success" else gained, over, success)
 
     def oracle(self) -> Oracle | None:
         """The next command of the gold path; None when it was left, as ScienceWorld knows no other solution."""
@@ -172,7 +176,9 @@ class ScienceWorld(TextEnv):
         return None if index is None else Oracle(index, (index,), (), len(self._gold))
 
     def measures(self, episode: Episode) -> Mapping[str, float]:
-        """`score`: ScienceWorld's points at the end, 0 to 100; a failed task has none."""
+        """`score`: ScienceWorld's points at the end, 0 to 100; a failed task has none. None with other rewards."""
+        if self.config.reward == "success":
+            return {}
         return {"score": max(0.0, 100 * episode.total_reward)}
 
     @property
