@@ -96,7 +96,9 @@ class RowTrainer:
             restore_weights(model.model, tensors["weights"])
             if head is not None:
                 head.load_state_dict(tensors["head"])
-            self.done, self.recent, self.meter.seconds = state["step"], state["rows"], state["seconds"]
+            self.done, self.meter.seconds = state["step"], state["seconds"]
+            # Checkpoints of earlier versions have no rows.
+            self.recent = state.get("rows", [])
         network = self.engine.trainable(Network(model, head), plays=False)
         trained = [weight for weight in network.parameters() if weight.requires_grad]
         # AdamW (Loshchilov and Hutter 2019); norms and biases, which have one dimension, do not decay. The order of
