@@ -1,8 +1,9 @@
-"""What RLOO says that episodes are worth: numbers by hand."""
+"""Advantages of RLOO: numbers by hand."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,3 +44,9 @@ def test_rloo_discounts_and_scales():
     scaled = worth(EPISODES)
     assert approx([[2 / math.sqrt(3)] * 2, [-2 / math.sqrt(3)], [2 / math.sqrt(3)]]) == scaled.values
     assert scaled.gain_scale == pytest.approx(math.sqrt(8 / 3))
+
+
+def test_the_units_of_rewards_do_not_matter():
+    small, big = worth(EPISODES), worth([replace(e, rewards=[10 * r for r in e.rewards]) for e in EPISODES])
+    assert approx(small.values) == big.values
+    assert big.gain_scale == pytest.approx(10 * small.gain_scale)

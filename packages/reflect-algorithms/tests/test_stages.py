@@ -165,7 +165,7 @@ def test_wrong_settings_are_named(run: Path, tmp_path: Path, capsys, change, sai
 
 def test_the_core_names_the_package_of_every_part():
     """What is not installed must be named by its package."""
-    for kind in ("methods", "stages", "settings"):
+    for kind in ("algorithms", "methods", "stages", "settings"):
         points = registry._installed(kind).values()
         own = [point.name for point in points if point.value.startswith("reflect_algorithms")]
         assert own

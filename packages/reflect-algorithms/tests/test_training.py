@@ -90,5 +90,5 @@ def test_mistakes_are_named(mixed_log):
 
 
 def test_an_exploding_step_is_refused(mixed_log):
-    with pytest.raises(TrainingError, match=r"the loss is .* at step 1, .* Lower the learning_rate"):
+    with pytest.raises(TrainingError, match=r"the loss is .* at step 1, .* Lower learning_rate"):
         train_offline(agent(), mixed_log, env=SPEC, steps=2, stop_grad_norm=1e-9)

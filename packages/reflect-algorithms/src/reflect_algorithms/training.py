@@ -1,4 +1,4 @@
-"""The loop that all learners share: optimiser steps on an objective, from the last checkpoint where there is one.
+"""Objectives that learners minimise, and their examples as rows of the one loop of training (`RowTrainer`).
 
 An objective is a list of examples, each about one or several views, and a loss of the scores of these views. The same
 seed gives the same weights, bit for bit on one kind of machine, with or without interruptions.
@@ -26,6 +26,7 @@ from reflect_rl.models.score import LISTED, check_context, score
 from reflect_rl.players.language_model import score_views, tokenize
 from reflect_rl.rollout import Reflector
 from reflect_rl.training.config import OptimiserConfig
+from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import no_dropout
 from reflect_rl.training.loop import PartialLoss
 from reflect_rl.training.metrics import MetricsLog
@@ -139,14 +140,20 @@ class Trainer(RowTrainer):
     """
 
     def __init__(self, training: Training, head: nn.Module | None = None) -> None:
-        super().__init__(
-            training.model, training.config, training.folder, training.seed, head=head, metrics=training.metrics
-        )
-        if self.engine.sharded and training.rule != "choice_token":
+        if Engine(training.model.device).sharded and training.rule != "choice_token":
             # The processes would need different numbers of passes, and each pass of sharded weights needs them all.
             raise ConfigError(
                 f"prompt.scoring {training.rule!r} does not run with sharded weights. Use 'choice_token'."
             )
+        super().__init__(
+            training.model,
+            training.config,
+            training.folder,
+            training.seed,
+            head=head,
+            metrics=training.metrics,
+            settings="the table `training` of this method's section",
+        )
         self.training = training
         self._tokens: Tokens = {}
 

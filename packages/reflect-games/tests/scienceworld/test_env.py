@@ -91,6 +91,7 @@ def test_success_can_be_the_only_reward(program):
     observation = env.reset(env.tasks(LIFE, "train")[0])
     lost = env.step(next(k for k, action in enumerate(observation.actions) if action.startswith("focus on")))
     assert (lost.terminated, lost.reward) == (True, 0.0)
+    assert env.measures(None) == {}
 
 
 @needs_java

@@ -18,9 +18,9 @@ Objective = Literal["sft", "rl"]
 
 
 class ReaderSettings(Frozen):
-    """How much is read, and what it counts. Characters and not tokens, so that passages depend on no model."""
+    """Amount that is read, in characters and not in tokens, so that passages depend on no model."""
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     """Version of this file."""
     candidates: int = Field(10, ge=2)
     """Best files of the index that are read."""
@@ -36,7 +36,7 @@ class ReaderTraining(OptimiserConfig):
     """Optimiser steps of a reader; a row of a batch is a question with its candidates."""
 
     objective: Objective = "sft"
-    """`sft` = likelihood of the right file; `rl` = expected share of right choices."""
+    """Quantity that is raised."""
     steps: int = Field(200, ge=1)
     batch_size: int = Field(8, ge=1)
     """Questions per step, each with all its candidates."""

@@ -106,10 +106,11 @@ def train_reader(
         rows: what it learns from; each has a right candidate and a wrong one.
         config: optimiser steps and objective.
         folder: of metrics and checkpoints.
-        seed: of the order of the rows.
+        seed: of the order of the rows, and of dropout.
         progress: called after each row of metrics.
 
     Raises:
+        ConfigError: the training cannot be distributed as it was launched.
         ModelError: a passage with its question is longer than the model's context.
         RunFolderError: there are checkpoints, and all are corrupt.
         TrainingError: the loss or the gradient is not finite or too large.
@@ -121,7 +122,7 @@ def train_reader(
         )
     order = passes(seed, "readings", len(rows), config.steps * config.batch_size)
     tokens = {number: _tokens(model, rows[number]) for number in dict.fromkeys(order)}
-    trainer = RowTrainer(model, config, folder, seed)
+    trainer = RowTrainer(model, config, folder, seed, settings="the flags of train_reader")
     model.model.train()
     trainer.run(_Choices(model, rows, tokens, config.objective), order, progress)
     trainer.close()

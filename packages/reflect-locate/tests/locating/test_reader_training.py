@@ -167,7 +167,7 @@ def test_the_format_that_was_measured_at_the_start_is_kept(tasks, player, tmp_pa
 def test_a_damaged_settings_file_is_named(player, tmp_path):
     folder = tmp_path / "reader"
     shutil.copytree(player, folder)
-    write_json(folder / "reader.json", {"version": 2})
+    write_json(folder / "reader.json", {"version": 1, "weight": 1.0})
     with pytest.raises(ConfigError, match="version"):
         load_reader(str(folder), "float32")
     (folder / "reader.json").write_text("{")

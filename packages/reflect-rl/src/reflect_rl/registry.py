@@ -34,7 +34,7 @@ DOTTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """`package.module:Name`."""
 
 COMPANIONS: dict[Kind, dict[str, str]] = {
-    "algorithms": {"g2po": "reflect-algorithms"},
+    "algorithms": dict.fromkeys(("g2po", "rloo"), "reflect-algorithms"),
     "environments": {
         "alfworld": "alfworld-native",
         **dict.fromkeys(("autoexplore", "autoexplore_paper"), "reflect-locate"),

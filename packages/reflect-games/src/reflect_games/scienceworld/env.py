@@ -87,7 +87,7 @@ class ScienceWorldConfig(EnvironmentConfig):
     nothing can be connected where the task is not about electricity; empty: none."""
     reward: Literal["score", "success"] = "score"
     """Reward of a turn: `score` = what it adds to ScienceWorld's score, in hundredths, at least -1; `success` = 1 for
-    completing the task, and 0 otherwise. With `score` a player that is often wrong learns not to answer at all."""
+    reaching 100 points, and 0 otherwise. With `score` a player that is often wrong does better not to focus at all."""
     most_actions: int = Field(100, ge=10, le=1000)
     """Commands that a state lists at most."""
     history: int = Field(5, ge=0, le=100)
@@ -176,7 +176,7 @@ class ScienceWorld(TextEnv):
         return None if index is None else Oracle(index, (index,), (), len(self._gold))
 
     def measures(self, episode: Episode) -> Mapping[str, float]:
-        """`score`: ScienceWorld's points at the end, 0 to 100; a failed task has none. None with other rewards."""
+        """`score`: ScienceWorld's points at the end, 0 to 100; a failed task has none. Empty with other rewards."""
         if self.config.reward == "success":
             return {}
         return {"score": max(0.0, 100 * episode.total_reward)}

@@ -150,6 +150,10 @@ def _check_begun(folder: Path, options: Mapping[str, Any]) -> None:
         write_json(folder / BEGUN, options)
         return
     before = read_json(folder / BEGUN, AGAIN)
+    if SETTLED not in before:
+        raise ConfigError(
+            f"{folder} holds a training of an earlier version. Choose another --output-dir, or delete this one."
+        )
     if other := [name for name in options if before.get(name) != options[name]]:
         raise ConfigError(
             f"{folder} holds a training with another value of {other[0]} ({before.get(other[0])}, now "

@@ -81,7 +81,7 @@ def train_sft(  # noqa: PLR0913 (what differs between the trainings of a run)
     # Only rows that will be trained on are tokenised; large data sets have many more.
     rows = _rows(model, {number: examples[number] for number in dict.fromkeys(order)}, ends=ends, rule=rule)
     with _dropout(model.model, config.dropout):
-        trainer = RowTrainer(model, config, folder, seed, metrics=metrics)
+        trainer = RowTrainer(model, config, folder, seed, metrics=metrics, settings="the part of this model in [sft]")
         model.model.train()
         trainer.run(_Rows(model, rows), order, progress)
         trainer.close()

@@ -39,7 +39,7 @@ STEPS_BETWEEN_RELEASES = 10
 
 
 class Rows(Protocol):
-    """What is trained on, by number."""
+    """Rows to train on, by number."""
 
     def length(self, number: int) -> int:
         """Padded tokens that a row needs."""
@@ -61,6 +61,7 @@ class RowTrainer:
         seed: of dropout.
         head: a critic's or reward's head that is trained with the model.
         metrics: place of the rows of metrics (unset: `folder/metrics.jsonl` alone).
+        settings: place of the hyperparameters, for messages.
 
     Raises:
         ConfigError: the training cannot be distributed as it was launched.
@@ -76,8 +77,10 @@ class RowTrainer:
         *,
         head: nn.Module | None = None,
         metrics: MetricsLog | None = None,
+        settings: str = "the settings of this training",
     ) -> None:
         self.model, self.config, self.folder, self.seed, self.head = model, config, folder, seed, head
+        self.settings = settings
         self.engine = Engine(model.device)
         folder.mkdir(parents=True, exist_ok=True)
         self.checkpoints = checkpoints_in(folder)
@@ -206,8 +209,7 @@ class RowTrainer:
         return TrainingError(
             f"the loss is {error.loss} at step {self.done + 1}, the gradient norm {error.norm}. Nothing was "
             f"changed by it: checkpoints in {self.folder / 'checkpoints'} are kept, the {len(batch)} rows are in "
-            f"{path}. Lower the learning_rate of this training; if such norms are usual with it, raise its "
-            "stop_grad_norm."
+            f"{path}. Lower learning_rate in {self.settings}; if such norms are usual there, raise stop_grad_norm."
         )
 
 

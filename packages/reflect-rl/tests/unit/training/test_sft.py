@@ -346,7 +346,7 @@ def test_a_loss_that_is_not_finite_stops_the_training(tmp_path):
     # Settings refuse such a rate, so it is put in behind their back.
     config = SFTConfig(steps=10, batch_size=len(EXAMPLES), warmup_steps=0)
     config = config.model_copy(update={"learning_rate": 1e30})
-    with pytest.raises(TrainingError, match=r"loss is (nan|inf) at step 2, .* Lower the learning_rate"):
+    with pytest.raises(TrainingError, match=r"loss is (nan|inf) at step 2, .* Lower learning_rate .* \[sft\]"):
         train_sft(model, EXAMPLES, config, tmp_path, 0, ends=True, progress=lambda *_: None)
 
 
