@@ -42,7 +42,7 @@ class OutlineFile(BaseModel):
 
 
 class Outline(BaseModel):
-    """What a file or a folder holds; the other kind's lists are empty."""
+    """Contents of a file or a folder; the other kind's lists are empty."""
 
     root: str = Field(description="The folder that paths are relative to.")
     path: str = Field(description="What was asked about; empty = the root.")

@@ -90,7 +90,7 @@ def load_reader(path: str = READER, precision: str = "auto") -> Reader:
 
 
 def passage(path: str, text: str, rarity: Mapping[str, float], settings: ReaderSettings) -> str:
-    r"""What is read of a file: its path, and the lines around the best one.
+    r"""Text that is read of a file: its path, and the lines around the best one.
 
     Args:
         path: of the file.

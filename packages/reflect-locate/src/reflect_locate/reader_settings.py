@@ -14,7 +14,7 @@ READER = "smollm2-135m"
 
 
 Objective = Literal["sft", "rl"]
-"""`sft` = likelihood of the right file; `rl` = expected share of right choices."""
+"""Name of an objective of a reader's training."""
 
 
 class ReaderSettings(Frozen):
@@ -36,7 +36,7 @@ class ReaderTraining(OptimiserConfig):
     """Optimiser steps of a reader; a row of a batch is a question with its candidates."""
 
     objective: Objective = "sft"
-    """Quantity that is raised."""
+    """`sft` = likelihood of the right file; `rl` = expected share of right choices."""
     steps: int = Field(200, ge=1)
     batch_size: int = Field(8, ge=1)
     """Questions per step, each with all its candidates."""

@@ -91,8 +91,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
         SystemExit: the answer is only a guess (1), or the help was asked for (0).
     """
     path, question, options = parse_locate(arguments)
-    # What has been loaded stays until the end: to look for unused cycles in it, now and at the exit, takes as long as
-    # the answer.
+    # Loaded modules stay until the end: to look for unused cycles in them, now and at the exit, takes as long as the
+    # answer.
     gc.freeze()
     atexit.register(gc.freeze)
     # With `--json` stdout holds the list alone, so that other programs can read it.
@@ -173,7 +173,7 @@ def adapted_of(options: PlayerOptions) -> AdaptedRanking | None:
     """
     if options.adapted is None:
         return None
-    # What was measured is the index with these weights, and nothing else.
+    # The index alone was measured with these weights.
     if options.deep or options.is_played:
         raise ConfigError("--adapted changes the ranking that --deep, --walk and --model replace. Choose one of them.")
     from reflect_locate.adapted_ranking import AdaptedRanking

@@ -74,7 +74,7 @@ def _counts(questions: Sequence[Question]) -> dict[str, Any]:
         "folder_leaks": sum(q.folder_leak for q in questions),
         "unsupported": sum(not q.supported for q in questions),
         "several_targets": sum(len(q.targets) > 1 for q in questions),
-        # What an environment in its default setting can ask: no leak, and something but the sentence points there.
+        # Questions of an environment in its default setting: no leak, and something but the sentence points there.
         "usable_depths": {
             str(depth): sum(q.depth >= depth and q.leak == "none" and q.supported for q in questions)
             for depth in (1, 2, 3)
