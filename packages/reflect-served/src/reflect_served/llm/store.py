@@ -11,6 +11,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -156,9 +157,7 @@ class Store:
             )
             # Python 3.13 warns of connections that are never closed.
             weakref.finalize(self, connection.close)
-            # Readers do not wait for a writer, and a kill leaves the file whole.
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(SCHEMA)
+            _prepare(connection)
             self._connection = connection
         return self._connection
 
@@ -172,6 +171,22 @@ class Store:
             ) from None
         except sqlite3.Error as error:
             raise RunFolderError(f"{self.path} cannot be used ({error}). {REMEDY}") from None
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Choose the kind of log and make the tables, however many processes do so at this moment."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            # Readers do not wait for a writer, and a kill leaves the file whole.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(SCHEMA)
+            return
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait by itself where two processes change the kind of log at once: one must step back.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 def _insert_answer(connection: sqlite3.Connection, key: str, answer: ChatAnswer, model: str) -> None:
@@ -269,13 +284,13 @@ class RequestLog:
     def _reserve(self, most: Amount, sha256: str) -> int | None:
         """Add the row if the budget allows it; None if it does not."""
         tokens, cost = self.config.max_total_tokens, self.config.max_cost
-        config, time = self.config, datetime.now(UTC).isoformat(timespec="milliseconds")
+        config, now = self.config, datetime.now(UTC).isoformat(timespec="milliseconds")
         with self.store.writing() as connection:
             if tokens is not None or cost is not None:
                 total = sum(_sum_up(connection), most)
                 if (tokens is not None and total.tokens > tokens) or (cost is not None and total.cost > cost):
                     return None
-            row = (time, config.host, config.is_local, config.model, self.purpose, sha256, most.tokens, most.cost)
+            row = (now, config.host, config.is_local, config.model, self.purpose, sha256, most.tokens, most.cost)
             return connection.execute(ADD_REQUEST, row).lastrowid
 
     def _exceeded(self, most: Amount) -> str:
