@@ -26,7 +26,7 @@ Reason = Literal[
 
 REASONS: dict[Reason, str] = {
     "refused": "the model or the server declined",
-    "cut_off": "the answer reached `max_new_tokens`",
+    "cut_off": "the answer reached `max_new_tokens` without repeating itself",
     "empty": "nothing is left, or nothing but the action",
     "spoiler": "it says that it was told something",
     "unseen": "it names what the state does not show",
@@ -37,7 +37,7 @@ REASONS: dict[Reason, str] = {
     "too_long": "its first sentence alone is longer than `max_words`",
 }
 
-Repair = Literal["thoughts", "label", "quotes", "layout", "ending", "shortened"]
+Repair = Literal["thoughts", "label", "quotes", "layout", "loop", "ending", "shortened"]
 """Repair of an answer that is kept."""
 
 REPAIRS: dict[Repair, str] = {
@@ -45,6 +45,7 @@ REPAIRS: dict[Repair, str] = {
     "label": "a heading such as `Reflection:` was removed",
     "quotes": "quotation marks around it were removed",
     "layout": "lines were joined, markdown and lists were removed",
+    "loop": "the answer repeated itself until it reached `max_new_tokens`: it ends before the first repetition",
     "ending": "the last sentence was brought into the form `Next: ACTION.`",
     "shortened": "sentences beyond `max_words` were left out, the last one kept",
 }
@@ -83,14 +84,16 @@ def verdict_on(answer: str, ending: str, told: Told, unseen_names: Sequence[str]
     # The ending with which a provider's filter declines.
     if ending == "content_filter":
         return dropped("refused", ending)
-    if ending == "length":
-        return dropped("cut_off", answer[-80:])
     text, repairs = _cleaned(answer)
+    if (whole := _before_loop(text) if ending == "length" else text) is None:
+        return dropped("cut_off", answer[-80:])
     if not text:
         return dropped("empty")
     # Looked for in all sentences: one that is left out below may have given it away.
     if fault := _fault(text, told.state, unseen_names):
         return fault
+    if whole != text:
+        text, repairs = whole, (*repairs, "loop")
     body, written = _parted(text)
     action = _action(body, written, told)
     if isinstance(action, Verdict):
@@ -159,6 +162,15 @@ LAST = re.compile(r"^(?P<body>.*)\bnext(?: action| step| move)?(?: is)? ?[:=â€“â
 LEADING = re.compile(r"(?:\b(?:so|and|my|the)\s*)+$", re.IGNORECASE)
 # A full stop before a small letter ends an abbreviation or a name, and no sentence.
 SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[^\sa-z])")
+
+
+def _before_loop(text: str) -> str | None:
+    """The sentences before the first that stood there already; None where no sentence returns."""
+    sentences = SENTENCES.split(text)
+    for number, sentence in enumerate(sentences):
+        if sentence in sentences[:number]:
+            return " ".join(sentences[:number])
+    return None
 
 
 def _parted(text: str) -> tuple[str, str | None]:
