@@ -33,7 +33,8 @@ from reflect_locate.evidence import DEFAULT_WEIGHTS
 from reflect_locate.fitting import fit
 from reflect_locate.questions.task_set import Question
 from reflect_locate.ranking import find
-from reflect_locate.repositories.ingest import IngestConfig, open_repository
+from reflect_locate.repositories.ingest import open_repository
+from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.repositories.words import STOP_WORDS

@@ -16,6 +16,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from measure_find import rate
@@ -48,7 +49,7 @@ class Asked(BaseModel, frozen=True):
 
     def place(self, weight: float) -> tuple[int, float]:
         """Place of the first right file (0 = not among the candidates), and the confidence in the first file."""
-        weights = DEFAULT_WEIGHTS.model_copy(update={"read": weight})
+        weights = replace(DEFAULT_WEIGHTS, read=weight)
         read = with_reading(self.evidence, self.likelihoods) if weight else self.evidence
         scores = [score(evidence, weights) for evidence in read]
         order = sorted(range(len(scores)), key=lambda number: -scores[number])

@@ -134,7 +134,7 @@ def _show_thresholds(asked: Sequence[Candidates], weights: Weights) -> None:
         print(f"no threshold: {error}")
         return
     for name, found in {"export would give": fitted, "with the player's weights": kept}.items():
-        print(f"{name}: {json.dumps(asdict(found) | {'weights': found.weights.model_dump()})}")
+        print(f"{name}: {json.dumps(asdict(found))}")
 
 
 def _rank(candidates: Candidates, weights: Weights | None, *, tests_behind: bool) -> int:

@@ -16,7 +16,8 @@ from functools import cache
 from pathlib import Path
 
 from reflect_locate.repositories._budget import Budget
-from reflect_locate.repositories.ingest import IngestConfig, ingest
+from reflect_locate.repositories.ingest import ingest
+from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 
 LIMITS = IngestConfig(max_seconds=10, max_total_bytes=2_000_000, max_unpacked_bytes=20_000_000)

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reflect_locate.finder import SearchOptions, locate
     from reflect_locate.ranking import Answer, FoundFile, find
-    from reflect_locate.repositories.ingest import IngestConfig, open_repository
+    from reflect_locate.repositories.ingest import open_repository
+    from reflect_locate.repositories.ingest_config import IngestConfig
     from reflect_locate.repositories.snapshot import SnapshotError
     from reflect_locate.repositories.tree import Tree
     from reflect_locate.trained_player import Player, export_player, load_player
@@ -45,7 +46,7 @@ __all__ = [
 _PLACES = {
     "Answer": "ranking",
     "FoundFile": "ranking",
-    "IngestConfig": "repositories.ingest",
+    "IngestConfig": "repositories.ingest_config",
     "Player": "trained_player",
     "SearchOptions": "finder",
     "SnapshotError": "repositories.snapshot",

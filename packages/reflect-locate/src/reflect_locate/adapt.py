@@ -299,6 +299,6 @@ def figures(adapted: Adapted) -> dict[str, Any]:
         "repository": adapted.ranking.repository,
         "commit": adapted.ranking.commit,
         "helps": adapted.helps,
-        "weights": adapted.ranking.weights.model_dump(include=set(KINDS)),
+        "weights": {kind: value for kind, value in asdict(adapted.ranking.weights).items() if kind in KINDS},
         "comparisons": [asdict(entry) for entry in adapted.comparisons],
     }

@@ -8,12 +8,10 @@ given with the largest as 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
 
-from pydantic import Field
-
-from reflect_rl.config import Frozen
+from annotated_types import Gt
 
 LEAD = 2.0
 """Weight of the best file's lead in the confidence; its score has the weight 1."""
@@ -28,20 +26,22 @@ SURE, LIKELY = 0.6, 0.3
 Sureness = Literal["sure", "likely", "a guess"]
 
 
-class Weights(Frozen):
+# No pydantic model, whose library takes as long to import as an answer: where one holds weights, it checks the bounds.
+@dataclass(frozen=True)
+class Weights:
     """Weight of each kind of evidence; only the ratios matter."""
 
-    coverage: float = Field(1.0, gt=0)
+    coverage: Annotated[float, Gt(0)] = 1.0
     """Weight of the words of the question that stand close together."""
-    match: float = Field(1.0, gt=0)
+    match: Annotated[float, Gt(0)] = 1.0
     """Weight of the contents' match in the index."""
-    path: float = Field(0.4, gt=0)
+    path: Annotated[float, Gt(0)] = 0.4
     """Weight of the path's match."""
-    named: float = Field(0.05, gt=0)
+    named: Annotated[float, Gt(0)] = 0.05
     """Weight of the policy's word."""
-    read: float = Field(1.0, gt=0)
+    read: Annotated[float, Gt(0)] = 1.0
     """Weight of what a language model makes of its best lines."""
-    history: float = Field(1.0, gt=0)
+    history: Annotated[float, Gt(0)] = 1.0
     """Weight of what earlier commits said about it."""
 
 
@@ -72,7 +72,7 @@ class Evidence:
     """BM25 score of the subjects of its earlier commits, divided by that of the best file; None = not known."""
 
 
-KINDS = tuple(Weights.model_fields)
+KINDS = tuple(field.name for field in fields(Weights))
 
 
 def score(evidence: Evidence, weights: Weights) -> float:

@@ -7,6 +7,7 @@ In a question's list the probability of a file is the softmax of its weighted su
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,7 @@ def fit(
     if not weights.max():
         return start
     found = np.maximum(weights / weights.max(), LEAST).round(3).tolist()
-    return start.model_copy(update=dict(zip(kinds, found, strict=True)))
+    return replace(start, **dict(zip(kinds, found, strict=True)))
 
 
 def _softmax(sums: Vector, mask: NDArray[np.bool_]) -> Vector:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reflect_locate.repositories.git import GitRepository
 from reflect_locate.repositories.index_cache import open_store
-from reflect_locate.repositories.ingest import IngestConfig, ingest, split_revision
+from reflect_locate.repositories.ingest import IngestRules, ingest, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
@@ -96,13 +96,13 @@ class ServedFolders:
     def __init__(
         self,
         sources: Sequence[str],
-        config: IngestConfig | None = None,
+        config: IngestRules | None = None,
         cache: Path | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         if not sources:
             raise UserError("no folder is named. Name those that may be asked about: reflect-rl serve PATH...")
-        self._config, self._cache, self._tell = config or IngestConfig(), cache, tell
+        self._config, self._cache, self._tell = config or IngestRules(), cache, tell
         self.roots = [Root(source, split_revision(source)[0].resolve()) for source in sources]
         places = [root.place for root in self.roots]
         if len(set(places)) < len(places):
@@ -220,7 +220,7 @@ class ServedFolders:
             root.forget()
 
 
-def _mark(source: str, config: IngestConfig) -> str:
+def _mark(source: str, config: IngestRules) -> str:
     """The commit that a revision names; else a hash of names, sizes and times of change of the files that matter.
 
     Raises:
@@ -240,7 +240,7 @@ def _mark(source: str, config: IngestConfig) -> str:
     return digest.hexdigest()
 
 
-def _entries(top: str, config: IngestConfig) -> Iterator[str]:
+def _entries(top: str, config: IngestRules) -> Iterator[str]:
     skipped = {rule.strip("/") for rule in config.exclude}
     waiting, left = [top], MOST_ENTRIES
     while waiting:

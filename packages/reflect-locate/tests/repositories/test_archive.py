@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from reflect_locate.repositories.ingest import IngestConfig, ingest
+from reflect_locate.repositories.ingest import ingest
+from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 
 Members = dict[str, bytes]

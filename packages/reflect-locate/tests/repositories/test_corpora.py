@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 
 from reflect_locate.repositories.corpora import CorpusError, corpus, project_name
-from reflect_locate.repositories.ingest import IngestConfig, left_out_counts
+from reflect_locate.repositories.ingest import left_out_counts
+from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.snapshot import SnapshotError
 from reflect_rl.errors import UserError
 

@@ -13,7 +13,8 @@ import pytest
 
 from reflect_locate.repositories import _directory
 from reflect_locate.repositories._gate import Reason
-from reflect_locate.repositories.ingest import IngestConfig, ingest, left_out_counts
+from reflect_locate.repositories.ingest import ingest, left_out_counts
+from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.snapshot import LeftOut, Snapshot, SnapshotError
 
 KEPT = "kept.md"

@@ -13,7 +13,8 @@ import pytest
 
 from reflect_locate.repositories._budget import Budget
 from reflect_locate.repositories.git import GitRepository, is_revision
-from reflect_locate.repositories.ingest import IngestConfig, ingest, split_revision
+from reflect_locate.repositories.ingest import ingest, split_revision
+from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

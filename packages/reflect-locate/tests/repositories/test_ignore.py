@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from reflect_locate.repositories.ignore import NO_RULES, SECRETS, IgnoreRules, is_bounded, names_pattern
-from reflect_locate.repositories.ingest import IngestConfig, ingest
+from reflect_locate.repositories.ingest import ingest
+from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.snapshot import SnapshotError
 
 RULES = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,12 +68,12 @@ def run(arguments: Sequence[str], console: Console) -> None:
         return
     # Before the copy, so that a calibration that fails leaves no player behind.
     found = _calibrate(source, options, console)
-    answers = {"weights": found.weights.model_dump(), "threshold": found.threshold}
+    answers = {"weights": asdict(found.weights), "threshold": found.threshold}
     measured = {"right_shown": found.right_shown, "wrong_withheld": found.wrong_withheld}
     counts = {"right": found.right, "wrong": found.wrong, "questions": options.questions, "episodes": options.episodes}
     notes = {"calibration": measured | counts}
     export_player(source, target, options.unit, options.method, answers, notes, half=options.half)
-    ratios = ", ".join(f"{kind} {weight:g}" for kind, weight in found.weights.model_dump().items())
+    ratios = ", ".join(f"{kind} {weight:g}" for kind, weight in asdict(found.weights).items())
     console.print(f"weights of the evidence: {ratios}")
     console.print(
         f"threshold {found.threshold:.2f}: {100 * found.right_shown:.0f}% of {found.right} right answers are shown, "

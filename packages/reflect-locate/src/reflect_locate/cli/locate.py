@@ -7,17 +7,14 @@ import gc
 import json
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
 from rich.console import Console
 
+from reflect_locate.cli.options import LocateOptions, PlayerOptions
 from reflect_locate.repositories.ingest import ingest, left_out_counts, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
-from reflect_rl.cli.arguments import parse_options
-from reflect_rl.config import Frozen
 from reflect_rl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,54 +26,6 @@ VERB = "locate"
 USAGE = 'reflect-rl locate PATH "question"'
 GUESSED = 1
 """Exit code of an answer that is only a guess, as of a grep that found nothing."""
-
-
-class PlayerOptions(Frozen):
-    """Search by an index alone, or by a trained player, too."""
-
-    deep: bool = False
-    """Let a language model read the best lines of the ten best files, and rank them anew; that takes seconds."""
-    reader: str = "smollm2-135m"
-    """Model that reads with `--deep`: a name of `reflect-rl model list`, a folder, or a hub id."""
-    adapted: Path | None = None
-    """Folder of `adapt`: rank by what was learned from the history of this repository, too."""
-    walk: bool = False
-    """Let the trained player walk through the files, too; that takes seconds."""
-    model: Path | None = None
-    """Player or run folder that walks (unset: the player that comes with this package, with `--walk`)."""
-    unit: str = ""
-    """Unit of a run folder, for example `starts-100/seed-0` (empty: the run's first)."""
-    method: str = ""
-    """Trained method of a run folder that plays (empty: the last one that its configuration names)."""
-    episodes: int = Field(8, ge=0, le=1000)
-    """Sampled episodes of the player on each question, besides a greedy one."""
-    search: bool | None = None
-    """The player looks words up in an index (`--search`), or only walks (`--no-search`); unset: as in training."""
-    threshold: float | None = Field(None, ge=0, le=1)
-    """Confidence below which an answer is only a guess (unset: as measured)."""
-    seed: int = Field(0, ge=0)
-    """Seed of the sampled episodes."""
-    no_cache: bool = False
-    """Read and write nothing in the user's cache folder."""
-
-    @property
-    def is_played(self) -> bool:
-        """Tell whether a player is asked."""
-        return self.walk or self.model is not None
-
-
-class LocateOptions(PlayerOptions):
-    """Find the file of a folder, an archive or a git revision that answers a question.
-
-    Exit codes are those of grep: 0 = found (sure or likely), 1 = only a guess, 2 = a mistake.
-    """
-
-    top_k: int = Field(5, ge=1, le=1000)
-    """Most files to show."""
-    as_json: bool = Field(False, alias="json")
-    """Print a JSON list of objects with `path`, `sureness`, `first_line`, `last_line`, `symbol`, `excerpt` and more."""
-    seconds: float = Field(60, gt=0, le=86_400)
-    """Longest search of the player; episodes that are not finished then do not count."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -208,7 +157,13 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
         ConfigError: a wrong flag or value, or no path or question.
         SystemExit: the help was asked for (0).
     """
-    named, options = parse_options(USAGE.replace('"question"', "QUESTION"), LocateOptions, arguments)
+    named, options = tuple(arguments), LocateOptions()
+    # Words alone leave nothing to check.
+    if any(word.startswith("-") for word in arguments):
+        from reflect_locate.cli.flags import LocateFlags
+        from reflect_rl.cli.arguments import parse_options
+
+        named, options = parse_options(USAGE.replace('"question"', "QUESTION"), LocateFlags, arguments)
     if len(named) != 2:
         # Several words mean that the shell has split the question.
         remedy = "Put quotes around the question." if len(named) > 2 else "A path and a question are needed."

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 from rich.console import Console
 
-from reflect_locate.cli.locate import PlayerOptions, adapted_of, printable, reread_of, told_left_out
+from reflect_locate.cli.locate import adapted_of, printable, reread_of, told_left_out
+from reflect_locate.cli.options import PlayerOptions
 from reflect_rl.cli.arguments import parse_options
+from reflect_rl.config import Frozen
 from reflect_rl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 VERB = "serve"
 
 
-class ServeOptions(PlayerOptions):
+class ServeOptions(Frozen, PlayerOptions):
     """Find files and lines for editors and coding agents (MCP): over stdin and stdout, or HTTP on this machine."""
 
     http: bool = False

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from reflect_locate.questions.filters import FilterConfig
 from reflect_locate.questions.sources.endpoint import EndpointConfig
-from reflect_locate.repositories.ingest import IngestConfig
+from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_rl.config import Frozen
 
 Split = Literal["train", "validation", "test"]

@@ -13,11 +13,12 @@ import platform
 import re
 import sysconfig
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 from reflect_locate.repositories._archive import archive_stem, read_archive
 from reflect_locate.repositories._directory import read_directory, read_listed, read_one
-from reflect_locate.repositories._gate import Gate, IngestConfig
+from reflect_locate.repositories._gate import Gate, IngestRules
 from reflect_locate.repositories._sdist import SHA256, CorpusError, Release, fetch, normalised
 from reflect_locate.repositories.ingest import ingest, snapshot_of, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
@@ -39,13 +40,13 @@ VERSION_END = re.compile(r"-(?:v?\d.*|main|master|trunk|develop|HEAD)$")
 """The end of the name of an archive, or of the folder in it: a version or a branch."""
 METADATA = re.compile(r"^[^/]*\.(?:dist|egg)-info/|^\.\./|^/")
 """Entries of a distribution's list that only describe it, and files outside its folder (commands, manuals)."""
-DEFAULT = IngestConfig()
+DEFAULT = IngestRules()
 # The file comes from a stranger's folder and is parsed before any limit of the gate applies.
 PROJECT_BYTES = 200_000
 """Largest `pyproject.toml` that is looked into."""
 
 
-def corpus(spec: str, config: IngestConfig = DEFAULT, cache: Path | None = None) -> Snapshot:
+def corpus(spec: str, config: IngestRules = DEFAULT, cache: Path | None = None) -> Snapshot:
     """The snapshot of a corpus.
 
     Published files hold no secrets of this user, so `config.deny` is not applied to `stdlib` and `sdist:`.
@@ -101,15 +102,15 @@ def project_name(spec: str) -> str:
     return normalised(declared or VERSION_END.sub("", stem.removesuffix(".git")) or stem) or "root"
 
 
-def _stdlib(config: IngestConfig) -> Snapshot:
+def _stdlib(config: IngestRules) -> Snapshot:
     # The user's rules come first, because a later rule wins and the tests must stay out.
     exclude = (*config.exclude, *STDLIB_EXCLUDE)
-    gate = Gate(STDLIB, config.model_copy(update={"exclude": exclude}), is_public=True)
+    gate = Gate(STDLIB, replace(config, exclude=exclude), is_public=True)
     read_directory(Path(sysconfig.get_path("stdlib")), gate)
     return snapshot_of(gate, f"stdlib-{platform.python_version()}")
 
 
-def _installed(spec: str, config: IngestConfig) -> Snapshot:
+def _installed(spec: str, config: IngestRules) -> Snapshot:
     """The files that the distribution's own list names, inside its folder; commands elsewhere are not among them."""
     name = _distribution_name(spec)
     try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from reflect_locate.repositories._directory import read_directory
-from reflect_locate.repositories._gate import Gate, IngestConfig, left_out_counts
+from reflect_locate.repositories._gate import Gate, IngestRules, left_out_counts
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_locate.repositories.tree import Tree
 
-DEFAULT = IngestConfig()
+DEFAULT = IngestRules()
 
 
-def ingest(source: str | Path, config: IngestConfig = DEFAULT, name: str = "") -> Snapshot:
+def ingest(source: str | Path, config: IngestRules = DEFAULT, name: str = "") -> Snapshot:
     """Read a tree of text files, once, without changing or running anything.
 
     Args:
@@ -46,7 +46,7 @@ def ingest(source: str | Path, config: IngestConfig = DEFAULT, name: str = "") -
     )
 
 
-def open_repository(source: str | Path, config: IngestConfig = DEFAULT) -> Tree:
+def open_repository(source: str | Path, config: IngestRules = DEFAULT) -> Tree:
     """Read a repository into memory: all files that `locate` may answer with.
 
     >>> import tempfile
