@@ -10,6 +10,7 @@ from reflect_locate.cli.adapt import parse_adapt, run
 from reflect_locate.cli.locate import run as locate
 from reflect_locate.cli.serve import run as serve
 from reflect_rl.errors import ConfigError, UserError
+from reflect_rl.registry import PlainCommand
 from tiny_player import write_files
 
 
@@ -18,7 +19,8 @@ def call(tmp_path, capsys):
     """Calls a verb; what it prints."""
 
     def call(verb, *words):
-        verb([str(word) for word in words], Console(width=160, highlight=False, soft_wrap=True, markup=False))
+        console = Console(width=160, highlight=False, soft_wrap=True, markup=False)
+        verb([str(word) for word in words], *(() if isinstance(verb, PlainCommand) else (console,)))
         return capsys.readouterr().out
 
     return call

@@ -1,24 +1,24 @@
 """`reflect-rl locate`."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import fields
 from shutil import rmtree
 
 import pytest
-from rich.console import Console
 
+from reflect_locate.cli.flags import LocateFlags
 from reflect_locate.cli.locate import parse_locate, run
+from reflect_locate.cli.options import LocateOptions
+from reflect_locate.cli.plain_output import PlainOutput
 from reflect_rl.errors import ConfigError, UserError
 from tiny_player import save_tiny_player, write_files
 
 QUESTION = "Where are rate limits parsed?"
-
-
-def console():
-    return Console(highlight=False, soft_wrap=True, markup=False)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def located(capsys, player):
 
     def located(*words):
         with suppress(SystemExit):
-            run([str(word) for word in (*words, "--model", player)], console())
+            run([str(word) for word in (*words, "--model", player)])
         return capsys.readouterr()
 
     return located
@@ -87,7 +87,7 @@ def alone(capsys, tmp_path, monkeypatch):
     def alone(*words):
         code = 0
         try:
-            run([str(word) for word in words], console())
+            run([str(word) for word in words])
         except SystemExit as stop:
             code = stop.code
         said = capsys.readouterr()
@@ -132,22 +132,46 @@ def test_an_index_that_is_damaged_is_rebuilt_and_that_is_said(alone, project, tm
     assert "index rebuilt" not in alone(project, QUESTION)[1]
 
 
-def test_a_call_loads_only_what_it_needs(project, tmp_path):
-    unneeded = (
-        *("torch", "transformers", "numpy", "scipy", "tree_sitter"),
-        *("reflect_rl.types", "reflect_rl.runs", "reflect_rl.cli.help", "reflect_locate.envs"),
-    )
+UNNEEDED = (
+    *("torch", "transformers", "numpy", "scipy", "tree_sitter", "rich", "filelock"),
+    *("reflect_rl.types", "reflect_rl.runs", "reflect_rl.cli.help", "reflect_locate.envs"),
+)
+SETTINGS = ("pydantic", "reflect_rl.config", "reflect_rl.cli.arguments")
+
+
+@pytest.mark.parametrize(("flags", "needed"), [((), ()), (("--json",), SETTINGS)])
+def test_a_call_loads_only_what_it_needs(project, tmp_path, flags, needed):
+    """Without flags there is nothing to check, and in a pipe nothing to style."""
     script = (
-        "import sys; from rich.console import Console; from reflect_locate.cli.locate import run; "
-        f"run([{str(project)!r}, {QUESTION!r}], Console(stderr=True)); "
-        f"print([name for name in {(*unneeded, 'filelock')!r} if name in sys.modules])"
+        "import sys; from reflect_rl.cli.main import main; "
+        f"main({['locate', str(project), QUESTION, *flags]}); "
+        f"print([name for name in {UNNEEDED + SETTINGS} if name in sys.modules])"
     )
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    for loaded in (["filelock"], []):  # only the first call writes an index
+    for loaded in (["filelock", *needed], [*needed]):  # only the first call writes an index
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
         )
-        assert done.stdout == f"{loaded}\n"
+        assert "src/limits.py" in done.stdout
+        assert done.stdout.splitlines()[-1] == str(loaded)
+
+
+def test_flags_and_no_flags_mean_the_same_defaults():
+    for field in fields(LocateOptions):
+        assert getattr(LocateFlags(), field.name) == getattr(LocateOptions(), field.name), field.name
+
+
+def test_lines_are_styled_on_a_terminal_alone(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    for name in ("NO_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    for stream, said in ((Terminal(), "\x1b[1m1. [a]\x1b[0m\n"), (io.StringIO(), "1. [a]\n")):
+        PlainOutput(stream).print("1. [a]", style="bold")
+        assert stream.getvalue() == said
 
 
 def test_what_is_left_out_is_told(located, project):
@@ -250,7 +274,7 @@ def test_the_verb_answers_and_a_mistake_is_one_message(call, project, player):
 
 def test_deep_says_what_the_model_changed(project, player, capsys):
     with suppress(SystemExit):
-        run([str(project), QUESTION, "--deep", "--reader", str(player / "policy"), "--json", "--no-cache"], console())
+        run([str(project), QUESTION, "--deep", "--reader", str(player / "policy"), "--json", "--no-cache"])
     said = capsys.readouterr()
     rows = json.loads(said.out)
     assert f"puts {rows[0]['path']} first" in said.err
@@ -260,4 +284,4 @@ def test_deep_says_what_the_model_changed(project, player, capsys):
 
 def test_deep_and_a_player_exclude_each_other(project, player):
     with pytest.raises(ConfigError, match="--deep ranks what the index found"):
-        run([str(project), QUESTION, "--deep", "--model", str(player)], console())
+        run([str(project), QUESTION, "--deep", "--model", str(player)])

@@ -11,7 +11,7 @@ import importlib
 import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points, packages_distributions
@@ -69,6 +69,10 @@ COMPANIONS: dict[Kind, dict[str, str]] = {
 
 _offered = cache(entry_points)
 """Entry points of all groups; read once, since each reading opens a file of every distribution."""
+
+
+class PlainCommand(partial[None]):
+    """Decorator of a command that prints by itself: it gets no console, whose import would be felt."""
 
 
 @cache

@@ -5,17 +5,18 @@ from __future__ import annotations
 import atexit
 import gc
 import json
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from reflect_locate.cli.options import LocateOptions, PlayerOptions
+from reflect_locate.cli.plain_output import PlainOutput
 from reflect_locate.repositories.ingest import ingest, left_out_counts, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_rl.errors import ConfigError
+from reflect_rl.registry import PlainCommand
 
 if TYPE_CHECKING:
     from reflect_locate.adapted_ranking import AdaptedRanking
@@ -28,12 +29,12 @@ GUESSED = 1
 """Exit code of an answer that is only a guess, as of a grep that found nothing."""
 
 
-def run(arguments: Sequence[str], console: Console) -> None:
+@PlainCommand
+def run(arguments: Sequence[str]) -> None:
     """The verb.
 
     Args:
         arguments: the path, the question, then flags.
-        console: where the answer is printed.
 
     Raises:
         UserError: a mistake in the arguments, a tree that cannot be read, or no player.
@@ -45,7 +46,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
     gc.freeze()
     atexit.register(gc.freeze)
     # With `--json` stdout holds the list alone, so that other programs can read it.
-    notes = console if not options.as_json else Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    output = PlainOutput(sys.stdout)
+    notes = PlainOutput(sys.stderr) if options.as_json else output
 
     # Imported after the arguments are parsed: `--help` must not wait for it.
     from reflect_locate.ranking import check_question
@@ -64,9 +66,9 @@ def run(arguments: Sequence[str], console: Console) -> None:
         notes.print(printable(f"{options.reader} {told_change(before, answer)}"), style="dim")
     files = answer.with_lines(tree, options.top_k)
     if options.as_json:
-        console.print(json.dumps([entry.to_json() for entry in files], indent=2), soft_wrap=True)
+        output.print(json.dumps([entry.to_json() for entry in files], indent=2))
     else:
-        _show(answer, files, console)
+        _show(answer, files, output)
     # As grep's: scripts go on when something was found.
     if not answer.found:
         raise SystemExit(GUESSED)
@@ -77,7 +79,7 @@ def _found(
     tree: Tree,
     question: str,
     options: LocateOptions,
-    notes: Console,
+    notes: PlainOutput,
     adapted: AdaptedRanking | None,
 ) -> Answer:
     """The answer of the index."""
@@ -183,22 +185,22 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "·" for letter in text)
 
 
-def _show(answer: Answer, files: Sequence[FoundFile], console: Console) -> None:
+def _show(answer: Answer, files: Sequence[FoundFile], output: PlainOutput) -> None:
     for number, entry in enumerate(files, start=1):
-        _show_file(number, entry, console)
+        _show_file(number, entry, output)
     cost = f"{answer.episodes} episodes in {answer.seconds:.1f} s" if answer.episodes else f"{answer.seconds:.2f} s"
     advice = "" if answer.found else " Other words may help."
-    console.print(f"{answer.sureness}: confidence {answer.confidence:.2f}; {cost}.{advice}", style="dim")
+    output.print(f"{answer.sureness}: confidence {answer.confidence:.2f}; {cost}.{advice}", style="dim")
 
 
-def _show_file(number: int, entry: FoundFile, console: Console) -> None:
+def _show_file(number: int, entry: FoundFile, output: PlainOutput) -> None:
     lines = entry.lines
     place = f"{entry.path}:{lines.first}-{lines.last}" if lines else entry.path
     symbol = f"  {lines.kind} {lines.symbol}" if lines and lines.symbol else ""
-    console.print(printable(f"{number}. {entry.sureness:7}  {place}{symbol}"), style="bold")
+    output.print(printable(f"{number}. {entry.sureness:7}  {place}{symbol}"), style="bold")
     for line, text in enumerate(lines.excerpt if lines else (), start=lines.excerpt_line if lines else 1):
-        console.print(printable(f"     {line:5}  {text}"))
+        output.print(printable(f"     {line:5}  {text}"))
     if entry.walk:
-        console.print(printable(f"      walk: {'; '.join(entry.walk)}"))
+        output.print(printable(f"      walk: {'; '.join(entry.walk)}"))
     for reason in entry.reasons:
-        console.print(printable(f"       why: {reason}"))
+        output.print(printable(f"       why: {reason}"))

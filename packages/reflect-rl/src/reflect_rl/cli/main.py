@@ -13,13 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from rich.console import Console
-
 from reflect_rl import __version__, registry
 from reflect_rl.errors import ReflectRLError, UserError, printable, suggestion
 from reflect_rl.launch import QUIET, keep_few_kernels, process_count, process_rank, wait_to_speak
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from reflect_rl.runs.config import RunConfig
 
 VERBS = ("run", "data", "sft", "rlft", "eval")
@@ -72,17 +72,6 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM: the way out is that of Ctrl-C, and its message and exit code are its own."""
 
 
-class _Output(Console):
-    """Plain text: no markup, since `[data]` is a table and not a style."""
-
-    def __init__(self, *, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
-
-    def on_broken_pipe(self) -> NoReturn:
-        """Let `main` say what happened; rich would end the program without a word."""
-        raise BrokenPipeError
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 1 failed, 2 a mistake in the input, 130 interrupted."""
     # First of all: oneDNN reads its variable when it computes something for the first time.
@@ -93,8 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A terminal of another encoding (LC_ALL=C) gets a question mark for a letter that it lacks, and no error.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    # Messages to stderr, so that results in a pipe stay clean.
-    errors = _Output(stderr=True)
     # Signals can be handled in the main thread alone; another one is an embedding program's.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
@@ -103,27 +90,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # the help is shown
         return int(stop.code or DONE)
     except KeyboardInterrupt as stop:
-        return _ended(stop, verb, errors)
+        return _ended(stop, verb)
     except BrokenPipeError:
         _close_output()
         # `report RUN | head` ends as every filter does; a training that stops is told.
         if verb in VERBS and process_rank() == 0:
             with suppress(OSError):
-                errors.print("stopped: the reader of the output has left; the same command goes on from there.")
+                _tell("stopped: the reader of the output has left; the same command goes on from there.")
         return BROKEN_PIPE
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
         # Raised inside a lock, the signal comes out as that lock's complaint.
         if isinstance(error.__context__, Terminated):
-            return _ended(error.__context__, verb, errors)
+            return _ended(error.__context__, verb)
         # The launcher ends the processes that wait here; they have nothing more to say.
         if process_count() > 1 and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # All processes of a launch may fail of one cause; a user is to read it once.
         wait_to_speak(error)
         # Values in a message may come from somebody else's file, and could steer the terminal.
-        errors.print(f"error: {printable(_message(error))}")
+        _tell(f"error: {printable(_message(error))}")
         return MISTAKE if isinstance(error, UserError) or _is_refused(error) else FAILED
 
 
@@ -131,15 +118,20 @@ def _terminate(number: int, frame: object) -> NoReturn:
     raise Terminated
 
 
-def _ended(stop: KeyboardInterrupt, verb: str, errors: Console) -> int:
+def _ended(stop: KeyboardInterrupt, verb: str) -> int:
     # A launcher sends the signal to all processes; one message is enough.
     if process_rank() == 0:
         # A command of another package says in its interrupt what is kept; no other one is known to keep anything.
         goes_on = verb in (*VERBS, *registry.names("stages"))
         kept = "the same command goes on from the last checkpoint" if goes_on else str(stop)
         what = "ended by SIGTERM" if isinstance(stop, Terminated) else "interrupted"
-        errors.print(f"\n{what}{'; ' if kept else ''}{kept}.")
+        _tell(f"\n{what}{'; ' if kept else ''}{kept}.")
     return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+
+
+def _tell(message: str) -> None:
+    # To stderr, so that results in a pipe stay clean.
+    print(message, file=sys.stderr, flush=True)
 
 
 def _is_refused(error: Exception) -> bool:
@@ -170,16 +162,15 @@ def _close_output() -> None:
 
 
 def _dispatch(words: Sequence[str]) -> int:
-    console = _Output()
     for word in words:
         # Bytes that are no UTF-8 come as lone surrogates, which no file of a run can hold.
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             raise UserError(f"{word!a} holds bytes that are no UTF-8 text. Rename the file or folder.")
     if not words or words[0] in ("-h", "--help", "help"):
-        console.print(USAGE, end="")
+        print(USAGE, end="", flush=True)
         return DONE if words else MISTAKE
     if words[0] == "--version":
-        console.print(__version__)
+        print(__version__, flush=True)
         return DONE
     added = [*registry.names("stages"), *registry.names("commands")]
     # Names of commands that another package would add are let through: looking them up names that package.
@@ -187,24 +178,36 @@ def _dispatch(words: Sequence[str]) -> int:
         raise UserError(sentence[0].upper() + sentence[1:])
     if words[0].replace("-", "_") not in (*VERBS, *added, *registry.COMPANIONS["commands"]):
         raise UserError(f"no command {words[0]!r}. {suggestion(words[0], [*VERBS, *added])}")
-    _call(words[0], words[1:], console)
+    _call(words[0], words[1:])
     return DONE
 
 
-def _call(verb: str, arguments: Sequence[str], console: Console) -> None:
+def _call(verb: str, arguments: Sequence[str]) -> None:
     # Imports stand in functions here: torch takes seconds, for which no misspelt verb should wait.
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     if verb not in (*VERBS, *registry.names("stages")):
-        registry.find("commands", verb)(arguments, console)
+        command = registry.find("commands", verb)
+        command(arguments) if isinstance(command, registry.PlainCommand) else command(arguments, _console())
         return
     from reflect_rl.cli.arguments import parse_arguments
 
     call = parse_arguments(verb, arguments)
     if call.dry_run:
-        _show_requests(verb, call.config, console)
+        _show_requests(verb, call.config, _console())
     else:
-        _stages(verb, call.config, " ".join(["reflect-rl", verb, *arguments]), console)
+        _stages(verb, call.config, " ".join(["reflect-rl", verb, *arguments]), _console())
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    class Output(Console):
+        def on_broken_pipe(self) -> NoReturn:
+            raise BrokenPipeError  # `main` says what happened; rich would end the program without a word
+
+    # No markup, since `[data]` is a table and not a style.
+    return Output(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def _stages(verb: str, config: RunConfig, command: str, console: Console) -> None:
