@@ -1,9 +1,11 @@
 r"""CPU seconds of `reflect-rl locate` with start-up, and of a warm answer of `serve`, on generated files.
 
     python scripts/measure_start.py --files 2000 --repeat 15
+    python scripts/measure_start.py --repeat 20 --beside ../another-checkout
 
 Files are Python functions of made-up words, 8 KB each, in a temporary folder; the cache is there, too. CPU seconds
-(user and system) are those of the whole process, so they hold on a busy machine, too. The median is printed.
+(user and system) are those of the whole process, so they hold on a busy machine, too. The median is printed. With
+`--beside`, later calls of this checkout and of another one are measured by turns, each with a cache of its own.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=2_000)
     parser.add_argument("--repeat", type=int, default=15)
+    parser.add_argument("--beside", type=Path)
     options = parser.parse_args(arguments)
     with TemporaryDirectory() as scratch:
         top, one, cache = (Path(scratch, name) for name in ("many", "one", "cache"))
@@ -41,6 +44,15 @@ def main(arguments: Sequence[str]) -> int:
         made(one, 1)
         asked = [sys.executable, "-m", "reflect_rl.cli.main", "locate", str(top), question]
         environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
+        if options.beside:
+            here = Path(__file__).parents[1]
+            by_turns(
+                [here, options.beside],
+                [asked, [*asked, "--json"], [*asked[:4], str(one), question]],
+                options.repeat,
+                environment,
+            )
+            return 0
         # A fifth of the repetitions is enough for what takes five times as long.
         first = [of_process(asked, environment, cache) for _ in range(max(options.repeat // 5, 1))]
         show("first call", first)
@@ -57,6 +69,24 @@ def main(arguments: Sequence[str]) -> int:
             call()  # reads the folder and opens the index
             show(f"serve: {name}", [of_call(call) for _ in range(options.repeat)])
     return 0
+
+
+def by_turns(
+    checkouts: Sequence[Path], calls: Sequence[Sequence[str]], repeat: int, environment: dict[str, str]
+) -> None:
+    """Measure later calls of several checkouts, one after the other."""
+    seconds: dict[tuple[str, Path], list[float]] = {}
+    # The first round writes the caches.
+    for number in range(repeat + 1):
+        for name, call in zip(("later calls", "later, --json", "one file"), calls, strict=True):
+            for checkout in checkouts:
+                sources = os.pathsep.join(map(str, checkout.resolve().glob("packages/*/src")))
+                own = {"PYTHONPATH": sources, "XDG_CACHE_HOME": f"{environment['XDG_CACHE_HOME']}/{checkout.name}"}
+                one = of_process(call, environment | own)
+                if number:
+                    seconds.setdefault((name, checkout), []).append(one)
+    for (name, checkout), taken in seconds.items():
+        show(f"{name}, {checkout.name}", taken)
 
 
 def made(top: Path, files: int) -> str:

@@ -9,7 +9,6 @@ for each: glibc freed pieces of memory, oneDNN a compiled kernel (9 GB after 400
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import time
@@ -72,6 +71,8 @@ def release() -> None:
     """Give freed memory back to the system: 25 ms; nothing happens where the C library is another one than glibc."""
     if sys.platform != "linux":
         return
+    import ctypes
+
     # musl, the C library of Alpine, has no such function.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
