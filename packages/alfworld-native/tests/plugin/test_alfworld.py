@@ -16,7 +16,7 @@ from alfworld_native.plugin.env import MODES, Alfworld, AlfworldConfig
 from alfworld_native.record import TaskType
 from household_games import WINNING, kitchen_record
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.envs.gym import limited
+from reflect_rl.envs.gym import GymnasiumEnv
 from reflect_rl.errors import UnknownNameError, UserError
 from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflector, OraclePolicy, OracleReflector
 from reflect_rl.rollout import NoReflector, Request, play
@@ -341,7 +341,7 @@ def test_longer_horizons_change_no_state():
     """No state tells the time, so results at every horizon up to the one that was played can be read off."""
     task = requests(1)[0].task
     specs = [EnvSpec.of(Alfworld, max_episode_steps=turns) for turns in (15, 50)]
-    texts = [limited(spec).reset(options={"task": task})[0] for spec in specs]
+    texts = [GymnasiumEnv(spec).reset(options={"task": task})[0] for spec in specs]
     assert texts[0] == texts[1]
 
 

@@ -12,8 +12,8 @@ from reflect_rl.data.generate import DataConfig, demonstrations, rows
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UnknownNameError, UserError
 from reflect_rl.players.scripted import OraclePolicy
-from reflect_rl.rollout import NoReflector, Request, play
-from reflect_rl.types import Task
+from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
+from reflect_rl.types import Decision, Task
 
 pytest.importorskip("minigrid")
 
@@ -103,6 +103,18 @@ def test_the_reward_is_babyais_and_only_for_winning():
     # BabyAI: 1 - 0.9 * turns / longest episode, which is 64 turns in one room.
     assert step.reward == pytest.approx(1 - 0.9 * taken / 64)
     assert step.success
+
+
+@pytest.mark.parametrize(("level", "longest"), [("GoToLocal", 64), ("PutNextLocal", 128)])
+def test_levels_of_one_run_end_where_babyai_ends_them(level, longest):
+    spec = EnvSpec.of(BabyAI, modes=(level,), max_episode_steps=576, **FEW)
+    (episode,) = play(spec, [Request(spec.tasks(level, "train")[0], 0)], NoReflector(), Turning())
+    assert (episode.terminated, episode.truncated, len(episode.turns)) == (False, True, longest)
+
+
+class Turning(RandomPolicy):
+    def decide(self, views, rngs):
+        return [Decision(ACTIONS.index("turn left"), self.name) for _ in views]
 
 
 def test_all_six_actions_are_listed_and_those_that_do_nothing_change_nothing_but_the_last_action():

@@ -38,6 +38,16 @@ def test_tasks_are_the_files_of_a_split(folder):
     assert all(len(env.tasks("games", split)) == 1 for split in ("train", "validation", "test"))
 
 
+def test_the_description_beside_a_game_is_no_game(tmp_path):
+    (tmp_path / "train").mkdir()
+    for name in ("a.z8", "a.json", "b.tw-pddl", "traj_data.json", "readme.txt"):
+        (tmp_path / "train" / name).touch()
+    assert [task.key for task in game(tmp_path).tasks("games", "train")] == [
+        "games/train/a.z8",
+        "games/train/b.tw-pddl",
+    ]
+
+
 def test_a_game_is_opened_and_told_in_its_own_words(folder):
     env = game(folder, history=1)
     start = env.reset(env.tasks("games", "train")[0])

@@ -201,14 +201,8 @@ def _unknown(kind: Kind, name: str) -> str:
     return f"no {singular} named {name!r}. {suggestion(name, names(kind))}"
 
 
-VERSIONS_AND_STEPS = {
-    "alfworld": (1, 50),
-    "autoexplore": (1, 15),
-    "autoexplore_paper": (1, 15),
-    "corridor": (1, 20),
-    "dangerous_taxi": (1, 30),
-}
-"""Version and longest episode of this project's games, so that registering them imports none of them."""
+VERSIONS = {"alfworld": 1, "autoexplore": 1, "autoexplore_paper": 1, "corridor": 1, "dangerous_taxi": 1}
+"""Versions of this project's games, so that registering them imports none of them."""
 
 
 def register_all() -> None:
@@ -220,13 +214,10 @@ def register_all() -> None:
 
     for name in names("environments"):
         title = name.title().replace("_", "")
-        version, steps = VERSIONS_AND_STEPS.get(name, (None, None))
-        identifier = f"reflect_rl/{title}" if version is None else f"reflect_rl/{title}-v{version}"
+        identifier = f"reflect_rl/{title}-v{VERSIONS[name]}" if name in VERSIONS else f"reflect_rl/{title}"
         # Gymnasium warns of an id that is registered twice, and tests and notebooks come here more than once.
         if identifier not in gymnasium.registry:
-            gymnasium.register(
-                identifier, entry_point="reflect_rl.envs.gym:make_gym", kwargs={"name": name}, max_episode_steps=steps
-            )
+            gymnasium.register(identifier, entry_point="reflect_rl.envs.gym:make_gym", kwargs={"name": name})
 
 
 def register_on_import() -> None:

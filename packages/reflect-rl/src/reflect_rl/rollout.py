@@ -219,7 +219,8 @@ class _Slot:
             raise ValueError(f"the reward is {reward}")
         turn = replace(turn, reward=reward)
         # A turn without an action counts, too: a player that never names one must come to an end.
-        truncated = not answer.terminated and len(self.turns) + 1 >= self.rollout.max_episode_steps
+        out_of_turns = answer.truncated or len(self.turns) + 1 >= self.rollout.max_episode_steps
+        truncated = out_of_turns and not answer.terminated
         if answer.terminated or truncated:
             self.turns.append(turn)
             task, seed, identity = self.request.task, self.request.seed, self.rollout.spec.identity

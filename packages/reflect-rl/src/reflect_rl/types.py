@@ -65,9 +65,11 @@ class Step:
     reward: float
     """In [-1, 1], maximised."""
     terminated: bool = False
-    """True if the game ended by its own rules; running out of turns is truncation, which the rollout adds."""
+    """True if the game ended by its own rules. Running out of turns is truncation, which the rollout adds."""
     success: bool = False
     """True if the game was won."""
+    truncated: bool = False
+    """True if the task has a limit of turns of its own, below `max_episode_steps`, and this was the last one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,7 @@ def test_importing_loads_no_torch():
 )
 def test_the_gymnasium_ids_are_there_when_both_are_imported(imports):
     code = f"{imports}; env = gymnasium.make('reflect_rl/DangerousTaxi-v1'); env.reset(seed=0); "
-    assert (
-        in_a_fresh_process(code + "print(env.spec.id, env.spec.max_episode_steps)") == "reflect_rl/DangerousTaxi-v1 30"
-    )
+    assert in_a_fresh_process(code + "print(env.spec.id)") == "reflect_rl/DangerousTaxi-v1"
 
 
 def test_what_a_newcomer_tries_first_loads_neither_torch_nor_gymnasium():

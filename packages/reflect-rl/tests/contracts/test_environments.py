@@ -42,7 +42,7 @@ from reflect_rl.registry import register_all
 from reflect_rl.types import Observation, Oracle, Task, stream, to_json
 from three_projects import save_three_projects
 
-NAMES = [name for name in registry.names("environments") if name in registry.VERSIONS_AND_STEPS]
+NAMES = [name for name in registry.names("environments") if name in registry.VERSIONS]
 TASKS_PER_SPLIT = 40
 
 register_all()
@@ -122,8 +122,6 @@ def test_gymnasium_makes_it_by_its_versioned_id_and_its_checker_has_no_complaint
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         environment = gymnasium.make(gymnasium_id(spec), config=spec.config)
-        assert environment.spec is not None
-        assert environment.spec.max_episode_steps == spec.max_episode_steps
         check_env(environment.unwrapped)
 
 
@@ -228,9 +226,9 @@ def random_walk(environment: GymnasiumEnv, seed: int, turns: int = 60) -> list[o
     observation, _ = environment.reset(seed=seed)
     seen: list[object] = [observation]
     for _ in range(turns):
-        observation, reward, terminated, _, info = environment.step(rng.integers(len(observation.actions)))
-        seen.append((observation, reward, terminated, info["success"]))
-        if terminated:
+        observation, reward, terminated, truncated, info = environment.step(rng.integers(len(observation.actions)))
+        seen.append((observation, reward, terminated, truncated, info["success"]))
+        if terminated or truncated:
             observation, _ = environment.reset()
             seen.append(observation)
     return seen

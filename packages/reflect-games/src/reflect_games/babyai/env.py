@@ -40,9 +40,6 @@ LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 """Levels, easiest first: the modes."""
 ACTIONS: Final = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")
 """Actions in MiniGrid's order; its seventh, `done`, has no effect in BabyAI."""
-LOWEST_REWARD: Final = 0.1
-"""Reward of a mission that is done in BabyAI's last turn."""
-
 RULES: Final = """\
 You are in a grid of cells with walls, doors, keys, balls and boxes, and do what the mission says. You see 6 cells ahead
 and 3 to each side, nothing behind you and nothing behind walls or closed doors. Places are counted in steps from you.
@@ -60,7 +57,8 @@ class BabyAIConfig(EnvironmentConfig):
     name: Literal["babyai"] = "babyai"
     """Environment."""
     max_episode_steps: int = Field(64, ge=1, le=10_000)
-    """Turns after which an episode is truncated (BabyAI: 64 in one room, 128 for PutNextLocal, 576 in a maze)."""
+    """Turns after which an episode is truncated, if BabyAI itself does not end it: in one room it does so after 64, in
+    PutNextLocal after 128, in a maze after 576."""
     modes: tuple[Level, ...] = Field(("GoToLocal",), min_length=1)
     """Levels to train and evaluate."""
     train_tasks: int = Field(1000, ge=1, le=1_000_000)
@@ -137,13 +135,12 @@ class BabyAI(TextEnv):
     def step(self, action: int) -> Step:
         """Take the action; the reward is BabyAI's, 1 less up to 0.9 for the turns that it took."""
         level = self._level
-        seen, reward, done, _, _ = level.step(action)
+        seen, reward, done, out_of_turns, _ = level.step(action)
         self._last = ACTIONS[action]
         won = done and reward > 0
         if self._expert is not None and not done:
             self._expert.watch(action)
-        # Played beyond BabyAI's longest episode, its formula would punish a mission that is done.
-        return Step(self._observe(seen["image"]), max(float(reward), LOWEST_REWARD) if won else 0.0, done, won)
+        return Step(self._observe(seen["image"]), float(reward) if won else 0.0, done, won, out_of_turns)
 
     def oracle(self) -> Oracle:
         """The bot's action; `turns_left` is the length of its plan, which is not the shortest there is."""

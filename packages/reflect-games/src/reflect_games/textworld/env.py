@@ -19,8 +19,8 @@ from reflect_rl.envs.base import SPLITS, TextEnv, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.types import Observation, Step, Task
 
-KINDS: Final = (".ulx", ".z3", ".z5", ".z8", ".json", ".tw-pddl")
-"""Ends of the names of game files."""
+KINDS: Final = (".ulx", ".z3", ".z5", ".z8", ".tw-pddl")
+"""Ends of the names of game files. A `.json` beside one describes it to TextWorld, and cannot be played alone."""
 MISSING: Final = (
     "these games are played by the package textworld, which is not installed. Install it: "
     "pip install 'reflect-games[textworld]'"
@@ -138,8 +138,7 @@ def _tasks(games: str, split: str) -> tuple[Task, ...]:
             "and test."
         )
     files = sorted(path.relative_to(folder) for path in (folder / split).rglob("*") if path.suffix in KINDS)
-    # ALFWorld's games come with a description in JSON, which is no game.
-    named = [path.as_posix() for path in files if path.name != "traj_data.json"]
+    named = [path.as_posix() for path in files]
     if not named:
         raise UserError(f"{folder / split} has no game file ({', '.join(KINDS)}).")
     return tuple(Task(f"games/{name}", "games", split, {"file": name}) for name in named)

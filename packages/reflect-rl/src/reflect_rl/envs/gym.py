@@ -6,7 +6,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.wrappers import TimeLimit
 
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import EnvSpec, Renders, idle_step, spec_of
@@ -72,7 +71,8 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
     """A text environment behind Gymnasium's five values.
 
     `reset(seed=..., options={"task": task})` starts a task; without one, a training task of the configured modes is
-    drawn with the seeded generator. `info["success"]` is the game's own verdict. Truncation is left to a wrapper.
+    drawn with the seeded generator. `info["success"]` is the game's own verdict. The episode is truncated after the
+    `max_episode_steps` of the game's settings.
 
     Args:
         spec: the environment.
@@ -85,7 +85,7 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
         self.env_spec, self.game, self.render_mode = spec, spec.make(), render_mode
         self.action_space: ActionIndices = ActionIndices(self.game.max_actions)
         self.observation_space = ObservationSpace(self.game.max_actions)
-        self.success = False
+        self.success, self.turns = False, 0
         self._observation: Observation | None = None
         self._running = False
 
@@ -106,7 +106,7 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
         # Gymnasium passes `options` on unchecked.
         if not isinstance(task, Task):
             raise UserError(f"options['task'] must be a Task, got {task!r}. Take one from the environment's tasks().")
-        self.success = False
+        self.success, self.turns = False, 0
         self._show(self.game.reset(task, self.np_random), running=True)
         return self.current(), {"success": False}
 
@@ -124,7 +124,7 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
         return self._answer(self.game.step(index))
 
     def let_pass(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Let a turn pass without an action; the values of `step`. A wrapper that counts turns does not see it.
+        """Let a turn pass without an action; the values of `step`.
 
         Raises:
             RuntimeError: the game is over or has not begun.
@@ -148,10 +148,11 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
         return self.game.render(self._observation) if isinstance(self.game, Renders) else self._observation.text
 
     def _answer(self, step: Step) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        self.success = step.success
-        self._show(step.observation, running=not step.terminated)
-        # Never truncated here: `gymnasium.make` and `limited` wrap the game in TimeLimit, which counts the turns.
-        return step.observation, step.reward, step.terminated, False, {"success": step.success}
+        self.success, self.turns = step.success, self.turns + 1
+        out_of_turns = step.truncated or self.turns >= self.env_spec.max_episode_steps
+        truncated = out_of_turns and not step.terminated
+        self._show(step.observation, running=not (step.terminated or truncated))
+        return step.observation, step.reward, step.terminated, truncated, {"success": step.success}
 
     def _show(self, observation: Observation, *, running: bool) -> None:
         self._observation = observation
@@ -163,7 +164,7 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
 def make_gym(
     name: str, config: EnvironmentConfig | None = None, render_mode: str | None = None, **settings: Any
 ) -> GymnasiumEnv:
-    """The Gymnasium environment of a name; `gymnasium.make` adds the limit of turns.
+    """The Gymnasium environment of a name, for `gymnasium.make`.
 
     Args:
         name: of an installed environment.
@@ -174,8 +175,3 @@ def make_gym(
     if config is None:
         return GymnasiumEnv(EnvSpec.of(spec_of(EnvironmentConfig(name=name)).env_class, **settings), render_mode)
     return GymnasiumEnv(spec_of(config), render_mode)
-
-
-def limited(spec: EnvSpec) -> gymnasium.Env[Observation, np.int64]:
-    """The Gymnasium environment of a spec, truncated after its longest episode."""
-    return TimeLimit(GymnasiumEnv(spec), max_episode_steps=spec.max_episode_steps)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -11,13 +12,15 @@ import pytest
 from reflect_locate.envs.autoexplore import AutoExplore
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, TextEnv, spec_of
-from reflect_rl.envs.corridor import Corridor
-from reflect_rl.envs.gym import ActionIndices, ObservationSpace, limited
+from reflect_rl.envs.corridor import ACTIONS, Corridor, CorridorConfig
+from reflect_rl.envs.gym import ActionIndices, GymnasiumEnv, ObservationSpace
 from reflect_rl.errors import UnknownNameError, UserError
 from reflect_rl.registry import register_all
 from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
-from reflect_rl.types import Observation, Step, Task
+from reflect_rl.types import Decision, Observation, Step, Task
 from small_task_set import save_small_task_set
+
+WAIT = ACTIONS.index("wait")
 
 
 class CountToThree(TextEnv):
@@ -126,9 +129,48 @@ def test_gymnasiums_mask_still_restricts_samples():
 
 
 def test_a_gymnasium_loop_is_truncated_after_the_longest_episode():
-    environment = limited(EnvSpec.of(CountToThree))
-    environment.reset(seed=0)
-    assert [environment.step(0)[2:4] for _ in range(5)] == [(False, False)] * 4 + [(False, True)]
+    environment = GymnasiumEnv(EnvSpec.of(CountToThree))
+    for seed in (0, 1):
+        environment.reset(seed=seed)
+        assert [environment.step(0)[2:4] for _ in range(5)] == [(False, False)] * 4 + [(False, True)]
+    with pytest.raises(RuntimeError, match=r"call reset\(\)"):
+        environment.step(0)
+
+
+def test_gymnasium_keeps_to_the_longest_episode_of_the_settings_and_to_a_shorter_one_of_its_own():
+    register_all()
+    for settings, turns in (
+        ({}, 20),
+        ({"config": CorridorConfig(max_episode_steps=25)}, 25),
+        ({"max_episode_steps": 3}, 3),
+    ):
+        environment = gymnasium.make("reflect_rl/Corridor-v1", **settings)
+        environment.reset(seed=0)
+        ends = [environment.step(WAIT)[2:4] for _ in range(turns)]
+        assert ends == [(False, False)] * (turns - 1) + [(False, True)], settings
+
+
+class TwoTurns(CountToThree):
+    """A game whose tasks have two turns."""
+
+    def reset(self, task, rng):
+        self.taken = 0
+        return super().reset(task, rng)
+
+    def step(self, action):
+        self.taken += 1
+        return replace(super().step(action), truncated=self.taken == 2)
+
+
+@pytest.mark.parametrize(("start", "won"), [(0, False), (1, True)])
+def test_a_task_with_fewer_turns_of_its_own_is_truncated_at_the_last_unless_that_wins(start, won):
+    spec = EnvSpec.of(TwoTurns)
+    task = spec.tasks("default", "train")[start]
+    (episode,) = play(spec, [Request(task, 0)], NoReflector(), Adding())
+    assert (episode.terminated, episode.truncated, len(episode.turns)) == (won, not won, 2)
+    environment = GymnasiumEnv(spec)
+    environment.reset(options={"task": task})
+    assert [environment.step(1)[2:4] for _ in range(2)] == [(False, False), (won, not won)]
 
 
 def test_registering_twice_changes_nothing():
@@ -146,11 +188,14 @@ def test_the_last_turn_of_a_game_that_counts_its_turns_ends_it_without_truncatio
 
 
 class FirstListed(RandomPolicy):
-    def decide(self, views, rngs):
-        return [self._first(decision) for decision in super().decide(views, rngs)]
+    index = 0
 
-    def _first(self, decision):
-        return type(decision)(0, self.name)
+    def decide(self, views, rngs):
+        return [Decision(self.index, self.name) for _ in views]
+
+
+class Adding(FirstListed):
+    index = 1
 
 
 def test_importing_the_package_imports_no_game_and_no_torch():
