@@ -140,8 +140,32 @@ def test_wrong_calls_are_refused():
     with pytest.raises(GameError, match="reset_mask must be a Boolean array"):
         envs.reset(options={"reset_mask": [True, False]})
     envs.reset(seed=0)
-    with pytest.raises(GameError, match="needs 2 commands, one for each game, not 1"):
+    with pytest.raises(GameError, match="a list of 2 commands, one for each game, not 1 commands"):
         envs.step(["look"])
     envs.step(["look", "look"])
     with pytest.raises(GameError, match=r"games \[0, 1\] are over"):
         envs.step(["look", "look"])
+
+
+@pytest.mark.parametrize(
+    ("commands", "says"),
+    [
+        (["inventory", 3], "a text such as 'look', not 3"),
+        ("ab", "a list of 2 commands, one for each game, not 'ab'"),
+        (None, "not None"),
+    ],
+)
+def test_wrong_commands_are_refused_and_move_no_game(commands, says):
+    envs = HouseholdVectorEnv(2, 1, games=GAMES)
+    with pytest.raises(GameError, match=r"call reset\(\) first"):
+        envs.step(["look", "look"])
+    envs.reset(seed=0, options={"reset_mask": np.array([True, False])})
+    with pytest.raises(GameError, match=r"call reset\(\) first"):
+        envs.step(["look", "look"])
+    texts, _ = envs.reset(seed=0)
+    with pytest.raises(GameError, match=says):
+        envs.step(commands)
+    envs.render_mode = "ansi"
+    assert envs.render() == texts
+    # The limit is one command: a refused call must not have counted.
+    assert envs.step(np.array(["look", "look"]))[3].tolist() == [True, True]

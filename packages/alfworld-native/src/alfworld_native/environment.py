@@ -20,6 +20,7 @@ from typing import Any, Final
 import gymnasium
 from gymnasium.spaces import Text
 
+from alfworld_native.commands import check_command
 from alfworld_native.engine import State, Step, open_game
 from alfworld_native.errors import GameError
 from alfworld_native.generate import game_seed, numbered_game
@@ -87,11 +88,8 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         """
         if self._state is None:
             raise GameError("no game has begun; call reset() first.")
-        # Agents often send an index; the message says what is expected.
-        if not isinstance(action, str):
-            raise GameError(f"a command is a text such as 'look', not {action!r}.")
         was_won = self._state.won
-        text, info = self._told(self._state.step(action))
+        text, info = self._told(self._state.step(check_command(action)))
         won = self._state.won
         # A won game goes on, as in TextWorld; only the first win is paid.
         return text, float(won and not was_won), won, False, info

@@ -22,6 +22,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from alfworld_native.commands import check_commands
 from alfworld_native.environment import MAX_EPISODE_STEPS, HouseholdEnv
 from alfworld_native.errors import GameError, suggestion
 from alfworld_native.record import GameRecord, Wording
@@ -76,7 +77,7 @@ class HouseholdVectorEnv(gymnasium.vector.VectorEnv[tuple[str, ...], Sequence[st
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._texts = [""] * num_envs
-        self._steps = np.zeros(num_envs, dtype=np.int64)
+        self._steps = np.full(num_envs, -1)  # before the first game
         self._over = np.zeros(num_envs, dtype=np.bool_)
 
     def reset(
@@ -104,10 +105,12 @@ class HouseholdVectorEnv(gymnasium.vector.VectorEnv[tuple[str, ...], Sequence[st
         """Give one command to each game.
 
         Raises:
-            GameError: not one text for each game, or a game is over and the mode leaves `reset` to the caller.
+            GameError: not one text for each game, no game has begun, or a game is over and the mode leaves `reset` to
+                the caller. No game has moved then.
         """
-        if len(actions) != self.num_envs:
-            raise GameError(f"step() needs {self.num_envs} commands, one for each game, not {len(actions)}.")
+        commands = check_commands(actions, self.num_envs)
+        if (self._steps < 0).any():
+            raise GameError("no game has begun; call reset() first.")
         if self._mode == AutoresetMode.DISABLED and self._over.any():
             over = np.flatnonzero(self._over).tolist()[:5]
             raise GameError(f"games {over} are over; reset them with options={{'reset_mask': …}} first.")
@@ -115,7 +118,7 @@ class HouseholdVectorEnv(gymnasium.vector.VectorEnv[tuple[str, ...], Sequence[st
         terminated, truncated = np.zeros((2, self.num_envs), dtype=np.bool_)
         infos: list[dict[str, Any] | None] = [None] * self.num_envs
         finals: list[dict[str, Any] | None] = [None] * self.num_envs
-        for at, command in enumerate(actions):
+        for at, command in enumerate(commands):
             # The command of a game that is over is not given to anyone, as Gymnasium has it.
             if self._mode == AutoresetMode.NEXT_STEP and self._over[at]:
                 infos[at] = self._begin(at)

@@ -24,6 +24,8 @@ def test_the_tools_play_a_game_to_its_reward():
         tools.act("look")
     row = rows(3)[2]
     assert "Commands: " in tools.reset(**row)
+    with pytest.raises(GameError, match="a command is a text such as 'look', not 3"):
+        tools.act(3)
     for command in plan(2):
         assert tools.get_reward() == 0.0
         told = tools.act(command)

@@ -195,9 +195,18 @@ def test_wrong_calls_are_refused():
     with pytest.raises(GameError, match="env_num and group_n must be 1 or more"):
         HouseholdManager(CONFIG, env_num=0)
     manager = HouseholdManager(CONFIG)
+    with pytest.raises(GameError, match=r"call reset\(\) first"):
+        manager.step(["look"])
     manager.reset()
-    with pytest.raises(GameError, match="needs 1 replies, one for each game, not 2"):
+    with pytest.raises(GameError, match="a list of 1 replies, one for each game, not 2 replies"):
         manager.step(replies(["look", "look"]))
+    with pytest.raises(GameError, match="a text such as 'look', not 3"):
+        manager.step([3])
+    envs = HouseholdEnvs(CONFIG, group_n=2)
+    envs.reset()
+    for commands in (["look", 3], "ab", None):
+        with pytest.raises(GameError, match=r"a text such as 'look'|a list of 2 commands"):
+            envs.step(commands)
 
 
 def test_the_example_runs(capsys):

@@ -7,10 +7,15 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from alfworld_native.commands import check_commands
 from alfworld_native.engine import Game, State, Step
 from alfworld_native.errors import GameError
+
+if TYPE_CHECKING:
+    from numpy.random import RandomState
 
 FIRST_SEED: Final = 1234
 """Seed of the order of games before `seed` is called, TextWorld's."""
@@ -71,10 +76,12 @@ class BatchEnv:
         max_episode_steps: int,
         make_expert: Callable[[State], Expert] | None = None,
     ) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        size: object = batch_size
+        # NumPy's integers are numbers, too; True is one, but no number of games.
+        if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
             raise GameError(f"batch_size must be a whole number from 1, not {batch_size!r}.")
         self.gamefiles = list(paths)
-        self.batch_size = batch_size
+        self.batch_size = int(batch_size)
         self.max_episode_steps = max_episode_steps
         self.last_commands: list[str | None] = []
         self.obs: tuple[str, ...] = ()
@@ -85,8 +92,12 @@ class BatchEnv:
         self.seed(FIRST_SEED)
 
     def seed(self, seed: int | None = None) -> list[int | None]:
-        """Begin the order of games anew, shuffled by a seed; TextWorld's order for the same games and seed."""
-        self._order = _shuffled_cycle(self.gamefiles, seed)
+        """Begin the order of games anew, shuffled by a seed; TextWorld's order for the same games and seed.
+
+        Raises:
+            GameError: NumPy's old generator does not take the seed.
+        """
+        self._order = _shuffled_cycle(self.gamefiles, _generator(seed))
         return [seed]
 
     def skip(self, nb_games: int = 1) -> None:
@@ -113,20 +124,15 @@ class BatchEnv:
             observations, scores (1 for a game that is won, else 0), whether each game is over, and `infos`.
 
         Raises:
-            GameError: no game has begun, or `commands` is no list of one text for each game. No game has moved then.
+            GameError: no game has begun, or not one text for each game. No game has moved then.
         """
         if self._episodes is None:
             raise GameError("no game has begun; call reset() first.")
-        if not isinstance(commands, list | tuple) or len(commands) != self.batch_size:
-            count = f"{len(commands)} commands" if isinstance(commands, list | tuple) else repr(commands)
-            raise GameError(f"step() needs a list of {self.batch_size} commands, one for each game, not {count}.")
-        for command in commands:
-            if not isinstance(command, str):
-                raise GameError(f"a command is a text such as 'look', not {command!r}.")
-        for episode, command in zip(self._episodes, commands, strict=True):
+        given = check_commands(commands, self.batch_size)
+        for episode, command in zip(self._episodes, given, strict=True):
             if not episode.done:
                 self._move(episode, command)
-        self.last_commands = list(commands)
+        self.last_commands = [*given]
         observed = self._observed(self._episodes)
         scores = tuple(episode.score for episode in self._episodes)
         return observed, scores, tuple(episode.done for episode in self._episodes), self._infos(self._episodes)
@@ -181,12 +187,18 @@ class BatchEnv:
         return infos
 
 
-def _shuffled_cycle(paths: Sequence[str], seed: int | None) -> Iterator[str]:
-    """The paths again and again, in a new order each time."""
+def _generator(seed: int | None) -> RandomState:
     import numpy as np  # here, because it takes longer to import than all of this package
 
-    # The old generator, as TextWorld uses it: the order is part of what a seed means.
-    rng = np.random.RandomState(seed)
+    try:
+        # The old generator, as TextWorld uses it: the order is part of what a seed means.
+        return np.random.RandomState(seed)
+    except (TypeError, ValueError, OverflowError):
+        raise GameError(f"a seed is None or a whole number from 0 to {2**32 - 1}, not {seed!r:.60}.") from None
+
+
+def _shuffled_cycle(paths: Sequence[str], rng: RandomState) -> Iterator[str]:
+    """The paths again and again, in a new order each time."""
     order = list(paths)
     rng.shuffle(order)
     while True:

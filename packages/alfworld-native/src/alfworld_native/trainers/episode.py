@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from alfworld_native.commands import check_command
 from alfworld_native.engine import State, Step, open_game
 from alfworld_native.generate import GameSplit, game_seed, numbered_game
 from alfworld_native.record import GameRecord, Wording
@@ -60,9 +61,14 @@ class Episode:
         return f"{said}\n{OVER}" if self.over else f"{said}\nCommands: {', '.join(self._last.admissible)}"
 
     def give(self, command: str) -> str:
-        """Give a command; the new text. After the end nothing changes."""
+        """Give a command; the new text. After the end nothing changes.
+
+        Raises:
+            GameError: the command is not a text.
+        """
+        given = check_command(command)
         if not self.over:
-            self._last = self._state.step(command)
+            self._last = self._state.step(given)
             self.steps += 1
         return self.text()
 

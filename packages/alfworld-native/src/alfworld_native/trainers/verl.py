@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from alfworld_native.commands import check_commands
 from alfworld_native.compat import AlfredTWEnv
 from alfworld_native.errors import GameError
 from alfworld_native.record import TASK_TYPES
@@ -81,11 +82,10 @@ class HouseholdEnvs:
         """Give each game its command: texts, no images, rewards, whether each is over, and a dictionary for each.
 
         Raises:
-            GameError: not one command for each game, or `reset` has not been called.
+            GameError: not one text for each game, or `reset` has not been called.
         """
-        if len(commands) != len(self._envs):
-            raise GameError(f"step() needs {len(self._envs)} replies, one for each game, not {len(commands)}.")
-        stepped = [env.step([command]) for env, command in zip(self._envs, commands, strict=True)]
+        given = check_commands(commands, len(self._envs))
+        stepped = [env.step([command]) for env, command in zip(self._envs, given, strict=True)]
         texts = [observed[0] for observed, *_ in stepped]
         infos = self._infos(texts, [info for *_, info in stepped])
         rewards = [WIN * float(info["won"]) for info in infos]
@@ -158,9 +158,11 @@ class HouseholdManager:
             observations, rewards and whether each game is over, both of shape (games,), and a dictionary for each game.
 
         Raises:
-            GameError: not one reply for each game, or `reset` has not been called.
+            GameError: not one text for each game, or `reset` has not been called.
         """
-        commands, valid = project(text_actions)
+        if not self.gamefile:
+            raise GameError("no game has begun; call reset() first.")
+        commands, valid = project(check_commands(text_actions, len(self.gamefile), "replies"))
         said, _, rewards, dones, infos = self.envs.step(commands)
         for past, before, command in zip(self._past, self._said, commands, strict=True):
             past.append((before, command))
