@@ -1,15 +1,19 @@
 """The commands: what they write, print and return."""
 
 import json
+import lzma
 import subprocess
 import sys
+from collections import Counter
 from importlib.util import find_spec
 
 import pytest
 
-from alfworld_native import bench, load_games
+from alfworld_native import GameError, bench, generate_games, load_games
 from alfworld_native.bench import Measurement, table
 from alfworld_native.cli import main
+from alfworld_native.lockstep import Comparison
+from alfworld_native.official import story
 from alfworld_native.textworld import TextWorldGame, Workers
 
 needs_textworld = pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra `textworld` is not installed")
@@ -74,7 +78,9 @@ def test_check_prints_a_difference(capsys, monkeypatch):
         (["generate", "x", "--count", "0"], "--count must be 1 or more"),
         (["check", "--steps", "0"], "--games and --steps must be 1 or more"),
         (["check", "/no/such/folder"], "there is no folder /no/such/folder"),
-        (["bench", "--sizes", "0"], "--sizes must be 1 or more"),
+        (["bench", "--sizes", "0"], "--sizes must be 1 or more, not 0"),
+        (["bench", "--seconds", "nan"], "--seconds must be a number above 0 with an end, not nan"),
+        (["bench", "--seconds", "inf"], "--seconds must be a number above 0 with an end, not inf"),
     ],
 )
 def test_input_that_cannot_be_used_is_named(arguments, says, capsys):
@@ -94,3 +100,36 @@ def test_a_table_has_the_ratio_of_speeds():
         "| alfworld-native | 8 | 0.10 | 1,000 | 0.50 |  |",
         "| TextWorld, async | 8 | 2.00 | 20 | ? | 50 x |",
     ]
+
+
+@pytest.fixture
+def half_broken(tmp_path):
+    """A file of compact records whose second line is no game."""
+    record = generate_games("test", 1)[0]
+    row = {
+        **{"id": "a/1", "task_type": record.task_type, "scene": "", "goal": record.goal, "anns": [], "solvable": True},
+        **{"sha256": "", "pddl_problem": record.problem, "pddl_params": story(record)["pddl_params"]},
+    }
+    file = tmp_path / "two.jsonl.xz"
+    file.write_bytes(lzma.compress(f"{json.dumps(row)}\n{json.dumps({**row, 'id': 'b/1', 'goal': 3})}\n".encode()))
+    return file
+
+
+def test_check_ends_at_a_broken_game_or_names_it_and_goes_on(half_broken, capsys, monkeypatch):
+    played = Comparison(3, True, Counter(), None)
+    monkeypatch.setattr("alfworld_native.lockstep.compare", lambda *_: played)
+    assert main(["check", str(half_broken)]) == 2
+    assert "two.jsonl.xz, line 2: 'goal' is 3" in capsys.readouterr().err
+    assert main(["check", str(half_broken), "--skip-broken"]) == 0
+    told = capsys.readouterr()
+    assert "two.jsonl.xz, line 2: 'goal' is 3" in told.err
+    assert told.out.endswith("1 games (1 won), 3 commands, 0 games with a difference\n")
+
+
+def test_a_game_that_cannot_be_compared_is_named(half_broken, capsys, monkeypatch):
+    def fail(*_):
+        raise GameError("it says why.")
+
+    monkeypatch.setattr("alfworld_native.lockstep.compare", fail)
+    assert main(["check", str(half_broken), "--skip-broken"]) == 2
+    assert "two.jsonl.xz, line 1 cannot be compared: it says why." in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,6 +59,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=40, help="commands in a game")
     parser.add_argument("--seed", type=int, default=0, help="of the commands")
     parser.add_argument("--wording", choices=get_args(Wording), help="instead of the games' own")
+    parser.add_argument("--skip-broken", action="store_true", help="name games that cannot be read, and go on")
     parser.set_defaults(run=_check)
 
 
@@ -79,21 +81,27 @@ def _generate(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     # Here, because these load NumPy, which `generate` does without.
-    from alfworld_native.compat.games import find_games
+    from alfworld_native.compat.games import BROKEN, find_games
     from alfworld_native.lockstep import compare
     from alfworld_native.seeding import stream
     from alfworld_native.textworld import Workers
 
     if options.games < 1 or options.steps < 1:
         raise GameError(f"--games and --steps must be 1 or more, not {options.games} and {options.steps}.")
-    files = find_games(options.source, TASK_TYPES, skip_broken=False)
+    files = find_games(options.source, TASK_TYPES, skip_broken=options.skip_broken)
+    for reason in files.passed_over.values():
+        if reason.startswith(BROKEN):
+            print(f"alfworld-native: {reason}", file=sys.stderr)
     different = commands = won = 0
     paths = files.paths[: options.games]
     with Workers() as workers:
         for number, path in enumerate(paths):
             text = files.read(path)
             wording = options.wording or text.wording
-            found = compare(text, wording, workers, stream(options.seed, "check", number), options.steps)
+            try:
+                found = compare(text, wording, workers, stream(options.seed, "check", number), options.steps)
+            except GameError as error:
+                raise GameError(f"{files.where(path)} cannot be compared: {error}") from None
             commands, won = commands + found.steps, won + found.won
             print(f"{'different' if found.difference else 'equal'}  {found.steps:4d} commands  {wording}  {path}")
             if found.difference:
@@ -107,8 +115,11 @@ def _check(options: argparse.Namespace) -> int:
 def _bench(options: argparse.Namespace) -> int:
     from alfworld_native.bench import measure, table
 
-    if min(options.sizes) < 1 or options.seconds <= 0:
-        raise GameError(f"--sizes must be 1 or more and --seconds above 0, not {options.sizes} and {options.seconds}.")
+    if min(options.sizes) < 1:
+        raise GameError(f"--sizes must be 1 or more, not {min(options.sizes)}.")
+    # Not `options.seconds <= 0`: NaN is neither above nor below anything.
+    if not 0 < options.seconds < math.inf:
+        raise GameError(f"--seconds must be a number above 0 with an end, not {options.seconds}.")
     print(table(measure(options.sizes, options.seconds, options.largest)))
     return 0
 

@@ -97,15 +97,17 @@ def load_games(
     return games.select(task_types, name, distinct)
 
 
-def read_records(path: Path) -> Iterator[GameRecord]:
-    """The games of one file of compact records, whatever its name.
+def read_records(path: Path) -> Iterator[tuple[str, GameRecord | GameError | None]]:
+    """Lines of one file of compact records, whatever its name: where each is, and its game.
+
+    A line that is broken, or out of order, has its error instead of a game, and one that cannot be solved None.
 
     Raises:
-        GameError: the file is missing or corrupt.
+        GameError: the file is missing, or breaks off.
     """
     if not path.is_file():
         raise GameError(f"there is no file {path} with compact records of games.")
-    return _ordered(_compact(path.parent.resolve(), path, ""))
+    return _compact(path.parent.resolve(), path, "")
 
 
 def load_actions(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
@@ -128,49 +130,66 @@ def _split(folder: Path, split: str, name: str) -> Iterator[GameRecord]:
     # The folder may be the version itself, or what contains it.
     official = next((root / split for root in roots if (root / split).is_dir()), None)
     if name == NAMED["paper"] and few.is_file():
-        return _ordered(_compact(folder, few, split))
+        return _records(folder, few, split)
     if compact.is_file():
-        return _ordered(_compact(folder, compact, ""))
+        return _records(folder, compact, "")
     if official is not None:
         return _official(official, folder)
     raise GameError(f"{folder} has neither {compact.name} nor {VERSIONS[0]}/{split}. {REMEDY}")
 
 
-def _ordered(records: Iterator[GameRecord]) -> Iterator[GameRecord]:
-    """The records, which must come in the order of their keys: the order of the official layout is that, too."""
-    last = ""
-    for record in records:
-        # An order of its own would change which games a seed selects.
-        if record.key <= last:
-            raise GameError(f"records must be sorted by `id`, each once: {record.key!r} follows {last!r}.")
-        last = record.key
-        yield record
-
-
-def _compact(folder: Path, path: Path, split: str) -> Iterator[GameRecord]:
+def _records(folder: Path, path: Path, split: str) -> Iterator[GameRecord]:
     """Games of a file of compact records that can be solved.
+
+    Raises:
+        GameError: the file is missing or corrupt.
+    """
+    for _, record in _compact(folder, path, split):
+        if isinstance(record, GameError):
+            raise record
+        if record is not None:
+            yield record
+
+
+def _compact(folder: Path, path: Path, split: str) -> Iterator[tuple[str, GameRecord | GameError | None]]:
+    """Lines of a file of compact records, as `read_records` gives them.
 
     Args:
         folder: that the file must be in, links followed.
         path: of the file.
         split: to keep; empty = all.
     """
-    for where, row in _rows(folder, path):
-        if split and row.get("split") != split:
-            continue
-        # ALFWorld's environment plays only games that are marked as solvable.
-        if not _value(row, "solvable", bool, where):
-            continue
-        yield GameRecord(
-            key=_text(row, "id", where),
-            task_type=_task_type(row, where),
-            goal=_text(row, "goal", where),
-            problem=_text(row, "pddl_problem", where),
-            scene=_text(row, "scene", where),
-            subject=_subject(_value(row, "pddl_params", dict, where), where),
-            annotations=_texts(row, "anns", where),
-            sha256=_text(row, "sha256", where),
-        )
+    last = ""
+    for where, line in _lines(folder, path):
+        try:
+            row = _json(line, where)
+            if split and row.get("split") != split:
+                continue
+            record = _record(row, where)
+            # An order of its own would change which games a seed selects; that of the official layout is this one, too.
+            if record is not None and record.key <= last:
+                raise GameError(f"{where}: records must be sorted by `id`, each once: {record.key!r} follows {last!r}.")
+        except GameError as error:
+            yield where, error
+        else:
+            last = record.key if record else last
+            yield where, record
+
+
+def _record(row: Mapping[str, Any], where: str) -> GameRecord | None:
+    # ALFWorld's environment plays only games that are marked as solvable.
+    if not _value(row, "solvable", bool, where):
+        return None
+    return GameRecord(
+        key=_text(row, "id", where),
+        task_type=_task_type(row, where),
+        goal=_text(row, "goal", where),
+        problem=_text(row, "pddl_problem", where),
+        scene=_text(row, "scene", where),
+        subject=_subject(_value(row, "pddl_params", dict, where), where),
+        annotations=_texts(row, "anns", where),
+        sha256=_text(row, "sha256", where),
+    )
 
 
 def _official(split: Path, folder: Path) -> Iterator[GameRecord]:
@@ -251,6 +270,11 @@ def _check_inside(path: Path, folder: Path) -> None:
 
 def _rows(folder: Path, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """JSON lines of an xz file, each with its place for messages."""
+    return ((where, _json(line, where)) for where, line in _lines(folder, path))
+
+
+def _lines(folder: Path, path: Path) -> Iterator[tuple[str, bytes]]:
+    """Lines of an xz file, each with its place for messages."""
     _check_inside(path, folder)
     number = 0
     try:
@@ -258,7 +282,7 @@ def _rows(folder: Path, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             # A limit a line, as a small xz file can unpack to any size.
             while line := lines.readline(MOST_BYTES):
                 number += 1
-                yield f"{path}, line {number}", _json(line, f"{path}, line {number}")
+                yield f"{path}, line {number}", line
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise GameError(f"{path} cannot be read after line {number}: {error}. Copy the file again.") from None
 

@@ -1,5 +1,6 @@
 """The drop-in without alfworld: sources of games, the end of episodes, seeds, threads, and input that is wrong."""
 
+import hashlib
 import json
 import lzma
 import shutil
@@ -11,13 +12,15 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from alfworld_layout import write_official
+from alfworld_layout import GRAMMAR, write_official
 from alfworld_native import GameError, generate_games
 from alfworld_native.compat import AlfredTWEnv, UnknownKeyWarning, get_environment, load_config, make_config
+from alfworld_native.compat.keys import SECTIONS
 from alfworld_native.game_file import CHECKSUMS
 from alfworld_native.official import official_key
 
 CONFIG = make_config("generated:train:6", "generated:validation:3:2", max_steps=4)
+GENERAL = {"training_method": "dqn", "training": {"optimizer": {"learning_rate": 0.001}}}
 
 
 def env_of(config=CONFIG, split="train", batch_size=2):
@@ -45,6 +48,13 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def known_texts(monkeypatch):
+    """The texts that those files share stand for those of a version."""
+    domain, grammar = (hashlib.sha256(text.encode()).hexdigest() for text in ("(domain)", GRAMMAR))
+    monkeypatch.setitem(CHECKSUMS, "2.1.1", (domain, grammar))
+
+
 def test_generated_games_are_named_like_those_in_a_folder():
     environment = AlfredTWEnv(CONFIG, "eval_in_distribution")
     keys = [official_key(record) for record in generate_games("validation", 3, seed=2)]
@@ -52,11 +62,11 @@ def test_generated_games_are_named_like_those_in_a_folder():
     assert environment.num_games == 3
 
 
-def test_compact_records_are_a_source_of_games(tmp_path):
-    record = generate_games("train", 1)[0]
+def compact(record, key="kind/trial_1", **changes):
+    """A line of compact records."""
     thing, _, place = record.subject.split("-")
     row = {
-        "id": "kind/trial_1",
+        "id": key,
         "task_type": record.task_type,
         "pddl_params": {"object_target": thing, "mrecep_target": "", "parent_target": place, "toggle_target": ""},
         **{
@@ -68,8 +78,13 @@ def test_compact_records_are_a_source_of_games(tmp_path):
             "pddl_problem": record.problem,
         },
     }
+    return json.dumps({**row, **changes})
+
+
+def test_compact_records_are_a_source_of_games(tmp_path):
+    record = generate_games("train", 1)[0]
     file = tmp_path / "train.jsonl.xz"
-    file.write_bytes(lzma.compress(json.dumps(row).encode()))
+    file.write_bytes(lzma.compress(compact(record).encode()))
     environment = AlfredTWEnv(changed("dataset.data_path", str(file)), "train")
     assert environment.game_files == [f"{tmp_path}/kind/trial_1/game.tw-pddl"]
     obs, _ = environment.init_env(1).reset()
@@ -193,16 +208,48 @@ def test_a_wrong_split_is_named():
         AlfredTWEnv(CONFIG, "eval_in_distrbution")
 
 
-@pytest.mark.parametrize("key", ["dataset.num_evl_games", "genral"])
+@pytest.mark.parametrize("config", [None, [], "base_config.yaml"])
+def test_a_configuration_without_sections_is_refused(config):
+    with pytest.raises(GameError, match=r"the configuration is .*, not sections; `load_config` or `make_config`"):
+        AlfredTWEnv(config)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("dataset.num_evl_games", "genral", "general.trainng_method", "rl.training.max_nb_step_per_episode"),
+        *("dagger.action_spac", "env.thor.screen_widht", "general.training.optimizer.learnin_rate"),
+    ],
+)
 def test_an_unknown_key_is_named_and_passed_over(key):
     with pytest.warns(UnknownKeyWarning, match=f"no key '{key}'. Did you mean"):
-        AlfredTWEnv(changed(key, 1))
+        AlfredTWEnv(changed(key, 1, {**CONFIG, "general": GENERAL, "env": {**CONFIG["env"], "thor": {}}}))
 
 
 def test_a_known_configuration_gives_no_warning():
+    others = {"logic": {"domain": ""}, "mask_rcnn": None, "vision_dagger": {"resnet_fc_dim": 64}, "controller": {}}
+    config = {**CONFIG, **others, "general": {**GENERAL, "evaluate": {"env": {"type": "AlfredTWEnv"}, "repeats": 1}}}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        AlfredTWEnv(changed("env.thor", {"screen_width": 300}))
+        AlfredTWEnv(changed("env.thor", {"screen_width": 300}, config))
+
+
+def test_every_section_is_a_key_of_the_one_around_it():
+    for path in SECTIONS.keys() - {""}:
+        section, _, name = path.rpartition(".")
+        assert name in SECTIONS[section]
+
+
+def test_numbers_and_commands_of_numpy_are_taken():
+    env = env_of(batch_size=np.int64(2))
+    env.reset()
+    assert env.step(np.array(["inventory", "look"]))[0][0] == "You are not carrying anything."
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "x"])
+def test_a_seed_that_no_order_has_is_refused_at_once(seed):
+    with pytest.raises(GameError, match=f"a seed is None or a whole number from 0 to 4294967295, not {seed!r}"):
+        env_of().seed(seed)
 
 
 @pytest.mark.parametrize("batch_size", [0, -1, 1.0, True])
@@ -217,6 +264,8 @@ def test_a_batch_needs_a_game(batch_size):
         (["look"], "list of 2 commands, one for each game, not 1 commands"),
         ("look", "not 'look'"),
         (None, "not None"),
+        ({"look": 1, "inventory": 2}, "not {'look': 1, 'inventory': 2}"),
+        (np.array("look"), "list of 2 commands"),
         (["look", 3], "a text such as 'look', not 3"),
     ],
 )
@@ -244,6 +293,7 @@ def test_images_are_not_played():
         get_environment("AlfredThorEnv")
 
 
+@pytest.mark.usefixtures("known_texts")
 def test_a_broken_game_is_named_and_skipped_only_if_asked(folder):
     trials = sorted(path.parent for path in folder.rglob("game.tw-pddl"))
     (trials[0] / "game.tw-pddl").write_text("{")
@@ -255,6 +305,76 @@ def test_a_broken_game_is_named_and_skipped_only_if_asked(folder):
     assert environment.game_files == [str(trials[2] / "game.tw-pddl")]
     # alfworld passes over a trial without a game, too.
     assert environment.skipped == {"broken": 1, "missing": 1}
+    assert environment.passed_over[str(trials[1] / "game.tw-pddl")] == "missing"
+    assert environment.passed_over[str(trials[0] / "game.tw-pddl")].startswith("broken: ")
+
+
+def test_a_game_without_its_story_is_named_and_counted(folder):
+    trials = sorted(path.parent for path in folder.rglob("game.tw-pddl"))
+    (trials[0] / "traj_data.json").unlink()
+    environment = AlfredTWEnv(changed("dataset.data_path", str(folder)))
+    assert environment.num_games == 2
+    assert environment.skipped == {"no traj_data.json": 1}
+    assert environment.passed_over == {str(trials[0] / "game.tw-pddl"): "no traj_data.json"}
+
+
+@pytest.mark.usefixtures("known_texts")
+@pytest.mark.parametrize(
+    ("problem", "says"),
+    [
+        (..., "must have the texts pddl_domain, grammar, pddl_problem"),
+        ("", r"holds no game that can be played: .*\(:domain alfred\)"),
+        ("(define (problem x) (:domain alfred) (:objects a", r"must have \(:objects …\), \(:init …\)"),
+        (f"(:domain alfred) (:objects) (:init) (:goal {'(and ' * 9999}{')' * 9999})", "recursion"),
+    ],
+    ids=["absent", "empty", "truncated", "nested"],
+)
+def test_a_game_file_without_its_problem_is_named_and_skipped(folder, problem, says):
+    file, *others = sorted(folder.rglob("game.tw-pddl"))
+    game = json.loads(file.read_text()) | {"pddl_problem": problem}
+    file.write_text(json.dumps({key: value for key, value in game.items() if value is not ...}))
+    config = changed("dataset.data_path", str(folder))
+    environment = AlfredTWEnv(config)
+    with pytest.raises(GameError, match=f"{file}.*{says}"):
+        environment.init_env(3).reset()
+    environment = AlfredTWEnv(config, skip_broken=True)
+    assert sorted(environment.game_files) == [str(other) for other in others]
+    assert environment.skipped == {"broken": 1}
+    environment.init_env(2).reset()
+
+
+@pytest.mark.usefixtures("known_texts")
+def test_where_all_games_are_broken_one_is_named(folder):
+    for file in folder.rglob("game.tw-pddl"):
+        file.write_text("{")
+    with pytest.raises(GameError, match=r"passed over: 3 broken.*One is broken: .*game\.tw-pddl is not JSON"):
+        AlfredTWEnv(changed("dataset.data_path", str(folder)), skip_broken=True)
+
+
+def test_broken_lines_of_compact_records_are_named_and_skipped(tmp_path):
+    record = generate_games("train", 1)[0]
+    lines = [
+        compact(record, "a/1"),
+        "{",
+        compact(record, "b/1", goal=3),
+        compact(record, "c/1", pddl_problem="(define"),
+        compact(record, "d/1", solvable=False),
+        compact(record, "a/0"),
+        compact(record, "e/1"),
+    ]
+    file = tmp_path / "train.jsonl.xz"
+    file.write_bytes(lzma.compress("\n".join(lines).encode()))
+    config = changed("dataset.data_path", str(file))
+    with pytest.raises(GameError, match=r"train\.jsonl\.xz, line 2 is not JSON"):
+        AlfredTWEnv(config)
+    environment = AlfredTWEnv(config, skip_broken=True)
+    assert environment.game_files == [f"{tmp_path}/{key}/game.tw-pddl" for key in ("a/1", "e/1")]
+    assert environment.skipped == {"broken": 4, "unsolvable": 1}
+    assert "line 4 holds no game that can be played" in environment.passed_over[f"{tmp_path}/c/1/game.tw-pddl"]
+    # How many games are lost behind it nobody knows.
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(GameError, match="cannot be read after line"):
+        AlfredTWEnv(config, skip_broken=True)
 
 
 def test_a_game_with_other_texts_is_refused_when_it_is_played(folder):
@@ -280,6 +400,12 @@ def test_a_configuration_file_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["program"])
     with pytest.raises(GameError, match="no configuration file is named"):
         load_config()
+
+
+def test_without_pyyaml_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(GameError, match=r"load_config needs PyYAML: run `pip install pyyaml`, or use make_config"):
+        load_config("base_config.yaml")
 
 
 @pytest.mark.parametrize("text", ["[1", "[1]", ""])

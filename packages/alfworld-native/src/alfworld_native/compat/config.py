@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, get_args
 
+from alfworld_native.compat.keys import unknown_keys
 from alfworld_native.errors import GameError, suggestion
 from alfworld_native.record import TASK_TYPES, TaskType
 
@@ -23,20 +24,6 @@ PATH_KEYS: Final[Mapping[TrainEval, str]] = {
     "eval_in_distribution": "eval_id_data_path",
     "eval_out_of_distribution": "eval_ood_data_path",
 }
-
-SECTIONS: Final[Mapping[str, frozenset[str]]] = {
-    "dataset": frozenset({*PATH_KEYS.values(), "num_train_games", "num_eval_games"}),
-    "env": frozenset(
-        {
-            *("type", "regen_game_files", "domain_randomization", "task_types", "expert_timeout_steps"),
-            *("expert_type", "goal_desc_human_anns_prob", "hybrid", "thor"),
-        }
-    ),
-    "logic": frozenset({"domain", "grammar"}),
-}
-"""Keys of the sections that the environment reads; those of other sections belong to alfworld's own agents."""
-
-OTHER_SECTIONS: Final = frozenset({"controller", "mask_rcnn", "general", "rl", "dagger", "vision_dagger"})
 
 Value = TypeVar("Value")
 
@@ -64,8 +51,10 @@ def read_settings(config: Mapping[str, Any], train_eval: str) -> Settings:
     """Settings for a split.
 
     Raises:
-        GameError: a key is missing, or has a value that cannot be used.
+        GameError: there are no sections, or a key is missing or has a value that cannot be used.
     """
+    if not isinstance(config, Mapping):
+        raise GameError(f"the configuration is {config!r:.60}, not sections; `load_config` or `make_config` gives one.")
     _warn_of_unknown(config)
     split = _one_of(train_eval, get_args(TrainEval), "train_eval")
     path = _value(config, f"dataset.{PATH_KEYS[split]}", str)
@@ -87,18 +76,20 @@ def read_settings(config: Mapping[str, Any], train_eval: str) -> Settings:
 
 
 def load_config(path: str | Path | None = None) -> dict[str, Any]:
-    """A configuration file of alfworld; needs PyYAML.
+    """A configuration file of alfworld; needs PyYAML, which is not installed with this package.
 
     Args:
         path: of the YAML file; None = the first argument of the program, as in alfworld.
 
     Raises:
-        GameError: no file is named, or it is no configuration.
+        GameError: no file is named, it is no configuration, or PyYAML is missing.
     """
     try:
         import yaml
     except ImportError:
-        raise GameError("a configuration file needs PyYAML: pip install pyyaml. `make_config` needs none.") from None
+        raise GameError(
+            "load_config needs PyYAML: run `pip install pyyaml`, or use make_config, which needs none."
+        ) from None
     named = path or next(iter(sys.argv[1:]), "")
     if not named:
         raise GameError("no configuration file is named; give its path as the first argument.")
@@ -148,15 +139,9 @@ def make_config(
 
 
 def _warn_of_unknown(config: Mapping[str, Any]) -> None:
-    known_sections = SECTIONS.keys() | OTHER_SECTIONS
-    unknown = {key: known_sections for key in config if key not in known_sections}
-    for section, known in SECTIONS.items():
-        keys = config.get(section)
-        if isinstance(keys, Mapping):
-            unknown |= {f"{section}.{key}": {f"{section}.{each}" for each in known} for key in keys if key not in known}
-    for key, candidates in unknown.items():
+    for path, known in unknown_keys(config):
         # A warning and no error: people keep settings of their own in this file.
-        message = f"alfworld's configuration has no key {key!r}. {suggestion(str(key), candidates)}"
+        message = f"alfworld's configuration has no key {path!r}. {suggestion(path, known)}"
         warnings.warn(message, UnknownKeyWarning, stacklevel=4)
 
 

@@ -19,7 +19,8 @@ class AlfredTWEnv:
     Args:
         config: alfworld's configuration.
         train_eval: `train`, `eval_in_distribution` or `eval_out_of_distribution`.
-        skip_broken: pass over game files that cannot be read, and count them in `skipped`.
+        skip_broken: open each game once, and pass over those that cannot be played. `skipped` counts what was passed
+            over, for whatever reason, and `passed_over` names it.
         expert: False = no plan of an expert, whatever the configuration asks for.
 
     Raises:
@@ -37,7 +38,8 @@ class AlfredTWEnv:
         most = self._settings.most_games
         self.game_files = list(self._games.paths[:most] if most > 0 else self._games.paths)
         self.num_games = len(self.game_files)
-        self.skipped = dict(self._games.skipped)
+        self.skipped = self._games.skipped
+        self.passed_over = dict(self._games.passed_over)
         # Parsed games never change, so one that comes again need not be read again: 32 KB each, shared by all batches.
         self._open = lru_cache(maxsize=2048)(self._games.open)
 

@@ -11,7 +11,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, get_args
 
@@ -25,6 +25,8 @@ from alfworld_native.sources import read_records
 
 COMPACT: Final = ".jsonl.xz"
 GENERATED: Final = "generated:"
+BROKEN: Final = "broken: "
+REMEDY: Final = "Copy it again, or skip broken games (`skip_broken=True`, `--skip-broken`)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,18 @@ class GameFiles:
 
     paths: tuple[str, ...]
     """In the order in which alfworld lists them."""
-    skipped: Mapping[str, int]
-    """Number of games that were passed over, by reason: movable or sliced, task type, missing, unsolvable, broken."""
+    passed_over: Mapping[str, str]
+    """Why other games, by their path, are not among them: movable or sliced, other task type, missing, unsolvable, no
+    traj_data.json, or broken with a colon and what is wrong."""
     read: Callable[[str], GameText]
     """Reads the game of a path; raises `GameError` if it is missing or broken."""
+    where: Callable[[str], str] = str
+    """Place of a game, by its path, for messages."""
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """Number of games that were passed over, by reason."""
+        return dict(Counter(reason.partition(":")[0] for reason in self.passed_over.values()))
 
     def open(self, path: str) -> Game:
         """The game of a path.
@@ -45,7 +55,10 @@ class GameFiles:
             GameError: it is missing or broken.
         """
         text = self.read(path)
-        return Game(text.problem, text.goal, text.wording)
+        try:
+            return Game(text.problem, text.goal, text.wording)
+        except (GameError, RecursionError) as error:
+            raise GameError(f"{self.where(path)} holds no game that can be played: {error} {REMEDY}") from None
 
 
 def find_games(path: str, task_types: Sequence[TaskType], *, skip_broken: bool) -> GameFiles:
@@ -54,44 +67,60 @@ def find_games(path: str, task_types: Sequence[TaskType], *, skip_broken: bool) 
     Args:
         path: a source, see the top of this file.
         task_types: kinds of task to keep.
-        skip_broken: pass over game files that cannot be read, instead of raising.
+        skip_broken: open each game once, and pass over those that cannot be played, instead of raising.
 
     Raises:
-        GameError: no such source, no game in it, or a broken game file.
+        GameError: no such source, no game in it, a file of compact records that breaks off, or a broken game.
     """
     if path.startswith(GENERATED):
-        games = _of_records(path, _generated(path), task_types)
+        games = _of_records(path, ((path, record) for record in _generated(path)), task_types, skip_broken=skip_broken)
     elif path.endswith(COMPACT):
         file = Path(path).expanduser()
-        games = _of_records(str(file.parent), read_records(file), task_types)
+        games = _of_records(str(file.parent), read_records(file), task_types, skip_broken=skip_broken)
     else:
         games = _of_folder(Path(path).expanduser(), task_types, skip_broken=skip_broken)
+    if skip_broken:
+        games = _opened(games)
     if not games.paths:
         passed = ", ".join(f"{count} {reason}" for reason, count in sorted(games.skipped.items())) or "none"
-        raise GameError(f"{path} has no game of {', '.join(task_types)} (passed over: {passed}).")
+        broken = next((f" One is {why}" for why in games.passed_over.values() if why.startswith(BROKEN)), "")
+        raise GameError(f"{path} has no game of {', '.join(task_types)} (passed over: {passed}).{broken}")
     return games
+
+
+def _opened(games: GameFiles) -> GameFiles:
+    """The games that can be played: a file can be JSON, marked as solvable, and hold no problem all the same."""
+    broken = {}
+    for path in games.paths:
+        try:
+            games.open(path)
+        except GameError as error:
+            broken[path] = f"{BROKEN}{error}"
+    kept = tuple(path for path in games.paths if path not in broken)
+    return replace(games, paths=kept, passed_over={**games.passed_over, **broken})
 
 
 def _of_folder(folder: Path, task_types: Sequence[TaskType], *, skip_broken: bool) -> GameFiles:
     if not folder.is_dir():
         raise GameError(f"there is no folder {folder} with ALFWorld's games. Set $ALFWORLD_DATA, or name another.")
     paths: list[str] = []
-    skipped: Counter[str] = Counter()
+    passed_over: dict[str, str] = {}
     # alfworld's order, which is that of the file system: a seed must choose the same games on the same machine.
     for root, _, files in os.walk(folder, topdown=False):
-        if "traj_data.json" not in files:
+        if "traj_data.json" not in files and "game.tw-pddl" not in files:
             continue
+        path = os.path.join(root, "game.tw-pddl")  # noqa: PTH118 (a string as alfworld makes it)
         try:
-            reason = _reason_to_skip(Path(root), task_types)
-        except GameError:
+            reason = _reason_to_skip(Path(root), task_types) if "traj_data.json" in files else "no traj_data.json"
+        except GameError as error:
             if not skip_broken:
                 raise
-            reason = "broken"
+            reason = f"{BROKEN}{error}"
         if reason:
-            skipped[reason] += 1
+            passed_over[path] = reason
         else:
-            paths.append(os.path.join(root, "game.tw-pddl"))  # noqa: PTH118 (a string as alfworld makes it)
-    return GameFiles(tuple(paths), skipped, _read_file)
+            paths.append(path)
+    return GameFiles(tuple(paths), passed_over, _read_file)
 
 
 def _reason_to_skip(trial: Path, task_types: Sequence[TaskType]) -> str:
@@ -112,11 +141,11 @@ def _object(file: Path) -> dict[str, object]:
     try:
         value = json.loads(file.read_bytes())
     except OSError as error:
-        raise GameError(f"{file} cannot be read: {error.strerror}.") from None
+        raise GameError(f"{file} cannot be read: {error.strerror}. {REMEDY}") from None
     except (ValueError, RecursionError) as error:
-        raise GameError(f"{file} is not JSON ({error}). Copy it again, or pass skip_broken=True.") from None
+        raise GameError(f"{file} is not JSON ({error}). {REMEDY}") from None
     if not isinstance(value, dict):
-        raise GameError(f"{file} holds {type(value).__name__}, not a JSON object.")
+        raise GameError(f"{file} holds {type(value).__name__}, not a JSON object. {REMEDY}")
     return value
 
 
@@ -124,23 +153,37 @@ def _read_file(path: str) -> GameText:
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
-        raise GameError(f"the game {path} cannot be read: {error.strerror}.") from None
+        raise GameError(f"the game {path} cannot be read: {error.strerror}. {REMEDY}") from None
     return parse_game_file(raw, path)
 
 
-def _of_records(folder: str, records: Iterable[GameRecord], task_types: Sequence[TaskType]) -> GameFiles:
+def _of_records(
+    folder: str,
+    records: Iterable[tuple[str, GameRecord | GameError | None]],
+    task_types: Sequence[TaskType],
+    *,
+    skip_broken: bool,
+) -> GameFiles:
     found: dict[str, GameRecord] = {}
-    skipped: Counter[str] = Counter()
-    for record in records:
-        if record.task_type in task_types:
-            found[f"{folder}/{official_key(record)}/game.tw-pddl"] = record
+    places: dict[str, str] = {}
+    passed_over: dict[str, str] = {}
+    for where, record in records:
+        if isinstance(record, GameError):
+            if not skip_broken:
+                raise record
+            passed_over[where] = f"{BROKEN}{record}"
+        elif record is None:
+            passed_over[where] = "unsolvable"
+        elif record.task_type not in task_types:
+            passed_over[where] = "other task type"
         else:
-            skipped["other task type"] += 1
+            path = f"{folder}/{official_key(record)}/game.tw-pddl"
+            found[path], places[path] = record, where
 
     def read(path: str) -> GameText:
         return GameText(found[path].problem, found[path].goal, "2.1.1")
 
-    return GameFiles(tuple(found), skipped, read)
+    return GameFiles(tuple(found), passed_over, read, places.__getitem__)
 
 
 def _generated(path: str) -> Iterable[GameRecord]:
