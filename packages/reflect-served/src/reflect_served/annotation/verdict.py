@@ -26,7 +26,7 @@ Reason = Literal[
 
 REASONS: dict[Reason, str] = {
     "refused": "the model or the server declined",
-    "cut_off": "the answer reached `max_new_tokens` without repeating itself",
+    "cut_off": "the answer reached `max_new_tokens` and said no sentence twice",
     "empty": "nothing is left, or nothing but the action",
     "spoiler": "it says that it was told something",
     "unseen": "it names what the state does not show",
@@ -45,7 +45,7 @@ REPAIRS: dict[Repair, str] = {
     "label": "a heading such as `Reflection:` was removed",
     "quotes": "quotation marks around it were removed",
     "layout": "lines were joined, markdown and lists were removed",
-    "loop": "the answer repeated itself until it reached `max_new_tokens`: it ends before the first repetition",
+    "loop": "the answer reached `max_new_tokens` and said a sentence twice: it ends before the second time",
     "ending": "the last sentence was brought into the form `Next: ACTION.`",
     "shortened": "sentences beyond `max_words` were left out, the last one kept",
 }
@@ -159,7 +159,7 @@ def _unquoted(text: str) -> str:
 
 LAST = re.compile(r"^(?P<body>.*)\bnext(?: action| step| move)?(?: is)? ?[:=–—] ?(?P<rest>\S.*)$", re.IGNORECASE)
 """The last `Next: ...` of a text, and its relatives."""
-LEADING = re.compile(r"(?:\b(?:so|and|my|the)\s*)+$", re.IGNORECASE)
+LEADING = re.compile(r"(?:\b(?:so|and|my|the|best)\s*)+$", re.IGNORECASE)
 # A full stop before a small letter ends an abbreviation or a name, and no sentence.
 SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[^\sa-z])")
 
@@ -179,7 +179,7 @@ def _parted(text: str) -> tuple[str, str | None]:
     match = LAST.match(text)
     if match is None:
         return text, None
-    # Of `So my next action is: X` the words `So my` would stay behind.
+    # Of `So my best next action is: X` the words `So my best` would stay behind.
     return LEADING.sub("", match["body"].strip()).strip(), match["rest"].strip()
 
 
