@@ -91,6 +91,49 @@ def test_a_gold_command_that_is_not_listed_has_no_counterpart():
     assert counterpart("open door to kitchen", (command("look around", 3),)) is None
 
 
+def test_terminals_are_found_by_what_they_are_part_of_and_wires_from_either_end():
+    wire = ("terminal", "terminal 1", "black wire terminal 1")
+    red, blue = ("terminal", "cathode", "red light bulb cathode"), ("terminal", "cathode", "blue light bulb cathode")
+    found = (
+        command("connect black wire terminal 1 to blue light bulb cathode", 16, 1, 2, names=(wire, blue)),
+        command("connect black wire terminal 1 to cathode in red light bulb", 16, 1, 3, names=(wire, red)),
+    )
+    assert counterpart("connect cathode in red light bulb to black wire terminal 1", found) == 1
+
+
+def test_a_stage_of_life_is_part_of_the_name():
+    names = [("apple tree", f"apple tree in the {stage} stage") for stage in ("adult", "seedling")]
+    found = tuple(command(f"focus on apple tree {k}", 11, k, names=(name,)) for k, name in enumerate(names))
+    assert counterpart("focus on apple tree in the seedling stage in flower pot 6", found) == 1
+
+
+def test_pouring_in_is_pouring_into():
+    cup, jug = ("cup", "cup containing blue paint"), ("jug",)
+    found = (command("pour cup into jug", 10, 1, 2, names=(cup, jug)),)
+    assert counterpart("pour cup containing blue paint in art studio in jug", found) == 0
+
+
+def test_capitals_of_gold_paths_do_not_matter():
+    names = (("thermometer",), ("substance", "unknown substance b"))
+    found = (command("use thermometer on unknown substance b", 5, 1, 2, names=names),)
+    assert counterpart("use thermometer in inventory on unknown substance B in inventory", found) == 0
+
+
+def test_wires_join_other_things_in_one_order():
+    wire, other = ("terminal 1", "black wire terminal 1"), ("terminal 2", "red wire terminal 2")
+    anode, box = ("anode", "battery anode"), ("battery",)
+    found = (
+        command("connect wire end to anode", 16, 1, 2, names=(wire, anode)),
+        command("connect anode to wire end", 16, 2, 1, names=(anode, wire)),
+        command("connect wire end to other end", 16, 1, 3, names=(wire, other)),
+        command("connect wire end to battery", 16, 1, 4, names=(wire, box)),
+        command("connect wire end to fork", 16, 1, 5, names=(wire, ("fork",))),
+        command("focus on anode", 11, 2, names=(anode,)),
+    )
+    # The battery is joined by its anode, and the fork has no terminals.
+    assert texts(*found, task="power-component") == ("connect wire end to anode", "connect wire end to fork")
+
+
 # ------------------------------------------------------------------------------------------------------- names
 
 

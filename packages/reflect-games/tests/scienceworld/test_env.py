@@ -47,7 +47,7 @@ def test_fewer_variations_are_spread_over_all_there_are(game):
 
 
 @needs_java
-@pytest.mark.parametrize("mode", [LIFE, FIND])
+@pytest.mark.parametrize("mode", [LIFE, FIND, "power-component", "identify-life-stages-2"])
 def test_the_gold_path_wins_with_all_points(game, mode):
     game.reset(game.tasks(mode, "train")[0])
     total, step = 0.0, None

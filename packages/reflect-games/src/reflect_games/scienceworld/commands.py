@@ -6,8 +6,8 @@ variation that is played, so training and test lists are made the same way.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from itertools import zip_longest
 from typing import Final
 
 from reflect_games.scienceworld.world import FIRST_ANSWER, Command
@@ -44,15 +44,22 @@ FIRST_WORDS: Final[dict[str, frozenset[str]]] = {
         **dict.fromkeys(("mendelian-genetics-known-plant", "mendelian-genetics-unknown-plant"), _GROW),
         **dict.fromkeys(("inclined-plane-determine-angle", "inclined-plane-friction-named-surfaces"), _SLOPE),
         "inclined-plane-friction-unnamed-surfaces": _SLOPE,
-        **dict.fromkeys(("power-component", "power-component-renewable-vs-nonrenewable-energy"), _WIRE),
+        "power-component": "connect focus open",
+        "power-component-renewable-vs-nonrenewable-energy": "activate connect drop focus open pick",
         **dict.fromkeys(("test-conductivity", "test-conductivity-of-unknown-substances"), _WIRE),
     }.items()
 }
 """First words of the commands in the gold paths of the training variations of each task, alike tasks together."""
-ADDITION: Final = re.compile(r" (?:containing|in) ")
-"""Beginning of what gold paths add to the name of a thing."""
-UNRELATED: Final = 3
+PHRASAL: Final = frozenset(("pick", "put", "look", "focus"))
+"""First words of verbs of two words."""
+LINKS: Final[dict[str, tuple[str, ...]]] = {"pour": ("into", "in"), "use": ("on",)}
+"""Words between the two things of a command; others have `to`."""
+UNRELATED: Final = 5
 """Rank of commands about two things that the task does not name and nobody carries."""
+SELDOM: Final = {"focus": 1, "mix": 1, "look": 3, "put": 3}
+"""Ranks of commands about one thing that the task does not name and nobody carries; other commands have rank 0."""
+WIRE_ENDS: Final = frozenset(("terminal 1", "terminal 2"))
+TERMINALS: Final = WIRE_ENDS | {"anode", "cathode"}
 SYNONYMS: Final = {"examine": "look at", "drop": "put down"}
 """Words of gold paths that lists of commands do not use."""
 
@@ -64,7 +71,9 @@ def listed(commands: Iterable[Command], task: str, description: str, carried: st
     2. Commands stay that begin like one in the gold paths of the task's training variations (`FIRST_WORDS`).
     3. Commands fall away that handle a place, a door, the air or the agent, and those about two things of which
        neither is named in the task's description or carried.
-    4. If more than `most` are left, commands about one thing come first, then those about two of which one is named.
+    4. Tasks with wires join the ends of wires to other things, in one order, and handle no terminals otherwise.
+    5. If more than `most` are left, commands about one thing come first; those with a verb of `SELDOM` later, unless
+       the thing is named or carried. Then come those about a named thing, a carried one or a generator.
 
     Args:
         commands: all that the game takes.
@@ -79,7 +88,11 @@ def listed(commands: Iterable[Command], task: str, description: str, carried: st
         if command.template >= FIRST_ANSWER or _fits(command.text, beginnings):
             # Without objects the text tells commands of one form apart: `wait` and `wait1`.
             named.setdefault((command.template, command.objects or command.text), command)
-    ranks = {command: _rank(command.text, description.lower(), carried.lower()) for command in named.values()}
+    # Tasks without wires offer no commands about terminals.
+    names = {name for c in named.values() for group in c.names for name in group} if "connect " in beginnings else set()
+    wired = {owner for name in names if (owner := _owner(name))}
+    sources = {name for c in named.values() for group in c.names if "generator" in group for name in group}
+    ranks = {c: _rank(c, description.lower(), carried.lower(), wired, sources) for c in named.values()}
     ranked = sorted((c for c in ranks if ranks[c] < UNRELATED), key=lambda c: (ranks[c], c.text))
     return tuple(sorted(ranked[:most], key=lambda command: command.text))
 
@@ -98,9 +111,7 @@ def _things(text: str) -> list[str]:
     >>> _things("move red box to table"), _things("look at stopwatch")
     (['red box', 'table'], ['stopwatch'])
     """
-    words = text.removeprefix("pick up").removeprefix("put down").removeprefix("look at").removeprefix("focus on")
-    if words == text:
-        words = text.partition(" ")[2]
+    words = _objects(text)
     for link in (" to ", " into ", " on "):
         before, found, after = words.partition(link)
         if found:
@@ -108,46 +119,95 @@ def _things(text: str) -> list[str]:
     return [words.strip()]
 
 
-def _rank(text: str, description: str, carried: str) -> int:
-    things = _things(text)
+def _objects(text: str) -> str:
+    """What follows the verb of a command."""
+    first, _, rest = text.partition(" ")
+    return rest.partition(" ")[2] if first in PHRASAL else rest
+
+
+def _rank(command: Command, description: str, carried: str, wired: Set[str], sources: Set[str]) -> int:
+    """Place of a command in a list that is too long, smaller is kept; `UNRELATED` falls away."""
+    verb, things = command.text.split()[0], _things(command.text)
+    if wired and any(TERMINALS & {*names} for names in command.names) and not _joins(command, wired):
+        return UNRELATED
+    in_task = [any(name in description for name in _called(*pair)) for pair in zip_longest(things, command.names)]
+    known = [told or thing in carried for told, thing in zip(in_task, things, strict=False)]
     if len(things) == 1:
-        return 0
+        return 0 if verb not in SELDOM or known[0] else SELDOM[verb]
     # Liquids and conductors are never carried.
-    if text.startswith(("connect ", "pour ")):
-        return 2
-    if any(thing in description for thing in things):
-        return 1
-    return 2 if any(thing in carried for thing in things) else UNRELATED
+    if verb == "connect":
+        return 2 if any(in_task) else 3 if sources & {*_called(None, command.names[1])} else 4
+    if verb == "pour":
+        return 2 if any(known) else 4
+    return 2 if any(in_task) else 3 if any(known) else UNRELATED
+
+
+def _called(thing: str | None, names: Sequence[str] | None) -> list[str]:
+    """What a task may call a thing: a terminal is called by what it is a part of."""
+    return [*filter(None, [thing]), *(owner for name in names or () if (owner := _owner(name)))]
+
+
+def _owner(name: str) -> str:
+    """What a name says that a terminal is a part of.
+
+    >>> _owner("red light bulb anode"), _owner("black wire terminal 1"), _owner("anode")
+    ('red light bulb', 'black wire', '')
+    """
+    return next((name.removesuffix(end).strip() for end in sorted(TERMINALS) if name.endswith(f" {end}")), "")
+
+
+def _joins(command: Command, wired: Set[str]) -> bool:
+    """Whether a command joins the end of a wire to what is no wire: everything is wired so, and needs one order."""
+    if not command.text.startswith("connect ") or len(command.names) != 2:
+        return False
+    wire, other = ({*names} for names in command.names)
+    return bool(WIRE_ENDS & wire) and not WIRE_ENDS & other and not wired & other
 
 
 def counterpart(gold: str, commands: Sequence[Command]) -> int | None:
     """Index of the listed command that a command of a gold path means; None where there is none.
 
-    Gold paths call things by other names than descriptions do, and add where they are and what they contain: `move egg
-    parrot egg in inventory to red box` is `move parrot egg to red box`. Meant is the command with the same first word
-    for each of whose things the gold one has all words of some name; of several the one with most words.
+    Gold paths call things by any of their names, and add what they are in: `focus on cathode in red light bulb`. Meant
+    is the command with the same first word for each of whose things the gold one begins with some name; of several the
+    one with the longest such names, then the one of whose other names and words it has most.
 
-    >>> egg = Command("focus on egg", 11, (1,), (("egg",),))
-    >>> parrot = Command("focus on parrot egg", 11, (2,), (("egg parrot",),))
-    >>> counterpart("focus on egg parrot", (egg, parrot)), counterpart("open door to kitchen", (egg, parrot))
+    >>> dove = Command("focus on egg", 11, (1,), (("egg", "dove egg"),))
+    >>> parrot = Command("focus on parrot egg", 11, (2,), (("egg", "parrot egg"),))
+    >>> counterpart("focus on parrot egg in inventory", (dove, parrot)), counterpart("open door", (dove, parrot))
     (1, None)
     """
-    first, _, rest = gold.partition(" ")
+    first, _, rest = gold.lower().partition(" ")
     plain = f"{SYNONYMS.get(first, first)} {rest}".strip()
     exact = [index for index, command in enumerate(commands) if command.text == plain]
     # The first listed wins a tie.
-    fitting = [(count, -index) for index, command in enumerate(commands) if (count := _common(plain, command))]
-    return exact[0] if exact else -max(fitting)[1] if fitting else None
+    fitting = [(*fit, -index) for index, command in enumerate(commands) if (fit := _fit(plain, command))]
+    return exact[0] if exact else -max(fitting)[-1] if fitting else None
 
 
-def _common(gold: str, command: Command) -> int:
-    """Words that a gold command has in common with a listed one; 0 where it means another."""
-    things = _things(gold)
-    if command.text.split()[0] != gold.split(maxsplit=1)[0] or not command.names or len(command.names) != len(things):
-        return 0
-    parts = [set(ADDITION.split(thing)[0].split()) for thing in things]
-    lengths = [
-        max((len(name.split()) for name in names if set(name.split()) <= part), default=0)
-        for names, part in zip(command.names, parts, strict=True)
+def _fit(gold: str, command: Command) -> tuple[int, int, int] | None:
+    """How well a gold command fits a listed one, greater is better; None where it means another."""
+    verb = gold.split(maxsplit=1)[0]
+    if command.text.split()[0] != verb or not command.names:
+        return None
+    rest, links = _objects(gold), LINKS.get(verb, ("to",))
+    words = rest.split()
+    splits = [(" ".join(words[:k]), " ".join(words[k + 1 :])) for k, word in enumerate(words) if word in links]
+    # A wire may be connected from either end.
+    orders = (command.names, command.names[::-1]) if verb == "connect" else (command.names,)
+    fits = [
+        (sum(map(_begins, parts, names)), sum(map(_contains, parts, names)))
+        for parts in ([(rest,)] if len(command.names) == 1 else splits)
+        for names in orders
+        if all(map(_begins, parts, names))
     ]
-    return sum(lengths) if all(lengths) else 0
+    return (*max(fits), len({*words} & {*command.text.split()})) if fits else None
+
+
+def _begins(part: str, names: Sequence[str]) -> int:
+    """Words of the longest name with which a part of a gold command begins."""
+    return max((len(name.split()) for name in names if f"{part} ".startswith(f"{name} ")), default=0)
+
+
+def _contains(part: str, names: Sequence[str]) -> int:
+    """Words of the longest name all of whose words are in a part of a gold command."""
+    return max((len(name.split()) for name in names if {*name.split()} <= {*part.split()}), default=0)

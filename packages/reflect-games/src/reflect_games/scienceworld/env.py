@@ -55,6 +55,8 @@ Mode = Literal[
 ]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 """ScienceWorld's tasks, by the length of their gold paths: the modes."""
+GROWING: Final = frozenset(mode for mode in MODES if mode.startswith(("identify-", "grow-", "mendelian-")))
+"""Tasks whose plants and animals grow with every turn."""
 SEEN_ALWAYS: Final = ("the agent", "a substance called air")
 """Things that every room lists."""
 MOST_ANSWER: Final = 200
@@ -188,9 +190,14 @@ class ScienceWorld(TextEnv):
         return self._opened
 
     def _golden(self) -> int | None:
-        """Index of the next gold command that is listed; others, such as opening an open door, are left out."""
+        """Index of the next gold command that is listed; others, such as opening an open door, are left out.
+
+        Where things grow, as many turns must pass as on the gold path: a wait replaces what is left out.
+        """
         while self._gold:
             index = counterpart(self._gold[0], self._commands)
+            if index is None and self._task in GROWING:
+                index = counterpart("wait1", self._commands)
             if index is not None:
                 return index
             self._gold = self._gold[1:]
