@@ -73,7 +73,8 @@ def listed(commands: Iterable[Command], task: str, description: str, carried: st
        neither is named in the task's description or carried.
     4. Tasks with wires join the ends of wires to other things, in one order, and handle no terminals otherwise.
     5. If more than `most` are left, commands about one thing come first; those with a verb of `SELDOM` later, unless
-       the thing is named or carried. Then come those about a named thing, a carried one or a generator.
+       the thing is named or carried. Then come those about two named or carried things, then about one, a generator
+       or a full cup.
 
     Args:
         commands: all that the game takes.
@@ -134,11 +135,15 @@ def _rank(command: Command, description: str, carried: str, wired: Set[str], sou
     known = [told or thing in carried for told, thing in zip(in_task, things, strict=False)]
     if len(things) == 1:
         return 0 if verb not in SELDOM or known[0] else SELDOM[verb]
+    if all(known):
+        return 1
     # Liquids and conductors are never carried.
     if verb == "connect":
         return 2 if any(in_task) else 3 if sources & {*_called(None, command.names[1])} else 4
     if verb == "pour":
-        return 2 if any(known) else 4
+        source = command.names[0] if command.names else ()
+        full = any(" containing " in name and not name.endswith(" nothing") for name in source)
+        return 2 if any(known) or full else 4
     return 2 if any(in_task) else 3 if any(known) else UNRELATED
 
 
