@@ -56,8 +56,12 @@ LINKS: Final[dict[str, tuple[str, ...]]] = {"pour": ("into", "in"), "use": ("on"
 """Words between the two things of a command; others have `to`."""
 UNRELATED: Final = 5
 """Rank of commands about two things that the task does not name and nobody carries."""
-SELDOM: Final = {"focus": 1, "mix": 1, "look": 3, "put": 3}
+SELDOM: Final = {"focus": 1, "mix": 2, "look": 4, "put": 4}
 """Ranks of commands about one thing that the task does not name and nobody carries; other commands have rank 0."""
+WHOLE: Final = ("mix", "pick", "read")
+"""First words of commands about one thing, whatever its name."""
+DEVICE: Final = ("activate ", "deactivate ", "open ", "close ")
+"""Beginnings of the commands that only sinks, stoves, freezers and the like take."""
 WIRE_ENDS: Final = frozenset(("terminal 1", "terminal 2"))
 TERMINALS: Final = WIRE_ENDS | {"anode", "cathode"}
 SYNONYMS: Final = {"examine": "look at", "drop": "put down"}
@@ -73,8 +77,8 @@ def listed(commands: Iterable[Command], task: str, description: str, carried: st
        neither is named in the task's description or carried.
     4. Tasks with wires join the ends of wires to other things, in one order, and handle no terminals otherwise.
     5. If more than `most` are left, commands about one thing come first; those with a verb of `SELDOM` later, unless
-       the thing is named or carried. Then come those about two named or carried things, then about one, a generator
-       or a full cup.
+       the thing is named or carried. Then come those about two named or carried things, or one of
+       these and a device; then about one such thing, a generator or a full cup.
 
     Args:
         commands: all that the game takes.
@@ -93,7 +97,8 @@ def listed(commands: Iterable[Command], task: str, description: str, carried: st
     names = {name for c in named.values() for group in c.names for name in group} if "connect " in beginnings else set()
     wired = {owner for name in names if (owner := _owner(name))}
     sources = {name for c in named.values() for group in c.names if "generator" in group for name in group}
-    ranks = {c: _rank(c, description.lower(), carried.lower(), wired, sources) for c in named.values()}
+    devices = {c.objects[0] for c in named.values() if c.text.startswith(DEVICE) and len(c.objects) == 1}
+    ranks = {c: _rank(c, description.lower(), carried.lower(), wired, sources, devices) for c in named.values()}
     ranked = sorted((c for c in ranks if ranks[c] < UNRELATED), key=lambda c: (ranks[c], c.text))
     return tuple(sorted(ranked[:most], key=lambda command: command.text))
 
@@ -126,16 +131,20 @@ def _objects(text: str) -> str:
     return rest.partition(" ")[2] if first in PHRASAL else rest
 
 
-def _rank(command: Command, description: str, carried: str, wired: Set[str], sources: Set[str]) -> int:
+def _rank(
+    command: Command, description: str, carried: str, wired: Set[str], sources: Set[str], devices: Set[int]
+) -> int:
     """Place of a command in a list that is too long, smaller is kept; `UNRELATED` falls away."""
-    verb, things = command.text.split()[0], _things(command.text)
+    verb = command.text.split()[0]
+    # `read instructions to make salt water` is about one thing.
+    things = [_objects(command.text)] if verb in WHOLE else _things(command.text)
     if wired and any(TERMINALS & {*names} for names in command.names) and not _joins(command, wired):
         return UNRELATED
     in_task = [any(name in description for name in _called(*pair)) for pair in zip_longest(things, command.names)]
     known = [told or thing in carried for told, thing in zip(in_task, things, strict=False)]
     if len(things) == 1:
         return 0 if verb not in SELDOM or known[0] else SELDOM[verb]
-    if all(known):
+    if all(known) or (known[0] and verb == "move" and command.objects[1] in devices):
         return 1
     # Liquids and conductors are never carried.
     if verb == "connect":
@@ -143,7 +152,7 @@ def _rank(command: Command, description: str, carried: str, wired: Set[str], sou
     if verb == "pour":
         source = command.names[0] if command.names else ()
         full = any(" containing " in name and not name.endswith(" nothing") for name in source)
-        return 2 if any(known) or full else 4
+        return 2 if full else 3 if any(known) else 4
     return 2 if any(in_task) else 3 if any(known) else UNRELATED
 
 

@@ -6,6 +6,7 @@ Tasks, variations, splits, scores, texts and gold paths are those of `sciencewor
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from hashlib import blake2b
 from importlib.metadata import version
@@ -18,7 +19,7 @@ from reflect_games.scienceworld.commands import counterpart, listed
 from reflect_games.scienceworld.world import Scene, World, gold_path, variations
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import SPLITS, TextEnv, require_known
-from reflect_rl.errors import UserError
+from reflect_rl.errors import ReflectRLWarning, UserError
 from reflect_rl.types import Episode, Observation, Oracle, Step, Task
 
 Mode = Literal[
@@ -57,6 +58,16 @@ MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 """ScienceWorld's tasks, by the length of their gold paths: the modes."""
 GROWING: Final = frozenset(mode for mode in MODES if mode.startswith(("identify-", "grow-", "mendelian-")))
 """Tasks whose plants and animals grow with every turn."""
+GOLD_WINS: Final = frozenset(
+    (
+        *("lifespan-longest-lived", "lifespan-shortest-lived", "lifespan-longest-lived-then-shortest-lived"),
+        *("find-non-living-thing", "find-living-thing", "find-animal", "find-plant", "power-component"),
+        *("chemistry-mix-paint-secondary-color", "chemistry-mix-paint-tertiary-color"),
+        *("measure-melting-point-known-substance", "power-component-renewable-vs-nonrenewable-energy"),
+        *("test-conductivity", "test-conductivity-of-unknown-substances", "measure-melting-point-unknown-substance"),
+    )
+)
+"""Tasks whose gold path won all games that `scripts/measure_gold.py` played from lists of 100 commands."""
 SEEN_ALWAYS: Final = ("the agent", "a substance called air")
 """Things that every room lists."""
 MOST_ANSWER: Final = 200
@@ -121,9 +132,15 @@ class ScienceWorld(TextEnv):
         Raises:
             UnknownNameError: no such task or split.
             UserError: Java or `scienceworld` is missing.
+
+        Warns where the gold path was not seen to win every game.
         """
         require_known("mode of scienceworld", mode, MODES)
         require_known("split", split, SPLITS)
+        if mode not in GOLD_WINS:
+            message = f"the gold path of {mode!r} was not seen to win every game from the list of commands, so its "
+            message += "oracle may lose. Choose a task that the guide's table says is won."
+            warnings.warn(message, ReflectRLWarning, stacklevel=2)
         numbers = variations(self.config.java_memory_mb, mode)[split]
         most = min(self.config.most_variations, len(numbers))
         chosen = [numbers[place * len(numbers) // most] for place in range(most)]
