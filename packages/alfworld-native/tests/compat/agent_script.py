@@ -53,7 +53,8 @@ def main() -> None:
     """Play, and write what was told as JSON."""
     module, config, split, batch_size, solutions, out = sys.argv[1:]
     told = play(module, json.loads(config), split, int(batch_size), json.loads(Path(solutions).read_text()))
-    Path(out).write_text(json.dumps(told))
+    # The facts that come with an expert are objects of TextWorld.
+    Path(out).write_text(json.dumps(told, default=str))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from alfworld_native import generate_games, load_games
+from alfworld_native import generate_games, load_games, open_game
 from alfworld_native.compat import make_config
 from alfworld_native.compat.experts import shortest_plan
 from alfworld_native.engine import Game
@@ -78,13 +78,64 @@ def test_chosen_kinds_of_task_and_numbers_of_games_are_equal(tmp_path):
     assert ours == theirs
 
 
+def taken_out(told, key):
+    """What is told under a key of `infos`, game by game and step by step."""
+    answers = [each[-1] for each in told if isinstance(each, list) and isinstance(each[-1], dict)]
+    return [infos.pop(key)[0] for infos in answers if key in infos], answers
+
+
+def plans_of_both(folder, records, expert):
+    """Plans of both experts; all else must be equal."""
+    paths = write_games(records, folder / "train", "2.1.2")
+    config = make_config(str(folder / "train"), expert=expert)
+    theirs, ours = both(folder, config, "train", 1, paths)
+    plans = []
+    for told in (theirs, ours):
+        found, answers = taken_out(told, "extra.expert_plan")
+        assert len(found) == len(answers) == 1 + 3 * 15
+        assert all(isinstance(command, str) for plan in found for command in plan)
+        plans.append(found)
+    # Only alfworld sends what its expert reads, objects of TextWorld.
+    assert all(taken_out(theirs, "facts")[0])
+    assert ours == theirs
+    return plans
+
+
 @needs_alfworld
-def test_games_of_alfworld_itself(tmp_path):
+def test_a_training_game_comes_with_the_plan_of_the_hand_coded_expert(tmp_path):
+    theirs, ours = plans_of_both(tmp_path, generate_games("train", 3, first=4), "handcoded")
+    assert theirs[0] == ours[0] == ["look"]
+    assert {len(plan) for plan in theirs + ours} == {1}
+    # Of several things alfworld's expert draws one, so that plans may differ later.
+    assert sum(map(list.__eq__, theirs, ours)) > len(theirs) / 2
+
+
+@needs_alfworld
+def test_alfworld_sends_the_hand_coded_plan_for_that_of_the_planner(tmp_path):
+    records = generate_games("train", 1, first=4)
+    theirs, ours = plans_of_both(tmp_path, records, "planner")
+    assert theirs[0] == ["look"]
+    assert ours[0] == shortest_plan(open_game(records[0], "2.1.2").start())
+
+
+def official(split):
+    """Games of ALFWorld itself."""
     data = os.environ.get("REFLECT_RL_ALFWORLD")
     if not data:
         pytest.skip("REFLECT_RL_ALFWORLD does not name a folder with ALFWorld's games")
+    return load_games(Path(data), split)
+
+
+@needs_alfworld
+def test_training_games_of_alfworld_itself_come_with_a_plan(tmp_path):
+    theirs, ours = plans_of_both(tmp_path, official("train")[::1500], "handcoded")
+    assert theirs[0] == ours[0] == ["look"]
+
+
+@needs_alfworld
+def test_games_of_alfworld_itself(tmp_path):
     folder = tmp_path / "valid_seen"
-    paths = write_games(load_games(Path(data), "valid_seen")[::20], folder)
+    paths = write_games(official("valid_seen")[::20], folder)
     config = make_config(eval_in_distribution=str(folder))
     theirs, ours = both(tmp_path, config, "eval_in_distribution", 2, paths)
     assert ours == theirs
