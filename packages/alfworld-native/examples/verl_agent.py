@@ -11,8 +11,7 @@ observations, infos = manager.reset({})
 total_infos, batches = [[] for _ in infos], [[] for _ in infos]
 over = [False] * len(infos)
 while not all(over):
-    chosen = [rng.choice(info["admissible_commands"]) for info in infos]
-    replies = [f"<think>anything</think><action>{command}</action>" for command in chosen]
+    replies = [f"<think>…</think><action>{rng.choice(info['admissible_commands'])}</action>" for info in infos]
     observations, rewards, dones, infos = manager.step(replies)
     for at, info in enumerate(infos):
         total_infos[at].append(info)

@@ -1,7 +1,6 @@
 """The taskset of verifiers 0.4, with a server in the place of a model; its chat program is installed by uv."""
 
 import asyncio
-import importlib
 import json
 import shutil
 import threading
@@ -61,12 +60,11 @@ def url():
 def test_an_episode_is_played_and_won(vf, url, monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setenv("TABLE_KEY", "none")
-    household = importlib.import_module("household_taskset")
-    player = {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}}
+    agent = {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}}
     taskset = {"id": "household_taskset", "count": 2}
-    env = vf.load_environment(household.HouseholdEnvConfig.model_validate({"taskset": taskset, "player": player}))
+    env = vf.load_environment(vf.SingleAgentEnvConfig.model_validate({"taskset": taskset, "agent": agent}))
     tasks = list(env.taskset)
-    assert [task.data.game for task in tasks] == [0, 1]
+    assert [task.data.idx for task in tasks] == [0, 1]
     context = vf.ModelContext(model="table", client=vf.EvalClientConfig(base_url=url, api_key_var="TABLE_KEY"))
 
     async def played():
