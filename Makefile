@@ -5,12 +5,13 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 TEXTWORLD := .venv/textworld
 
-.PHONY: help install demo test check docs clean
+.PHONY: help install demo test test-trainers check docs clean
 
 help:
 	@echo "make install  create .venv with pinned packages (once; PYTHON=... chooses the interpreter, 3.11 or later)"
 	@echo "make demo     train and evaluate on DangerousTaxi (configs/taxi/demo.toml), then write report.html"
 	@echo "make test     run all tests"
+	@echo "make test-trainers  the same for what needs TRL, verifiers or OpenEnv; installs them beside .venv's packages"
 	@echo "make check    lint, format, types, floors"
 	@echo "make docs     write the generated part of docs/reference/configuration.md"
 	@echo "make clean    remove .venv and caches; runs/ stays"
@@ -39,6 +40,10 @@ demo: install
 # One thread per test process: the two processes are the parallelism.
 test: install $(TEXTWORLD)
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# After an ordinary installation; their libraries lie in .venv/trainers.
+test-trainers: install
+	scripts/test_trainers
 
 check: install
 	scripts/check

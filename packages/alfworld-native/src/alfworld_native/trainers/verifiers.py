@@ -24,15 +24,15 @@ def load_environment(
         max_episode_steps: commands in a game.
 
     Raises:
-        GameError: verifiers is not installed.
+        GameError: verifiers is not installed, or has another interface (0.4).
     """
     try:
-        import verifiers as vf
         from datasets import Dataset
-    except ImportError:
-        raise GameError("this needs verifiers: pip install 'alfworld-native[verifiers]'.") from None
+        from verifiers import MultiTurnEnv, Rubric
+    except ImportError:  # verifiers 0.4 has neither name
+        raise GameError("this needs verifiers 0.1: pip install 'alfworld-native[verifiers]'.") from None
 
-    class Household(vf.MultiTurnEnv):  # here, because the library is loaded only now
+    class Household(MultiTurnEnv):  # here, because the library is loaded only now
         """One game for each rollout."""
 
         async def setup_state(self, state: Any) -> None:
@@ -58,7 +58,7 @@ def load_environment(
     return Household(
         dataset=lambda: data(split, count),
         eval_dataset=lambda: data("validation", eval_count),
-        rubric=vf.Rubric(funcs=[won]),
+        rubric=Rubric(funcs=[won]),
         max_turns=max_episode_steps,
     )
 
