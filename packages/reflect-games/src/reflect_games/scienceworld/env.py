@@ -65,6 +65,7 @@ GOLD_WINS: Final = frozenset(
         *("chemistry-mix-paint-secondary-color", "chemistry-mix-paint-tertiary-color"),
         *("measure-melting-point-known-substance", "power-component-renewable-vs-nonrenewable-energy"),
         *("test-conductivity", "test-conductivity-of-unknown-substances", "measure-melting-point-unknown-substance"),
+        *("identify-life-stages-1", "inclined-plane-determine-angle", "inclined-plane-friction-named-surfaces"),
     )
 )
 """Tasks whose gold path won all games that `scripts/measure_gold.py` played from lists of 100 commands."""
