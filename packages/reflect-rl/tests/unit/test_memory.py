@@ -44,12 +44,12 @@ def test_what_was_freed_is_given_back():
 
 def test_elsewhere_nothing_happens(monkeypatch):
     monkeypatch.setattr(memory.sys, "platform", "darwin")
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: pytest.fail("no library is opened"))
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: pytest.fail("no library is opened"))
     release()
 
 
 def test_a_c_library_without_the_function_is_left_alone(monkeypatch):
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     release()
 
 
