@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -46,6 +48,31 @@ def test_the_description_beside_a_game_is_no_game(tmp_path):
         "games/train/a.z8",
         "games/train/b.tw-pddl",
     ]
+
+
+def test_a_game_that_tw_make_made_is_played_and_won(tmp_path):
+    textworld = pytest.importorskip("textworld")
+    made = tmp_path / "train" / "simple.z8"
+    made.parent.mkdir()
+    make = [shutil.which("tw-make", path=str(Path(sys.executable).parent)), "tw-simple", "--rewards", "sparse"]
+    if (
+        make[0] is None
+        or subprocess.run(
+            [*make, "--goal", "brief", "--seed", "1", "--output", made], capture_output=True, check=False
+        ).returncode
+    ):
+        pytest.skip("tw-make makes no game here")
+    env = game(tmp_path)
+    (task,) = env.tasks("games", "train")
+    seen = env.reset(task)
+    walkthrough = textworld.Game.load(str(made.with_suffix(".json"))).metadata["walkthrough"]
+    for command in walkthrough:
+        # Neither the prompt nor the line with the points and the turns is a part of the text.
+        assert not seen.text.endswith(">")
+        assert "=-0/" not in seen.text
+        step = env.step(seen.actions.index(command))
+        seen = step.observation
+    assert (step.terminated, step.success, step.reward) == (True, True, 1.0)
 
 
 def test_a_game_is_opened_and_told_in_its_own_words(folder):

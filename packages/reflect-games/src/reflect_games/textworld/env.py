@@ -6,6 +6,7 @@ A folder holds the game files of each split in `train`, `validation` and `test`.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -21,6 +22,8 @@ from reflect_rl.types import Observation, Step, Task
 
 KINDS: Final = (".ulx", ".z3", ".z5", ".z8", ".tw-pddl")
 """Ends of the names of game files. A `.json` beside one describes it to TextWorld, and cannot be played alone."""
+PROMPT: Final = re.compile(r"\s*^>(?:[ ]+-= .* =-\d+/\d+)?\s*\Z", re.MULTILINE)
+"""The end of what games of Inform print: a prompt, and a line with the room, the points and the turns."""
 MISSING: Final = (
     "these games are played by the package textworld, which is not installed. Install it: "
     "pip install 'reflect-games[textworld]'"
@@ -87,7 +90,7 @@ class TextWorld(TextEnv):
         # Each backend has errors of its own, some of them plain exceptions.
         except Exception as error:
             raise UserError(f"TextWorld cannot open {path} ({type(error).__name__}: {error}). Remove it.") from None
-        self._key, self._said, self._score = task.key, [str(state.feedback).strip()], 0.0
+        self._key, self._said, self._score = task.key, [_told(state)], 0.0
         self._given: list[str] = []
         return self._observe(state)
 
@@ -96,7 +99,7 @@ class TextWorld(TextEnv):
         command = self._observation.actions[action]
         state, _, done = self._game.step(command)
         self._given.append(command)
-        self._said.append(f"> {command}\n{str(state.feedback).strip()}")
+        self._said.append(f"> {command}\n{_told(state)}")
         won = bool(state.won)
         score = float(state.score or 0) / float(state.max_score) if state.max_score else float(won)
         reward, self._score = score - self._score, score
@@ -127,6 +130,10 @@ def _start(path: Path) -> Any:
         raise UserError(MISSING) from None
     wanted = textworld.EnvInfos(admissible_commands=True, won=True, lost=True, score=True, max_score=True)
     return textworld.start(str(path), wanted)
+
+
+def _told(state: Any) -> str:
+    return PROMPT.sub("", str(state.feedback)).strip()
 
 
 @lru_cache(16)
