@@ -48,7 +48,8 @@ class Session:
         self.lines: queue.Queue[bytes] = queue.Queue()
         self.began: list[str] = []
         threading.Thread(target=self._listen, daemon=True).start()
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._watching = threading.Thread(target=self._watch, daemon=True)
+        self._watching.start()
         about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
         self.request("hello", "initialize", about)
         self.until("hello")
@@ -63,6 +64,8 @@ class Session:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
+        # `began` is whole only now: a reply can be read before what the server said on the way to it.
+        self._watching.join()
 
     def _listen(self) -> None:
         for line in self.process.stdout:  # type: ignore[union-attr]
