@@ -371,7 +371,7 @@ def test_broken_lines_of_compact_records_are_named_and_skipped(tmp_path):
     assert environment.game_files == [f"{tmp_path}/{key}/game.tw-pddl" for key in ("a/1", "e/1")]
     assert environment.skipped == {"broken": 4, "unsolvable": 1}
     assert "line 4 holds no game that can be played" in environment.passed_over[f"{tmp_path}/c/1/game.tw-pddl"]
-    # How many games are lost behind it nobody knows.
+    # Nobody knows how many games are lost behind it.
     file.write_bytes(file.read_bytes()[:-40])
     with pytest.raises(GameError, match="cannot be read after line"):
         AlfredTWEnv(config, skip_broken=True)

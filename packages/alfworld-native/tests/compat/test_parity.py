@@ -79,7 +79,7 @@ def test_chosen_kinds_of_task_and_numbers_of_games_are_equal(tmp_path):
 
 
 def taken_out(told, key):
-    """What is told under a key of `infos`, game by game and step by step."""
+    """Values under a key of `infos`, game by game and step by step."""
     answers = [each[-1] for each in told if isinstance(each, list) and isinstance(each[-1], dict)]
     return [infos.pop(key)[0] for infos in answers if key in infos], answers
 
@@ -106,7 +106,7 @@ def test_a_training_game_comes_with_the_plan_of_the_hand_coded_expert(tmp_path):
     theirs, ours = plans_of_both(tmp_path, generate_games("train", 3, first=4), "handcoded")
     assert theirs[0] == ours[0] == ["look"]
     assert {len(plan) for plan in theirs + ours} == {1}
-    # Of several things alfworld's expert draws one, so that plans may differ later.
+    # alfworld's expert draws one of several things, so plans may differ later.
     assert sum(map(list.__eq__, theirs, ours)) > len(theirs) / 2
 
 

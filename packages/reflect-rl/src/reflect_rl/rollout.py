@@ -219,8 +219,7 @@ class _Slot:
             raise ValueError(f"the reward is {reward}")
         turn = replace(turn, reward=reward)
         # A turn without an action counts, too: a player that never names one must come to an end.
-        out_of_turns = answer.truncated or len(self.turns) + 1 >= self.rollout.max_episode_steps
-        truncated = out_of_turns and not answer.terminated
+        truncated = answer.is_cut_off(len(self.turns) + 1, self.rollout.max_episode_steps)
         if answer.terminated or truncated:
             self.turns.append(turn)
             task, seed, identity = self.request.task, self.request.seed, self.rollout.spec.identity

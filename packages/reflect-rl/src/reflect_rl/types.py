@@ -71,6 +71,10 @@ class Step:
     truncated: bool = False
     """True if the task has a limit of turns of its own, below `max_episode_steps`, and this was the last one."""
 
+    def is_cut_off(self, turns: int, most: int) -> bool:
+        """Tell whether the episode is truncated here, after `turns` of at most `most` turns."""
+        return not self.terminated and (self.truncated or turns >= most)
+
 
 @dataclass(frozen=True, slots=True)
 class Oracle:

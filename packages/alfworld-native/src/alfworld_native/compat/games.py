@@ -36,7 +36,7 @@ class GameFiles:
     paths: tuple[str, ...]
     """In the order in which alfworld lists them."""
     passed_over: Mapping[str, str]
-    """Why other games, by their path, are not among them: movable or sliced, other task type, missing, unsolvable, no
+    """Reasons why other games, by their path, are left out: movable or sliced, other task type, missing, unsolvable, no
     traj_data.json, or broken with a colon and what is wrong."""
     read: Callable[[str], GameText]
     """Reads the game of a path; raises `GameError` if it is missing or broken."""
@@ -124,7 +124,7 @@ def _of_folder(folder: Path, task_types: Sequence[TaskType], *, skip_broken: boo
 
 
 def _reason_to_skip(trial: Path, task_types: Sequence[TaskType]) -> str:
-    """Why alfworld passes over a game; empty if it plays it."""
+    """Reason why alfworld passes over a game; empty if it plays it."""
     if "movable" in str(trial) or "Sliced" in str(trial):
         return "movable or sliced"
     if _object(trial / "traj_data.json").get("task_type") not in task_types:

@@ -126,7 +126,7 @@ def _things(text: str) -> list[str]:
 
 
 def _objects(text: str) -> str:
-    """What follows the verb of a command."""
+    """Words of a command behind its verb."""
     first, _, rest = text.partition(" ")
     return rest.partition(" ")[2] if first in PHRASAL else rest
 
@@ -157,12 +157,12 @@ def _rank(
 
 
 def _called(thing: str | None, names: Sequence[str] | None) -> list[str]:
-    """What a task may call a thing: a terminal is called by what it is a part of."""
+    """Names that a task may have for a thing: a terminal is called by the part that it belongs to."""
     return [*filter(None, [thing]), *(owner for name in names or () if (owner := _owner(name)))]
 
 
 def _owner(name: str) -> str:
-    """What a name says that a terminal is a part of.
+    """Thing that a terminal is a part of, by its name; empty for other names.
 
     >>> _owner("red light bulb anode"), _owner("black wire terminal 1"), _owner("anode")
     ('red light bulb', 'black wire', '')
@@ -171,7 +171,7 @@ def _owner(name: str) -> str:
 
 
 def _joins(command: Command, wired: Set[str]) -> bool:
-    """Whether a command joins the end of a wire to what is no wire: everything is wired so, and needs one order."""
+    """Tell whether a command joins the end of a wire to another thing: everything is wired so, in one order."""
     if not command.text.startswith("connect ") or len(command.names) != 2:
         return False
     wire, other = ({*names} for names in command.names)
@@ -199,7 +199,7 @@ def counterpart(gold: str, commands: Sequence[Command]) -> int | None:
 
 
 def _fit(gold: str, command: Command) -> tuple[int, int, int] | None:
-    """How well a gold command fits a listed one, greater is better; None where it means another."""
+    """Measure how well a gold command fits a listed one, greater is better; None where it means another."""
     verb = gold.split(maxsplit=1)[0]
     if command.text.split()[0] != verb or not command.names:
         return None

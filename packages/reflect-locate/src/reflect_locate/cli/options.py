@@ -49,7 +49,7 @@ class PlayerOptions:
 
 @dataclass(frozen=True)
 class LocateOptions(PlayerOptions):
-    """What to search with, and what to show."""
+    """Settings of a search and of what is shown."""
 
     top_k: Annotated[int, Interval(ge=1, le=1000)] = 5
     """Most files to show."""

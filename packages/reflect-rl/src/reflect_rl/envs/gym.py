@@ -149,8 +149,7 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
 
     def _answer(self, step: Step) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         self.success, self.turns = step.success, self.turns + 1
-        out_of_turns = step.truncated or self.turns >= self.env_spec.max_episode_steps
-        truncated = out_of_turns and not step.terminated
+        truncated = step.is_cut_off(self.turns, self.env_spec.max_episode_steps)
         self._show(step.observation, running=not (step.terminated or truncated))
         return step.observation, step.reward, step.terminated, truncated, {"success": step.success}
 

@@ -179,7 +179,7 @@ def _parted(text: str) -> tuple[str, str | None]:
     match = LAST.match(text)
     if match is None:
         return text, None
-    # Of `So my best next action is: X` the words `So my best` would stay behind.
+    # In `So my best next action is: X` the words `So my best` would stay behind.
     return LEADING.sub("", match["body"].strip()).strip(), match["rest"].strip()
 
 
