@@ -81,7 +81,7 @@ def _generate(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     # Here, because these load NumPy, which `generate` does without.
-    from alfworld_native.compat.games import BROKEN, find_games
+    from alfworld_native.compat.games import find_games
     from alfworld_native.lockstep import compare
     from alfworld_native.seeding import stream
     from alfworld_native.textworld import Workers
@@ -89,9 +89,9 @@ def _check(options: argparse.Namespace) -> int:
     if options.games < 1 or options.steps < 1:
         raise GameError(f"--games and --steps must be 1 or more, not {options.games} and {options.steps}.")
     files = find_games(options.source, TASK_TYPES, skip_broken=options.skip_broken)
-    for reason in files.passed_over.values():
-        if reason.startswith(BROKEN):
-            print(f"alfworld-native: {reason}", file=sys.stderr)
+    for passed in files.passed_over.values():
+        if passed.reason == "broken":
+            print(f"alfworld-native: {passed}", file=sys.stderr)
     different = commands = won = 0
     paths = files.paths[: options.games]
     with Workers() as workers:

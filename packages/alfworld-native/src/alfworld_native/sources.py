@@ -18,6 +18,7 @@ import lzma
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, get_args
@@ -97,10 +98,19 @@ def load_games(
     return games.select(task_types, name, distinct)
 
 
-def read_records(path: Path) -> Iterator[tuple[str, GameRecord | GameError | None]]:
-    """Lines of one file of compact records, whatever its name: where each is, and its game.
+@dataclass(frozen=True, slots=True)
+class RecordLine:
+    """A line of a file of compact records; a game that cannot be solved has neither record nor error."""
 
-    A line that is broken, or out of order, has its error instead of a game, and one that cannot be solved None.
+    where: str
+    """Place of the line, for messages."""
+    record: GameRecord | None = None
+    error: GameError | None = None
+    """Reason why the line holds no game: it is broken, or out of order."""
+
+
+def read_records(path: Path) -> Iterator[RecordLine]:
+    """Lines of one file of compact records, whatever its name.
 
     Raises:
         GameError: the file is missing, or breaks off.
@@ -144,14 +154,14 @@ def _records(folder: Path, path: Path, split: str) -> Iterator[GameRecord]:
     Raises:
         GameError: the file is missing or corrupt.
     """
-    for _, record in _compact(folder, path, split):
-        if isinstance(record, GameError):
-            raise record
-        if record is not None:
-            yield record
+    for line in _compact(folder, path, split):
+        if line.error:
+            raise line.error
+        if line.record:
+            yield line.record
 
 
-def _compact(folder: Path, path: Path, split: str) -> Iterator[tuple[str, GameRecord | GameError | None]]:
+def _compact(folder: Path, path: Path, split: str) -> Iterator[RecordLine]:
     """Lines of a file of compact records, as `read_records` gives them.
 
     Args:
@@ -170,10 +180,10 @@ def _compact(folder: Path, path: Path, split: str) -> Iterator[tuple[str, GameRe
             if record is not None and record.key <= last:
                 raise GameError(f"{where}: records must be sorted by `id`, each once: {record.key!r} follows {last!r}.")
         except GameError as error:
-            yield where, error
+            yield RecordLine(where, error=error)
         else:
             last = record.key if record else last
-            yield where, record
+            yield RecordLine(where, record)
 
 
 def _record(row: Mapping[str, Any], where: str) -> GameRecord | None:

@@ -15,6 +15,7 @@ import pytest
 from alfworld_layout import GRAMMAR, write_official
 from alfworld_native import GameError, generate_games
 from alfworld_native.compat import AlfredTWEnv, UnknownKeyWarning, get_environment, load_config, make_config
+from alfworld_native.compat.games import PassedOver
 from alfworld_native.compat.keys import SECTIONS
 from alfworld_native.game_file import CHECKSUMS
 from alfworld_native.official import official_key
@@ -305,8 +306,8 @@ def test_a_broken_game_is_named_and_skipped_only_if_asked(folder):
     assert environment.game_files == [str(trials[2] / "game.tw-pddl")]
     # alfworld passes over a trial without a game, too.
     assert environment.skipped == {"broken": 1, "missing": 1}
-    assert environment.passed_over[str(trials[1] / "game.tw-pddl")] == "missing"
-    assert environment.passed_over[str(trials[0] / "game.tw-pddl")].startswith("broken: ")
+    assert environment.passed_over[str(trials[1] / "game.tw-pddl")].reason == "missing"
+    assert environment.passed_over[str(trials[0] / "game.tw-pddl")].reason == "broken"
 
 
 def test_a_game_without_its_story_is_named_and_counted(folder):
@@ -315,7 +316,7 @@ def test_a_game_without_its_story_is_named_and_counted(folder):
     environment = AlfredTWEnv(changed("dataset.data_path", str(folder)))
     assert environment.num_games == 2
     assert environment.skipped == {"no traj_data.json": 1}
-    assert environment.passed_over == {str(trials[0] / "game.tw-pddl"): "no traj_data.json"}
+    assert environment.passed_over == {str(trials[0] / "game.tw-pddl"): PassedOver("no traj_data.json")}
 
 
 @pytest.mark.usefixtures("known_texts")
@@ -370,7 +371,7 @@ def test_broken_lines_of_compact_records_are_named_and_skipped(tmp_path):
     environment = AlfredTWEnv(config, skip_broken=True)
     assert environment.game_files == [f"{tmp_path}/{key}/game.tw-pddl" for key in ("a/1", "e/1")]
     assert environment.skipped == {"broken": 4, "unsolvable": 1}
-    assert "line 4 holds no game that can be played" in environment.passed_over[f"{tmp_path}/c/1/game.tw-pddl"]
+    assert "line 4 holds no game that can be played" in environment.passed_over[f"{tmp_path}/c/1/game.tw-pddl"].error
     # Nobody knows how many games are lost behind it.
     file.write_bytes(file.read_bytes()[:-40])
     with pytest.raises(GameError, match="cannot be read after line"):

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 from alfworld_native.engine import Game
 from alfworld_native.errors import GameError, suggestion
@@ -21,12 +21,25 @@ from alfworld_native.game_file import GameText, parse_game_file
 from alfworld_native.generate import GameSplit, game_seed, numbered_game
 from alfworld_native.official import official_key
 from alfworld_native.record import GameRecord, TaskType
-from alfworld_native.sources import read_records
+from alfworld_native.sources import RecordLine, read_records
 
 COMPACT: Final = ".jsonl.xz"
 GENERATED: Final = "generated:"
-BROKEN: Final = "broken: "
 REMEDY: Final = "Copy it again, or skip broken games (`skip_broken=True`, `--skip-broken`)."
+
+Reason = Literal["movable or sliced", "other task type", "missing", "unsolvable", "no traj_data.json", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Reason why a game is left out."""
+
+    reason: Reason
+    error: str = ""
+    """What is wrong with a broken game."""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.error}" if self.error else self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +48,8 @@ class GameFiles:
 
     paths: tuple[str, ...]
     """In the order in which alfworld lists them."""
-    passed_over: Mapping[str, str]
-    """Reasons why other games, by their path, are left out: movable or sliced, other task type, missing, unsolvable, no
-    traj_data.json, or broken with a colon and what is wrong."""
+    passed_over: Mapping[str, PassedOver]
+    """Games that are left out, by their path."""
     read: Callable[[str], GameText]
     """Reads the game of a path; raises `GameError` if it is missing or broken."""
     where: Callable[[str], str] = str
@@ -46,7 +58,7 @@ class GameFiles:
     @property
     def skipped(self) -> dict[str, int]:
         """Number of games that were passed over, by reason."""
-        return dict(Counter(reason.partition(":")[0] for reason in self.passed_over.values()))
+        return dict(Counter(passed.reason for passed in self.passed_over.values()))
 
     def open(self, path: str) -> Game:
         """The game of a path.
@@ -73,7 +85,9 @@ def find_games(path: str, task_types: Sequence[TaskType], *, skip_broken: bool) 
         GameError: no such source, no game in it, a file of compact records that breaks off, or a broken game.
     """
     if path.startswith(GENERATED):
-        games = _of_records(path, ((path, record) for record in _generated(path)), task_types, skip_broken=skip_broken)
+        games = _of_records(
+            path, (RecordLine(path, record) for record in _generated(path)), task_types, skip_broken=skip_broken
+        )
     elif path.endswith(COMPACT):
         file = Path(path).expanduser()
         games = _of_records(str(file.parent), read_records(file), task_types, skip_broken=skip_broken)
@@ -83,7 +97,7 @@ def find_games(path: str, task_types: Sequence[TaskType], *, skip_broken: bool) 
         games = _opened(games)
     if not games.paths:
         passed = ", ".join(f"{count} {reason}" for reason, count in sorted(games.skipped.items())) or "none"
-        broken = next((f" One is {why}" for why in games.passed_over.values() if why.startswith(BROKEN)), "")
+        broken = next((f" One is {each}" for each in games.passed_over.values() if each.reason == "broken"), "")
         raise GameError(f"{path} has no game of {', '.join(task_types)} (passed over: {passed}).{broken}")
     return games
 
@@ -95,7 +109,7 @@ def _opened(games: GameFiles) -> GameFiles:
         try:
             games.open(path)
         except GameError as error:
-            broken[path] = f"{BROKEN}{error}"
+            broken[path] = PassedOver("broken", str(error))
     kept = tuple(path for path in games.paths if path not in broken)
     return replace(games, paths=kept, passed_over={**games.passed_over, **broken})
 
@@ -104,7 +118,7 @@ def _of_folder(folder: Path, task_types: Sequence[TaskType], *, skip_broken: boo
     if not folder.is_dir():
         raise GameError(f"there is no folder {folder} with ALFWorld's games. Set $ALFWORLD_DATA, or name another.")
     paths: list[str] = []
-    passed_over: dict[str, str] = {}
+    passed_over: dict[str, PassedOver] = {}
     # alfworld's order, which is that of the file system: a seed must choose the same games on the same machine.
     for root, _, files in os.walk(folder, topdown=False):
         if "traj_data.json" not in files and "game.tw-pddl" not in files:
@@ -115,16 +129,17 @@ def _of_folder(folder: Path, task_types: Sequence[TaskType], *, skip_broken: boo
         except GameError as error:
             if not skip_broken:
                 raise
-            reason = f"{BROKEN}{error}"
+            passed_over[path] = PassedOver("broken", str(error))
+            continue
         if reason:
-            passed_over[path] = reason
+            passed_over[path] = PassedOver(reason)
         else:
             paths.append(path)
     return GameFiles(tuple(paths), passed_over, _read_file)
 
 
-def _reason_to_skip(trial: Path, task_types: Sequence[TaskType]) -> str:
-    """Reason why alfworld passes over a game; empty if it plays it."""
+def _reason_to_skip(trial: Path, task_types: Sequence[TaskType]) -> Reason | None:
+    """Reason why alfworld passes over a game; None if it plays it."""
     if "movable" in str(trial) or "Sliced" in str(trial):
         return "movable or sliced"
     if _object(trial / "traj_data.json").get("task_type") not in task_types:
@@ -134,7 +149,7 @@ def _reason_to_skip(trial: Path, task_types: Sequence[TaskType]) -> str:
         return "missing"
     game = _object(file)
     # alfworld takes any value that counts as true.
-    return "" if game.get("solvable") else "unsolvable"
+    return None if game.get("solvable") else "unsolvable"
 
 
 def _object(file: Path) -> dict[str, object]:
@@ -159,26 +174,26 @@ def _read_file(path: str) -> GameText:
 
 def _of_records(
     folder: str,
-    records: Iterable[tuple[str, GameRecord | GameError | None]],
+    lines: Iterable[RecordLine],
     task_types: Sequence[TaskType],
     *,
     skip_broken: bool,
 ) -> GameFiles:
     found: dict[str, GameRecord] = {}
     places: dict[str, str] = {}
-    passed_over: dict[str, str] = {}
-    for where, record in records:
-        if isinstance(record, GameError):
+    passed_over: dict[str, PassedOver] = {}
+    for line in lines:
+        if line.error:
             if not skip_broken:
-                raise record
-            passed_over[where] = f"{BROKEN}{record}"
-        elif record is None:
-            passed_over[where] = "unsolvable"
-        elif record.task_type not in task_types:
-            passed_over[where] = "other task type"
+                raise line.error
+            passed_over[line.where] = PassedOver("broken", str(line.error))
+        elif line.record is None:
+            passed_over[line.where] = PassedOver("unsolvable")
+        elif line.record.task_type not in task_types:
+            passed_over[line.where] = PassedOver("other task type")
         else:
-            path = f"{folder}/{official_key(record)}/game.tw-pddl"
-            found[path], places[path] = record, where
+            path = f"{folder}/{official_key(line.record)}/game.tw-pddl"
+            found[path], places[path] = line.record, line.where
 
     def read(path: str) -> GameText:
         return GameText(found[path].problem, found[path].goal, "2.1.1")
