@@ -125,8 +125,9 @@ def reread(reader: Reader, tree: Tree, question: str, answer: Answer, threshold:
     best = answer.files[: settings.candidates]
     texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings) for entry in best]
     read = with_reading([entry.evidence for entry in answer.files], reader.likelihoods(asked, texts))
+    weights = replace(DEFAULT_WEIGHTS, read=settings.weight)
     files = [
-        replace(entry, evidence=evidence, score=score(evidence, DEFAULT_WEIGHTS), sureness="a guess")
+        replace(entry, evidence=evidence, score=score(evidence, weights), sureness="a guess")
         for entry, evidence in zip(answer.files, read, strict=True)
     ]
     # The path decides between equal scores, as in the ranking of the index.

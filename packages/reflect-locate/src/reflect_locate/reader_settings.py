@@ -30,6 +30,8 @@ class ReaderSettings(Frozen):
     """Lines of these that stand before the best line."""
     longest: int = Field(1500, ge=100)
     """Characters that are read of each, about a quarter as many tokens of code; a question has to fit behind them."""
+    weight: float = Field(1.0, gt=0)
+    """Weight of what the model makes of a file, beside the evidence of the index."""
 
 
 class ReaderTraining(OptimiserConfig):

@@ -64,6 +64,17 @@ def test_what_the_model_says_can_move_a_file_to_the_top():
     assert [entry.sureness for entry in fresh.files[1:]] == ["a guess"] * 3
 
 
+def test_the_reader_counts_with_its_own_weight():
+    files = {"limits.py": "# Parsing of rate limits.\n", "clock.py": "# Rate of watches.\n"}
+    answer = find(tree(files), QUESTION)
+    assert answer.files[0].path == "limits.py"
+    firsts = {}
+    for weight in (0.1, 50.0):
+        reader = Fixed("clock.py", 3.0, ReaderSettings(weight=weight))
+        firsts[weight] = reread(reader, tree(files), QUESTION, answer).files[0].path
+    assert firsts == {0.1: "limits.py", 50.0: "clock.py"}
+
+
 def test_files_that_are_not_read_keep_their_order_behind_those_that_are():
     files = {f"{name}.py": "# Parsing of rate limits.\n" for name in "abcd"}
     answer = find(tree(files), QUESTION)

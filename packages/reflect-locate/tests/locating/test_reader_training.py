@@ -11,11 +11,13 @@ import torch
 from rich.console import Console
 
 from reflect_locate.cli.train_reader import run
+from reflect_locate.evidence import Evidence
 from reflect_locate.questions.build import build_task_set
 from reflect_locate.questions.config import TasksConfig
 from reflect_locate.reader import Reader, load_reader
 from reflect_locate.reader_settings import ReaderSettings, ReaderTraining
 from reflect_locate.reader_training import READ, TEMPERATURE, Reading, log_policy, readings, train_reader
+from reflect_locate.reader_weight import Asked, best_weight, mean_reciprocal_rank
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ConfigError, ModelError, TrainingError, UserError
 from reflect_rl.models import precision
@@ -49,7 +51,11 @@ def player(tmp_path_factory):
 def tasks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tasks")
     write_files(folder / "shop", project_files())
-    config = TasksConfig.model_validate({"output_dir": folder / "set", "train": [str(folder / "shop")], "test": []})
+    # Equal files would count as copies, and have no questions.
+    other = {path: text.replace("Robots", "Machines") for path, text in project_files().items()}
+    write_files(folder / "other", other)
+    projects = {"train": [str(folder / "shop")], "validation": [str(folder / "other")], "test": []}
+    config = TasksConfig.model_validate({"output_dir": folder / "set", **projects})
     return build_task_set(config, lambda text: None)
 
 
@@ -134,17 +140,24 @@ def test_the_command_trains_a_reader_that_locate_can_use(tasks, player, tmp_path
     out = tmp_path / "out"
     words = ["--start-from", str(player), "--rank", "0", "--precision", "float32", "--output-dir", str(out)]
     sizes = ["--steps", "2", "--batch-size", "2", "--questions", "12", "--candidates", "3", "--longest", "120"]
+    sizes += ["--validation-questions", "6"]
     run([str(tasks.folder), *words, *sizes], Console(quiet=True))
     reader = load_reader(str(out / "model"), "float32")
-    assert reader.settings == ReaderSettings(candidates=3, lines=8, lines_before=2, longest=120)
+    asked = [Asked.model_validate(row) for row in read_jsonl(out / "validation.jsonl", "")]
+    assert len(asked) == 6
+    sizes_read = ReaderSettings(candidates=3, lines=8, lines_before=2, longest=120)
+    assert reader.settings == sizes_read.model_copy(update={"weight": best_weight(asked)})
     assert reader.model.hash() != fresh(player).hash()
     # Killed while it was finding candidates, it goes on from there.
     lines = (out / "readings.jsonl").read_text().splitlines(keepends=True)
     (out / "readings.jsonl").write_text("".join(lines[:3]) + lines[3][:20])
     shutil.rmtree(out / "checkpoints")
+    chosen = (out / "validation.jsonl").read_text().splitlines(keepends=True)
+    (out / "validation.jsonl").write_text("".join(chosen[:2]) + chosen[2][:20])
     run([str(tasks.folder), *words, *sizes], Console(quiet=True))
     assert (out / "readings.jsonl").read_text() == "".join(lines)
     assert load_reader(str(out / "model"), "float32").model.hash() == reader.model.hash()
+    assert load_reader(str(out / "model"), "float32").settings == reader.settings
     with pytest.raises(ConfigError, match=r"another value of seed \(0, now 1\)"):
         run([str(tasks.folder), *words, *sizes, "--seed", "1"], Console(quiet=True))
 
@@ -200,3 +213,31 @@ def test_settings_travel_with_the_model(player, tmp_path):
     reader.save(tmp_path)
     assert load_reader(str(tmp_path), "float32").settings == SETTINGS
     assert read_json(tmp_path / "reader.json", "")["candidates"] == 4
+
+
+def asked(right: int, nats: float) -> Asked:
+    """A question with two files: the index says the first one, and the model the second one, by so many nats."""
+    evidence = (Evidence(1.0, 1.0, 1.0, None), Evidence(0.5, 0.5, 0.5, None))
+    told = tuple(number == right for number in range(2))
+    return Asked(key="", has_file=True, evidence=evidence, right=told, likelihoods=(-nats, 0.0), seconds=0.0)
+
+
+def test_the_weight_is_the_best_one_by_reciprocal_rank():
+    # The index leads by 0.5 of 2.4 in its evidence, the model by 0.5 in its own: they are even at the weight 2.4.
+    assert asked(1, 2.0).place(2.0)[0] == 2
+    assert asked(1, 2.0).place(3.0)[0] == 1
+    assert best_weight([asked(1, 2.0)]) == 3.0
+    assert best_weight([asked(0, 2.0)]) == 0.25
+    # One question that the model spoils counts less than two that it mends.
+    mixed = [asked(0, 2.0), asked(1, 2.0), asked(1, 2.0)]
+    assert best_weight(mixed) == 3.0
+    assert mean_reciprocal_rank(mixed, 3.0) == pytest.approx((0.5 + 1 + 1) / 3)
+    assert mean_reciprocal_rank(mixed, 0.0) == pytest.approx((1 + 0.5 + 0.5) / 3)
+
+
+def test_without_questions_about_other_projects_the_weight_is_one(tasks, player, tmp_path):
+    words = ["--start-from", str(player), "--rank", "0", "--precision", "float32", "--output-dir", str(tmp_path)]
+    sizes = ["--steps", "1", "--batch-size", "2", "--questions", "4", "--validation-questions", "0"]
+    run([str(tasks.folder), *words, *sizes], Console(quiet=True))
+    assert load_reader(str(tmp_path / "model"), "float32").settings.weight == 1.0
+    assert not (tmp_path / "validation.jsonl").exists()

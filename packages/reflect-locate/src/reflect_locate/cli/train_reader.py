@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 from rich.console import Console
@@ -17,8 +17,12 @@ from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ConfigError
 from reflect_rl.store import read_json, write_json
 
+if TYPE_CHECKING:
+    from reflect_locate.questions.task_set import Question, TaskSet
+    from reflect_locate.reader import Reader
+
 USAGE = "reflect-rl train_reader TASKS"
-ROWS, BEGUN = "readings.jsonl", "options.json"
+ROWS, ASKED, BEGUN = "readings.jsonl", "validation.jsonl", "options.json"
 SETTLED = "settled_precision"
 """Key of the number format that `precision` came to."""
 AGAIN = "Delete it, and run the same command again."
@@ -46,6 +50,8 @@ class TrainReaderOptions(ReaderTraining):
     """Lines that are read of each; a quarter of them stand before the best one."""
     longest: int = Field(600, ge=100)
     """Characters that are read of each."""
+    validation_questions: int = Field(240, ge=0)
+    """Most questions about other projects on which the weight of the reader is chosen; 0 = it gets the weight 1."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -105,8 +111,12 @@ def run(arguments: Sequence[str], console: Console) -> None:
             options.seed,
             lambda done, total, note: bars.update(bar, completed=done, description=note),
         )
+    reader = Reader(model, settings)
+    if held_out := tasks.draw("validation", options.validation_questions, options.seed):
+        weight = _chosen_weight(reader, tasks, held_out, folder / ASKED, console)
+        reader = Reader(model, settings.model_copy(update={"weight": weight}))
     made = folder / "model"
-    Reader(model, settings).save(made)
+    reader.save(made)
     console.print(f'reader: {made}  (use it: reflect-rl locate PATH "question" --deep --reader {made})')
 
 
@@ -121,6 +131,34 @@ def parse_train_reader(arguments: Sequence[str]) -> tuple[Path, TrainReaderOptio
     if len(named) != 1:
         raise ConfigError(f"name one folder of a task set: {USAGE}. Got {len(named)}.")
     return Path(named[0]), options
+
+
+def _chosen_weight(
+    reader: Reader, tasks: TaskSet, questions: Sequence[Question], path: Path, console: Console
+) -> float:
+    """The weight that is best on these questions; what was read goes to a file, and is not read again."""
+    from reflect_locate.reader_weight import Asked, ask, best_weight, mean_reciprocal_rank
+    from reflect_locate.repositories.word_store import WordStore
+    from reflect_rl.store import append_jsonl, read_jsonl, write_jsonl
+
+    kept = read_jsonl(path, AGAIN, appended=True) if path.is_file() else []
+    write_jsonl(path, kept)
+    found = [Asked.model_validate(row) for row in kept]
+    stores = {question.snapshot: WordStore() for question in questions}
+    reader.model.model.eval()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+        bar = bars.add_task("choosing the weight", total=len(questions), completed=len(found))
+        for question in questions[len(found) :]:
+            entry = next(ask(tasks, question, stores[question.snapshot], reader))
+            append_jsonl(path, [entry.model_dump(mode="json")])
+            found.append(entry)
+            bars.advance(bar)
+    weight = best_weight(found)
+    console.print(
+        f"weight {weight:g}, chosen on {len(found)} questions about other projects: mean reciprocal rank "
+        f"{mean_reciprocal_rank(found, weight):.3f}, with the index alone {mean_reciprocal_rank(found, 0):.3f}"
+    )
+    return weight
 
 
 def _settled_precision(options: TrainReaderOptions, console: Console) -> str:

@@ -1,0 +1,91 @@
+"""Weight of a reader beside the index, chosen on questions about projects that it was not trained on.
+
+A reader that has learned much deserves more weight than one that comes as it is, and how much cannot be seen on the
+questions that it learned from (`docs/results/log.md`, "The weight of a reader").
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pydantic import BaseModel
+
+from reflect_locate.evidence import DEFAULT_WEIGHTS, Evidence, confidence, score
+from reflect_locate.questions.task_set import Question, TaskSet
+from reflect_locate.ranking import find
+from reflect_locate.reader import Reader, passage, with_reading
+from reflect_locate.repositories.stored_index import StoredIndex
+from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.word_store import WordStore
+
+WEIGHTS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
+"""Weights that are compared, in rising order; the evidence of the index has 2.4 together."""
+
+
+class Asked(BaseModel, frozen=True):
+    """A question on one tree: its candidates by the index, and what the model makes of them."""
+
+    key: str
+    has_file: bool
+    evidence: tuple[Evidence, ...]
+    right: tuple[bool, ...]
+    likelihoods: tuple[float, ...]
+    """Of the first candidates, as many as the reader reads."""
+    seconds: float
+    """CPU time of the reading."""
+
+    def place(self, weight: float) -> tuple[int, float]:
+        """Place of the first right file (0 = not among the candidates), and the confidence in the first file."""
+        weights = replace(DEFAULT_WEIGHTS, read=weight)
+        read = with_reading(self.evidence, self.likelihoods) if weight else self.evidence
+        scores = [score(evidence, weights) for evidence in read]
+        order = sorted(range(len(scores)), key=lambda number: -scores[number])
+        ranks = [rank for rank, number in enumerate(order, start=1) if self.right[number]]
+        return min(ranks, default=0), confidence([scores[number] for number in order])
+
+
+def ask(tasks: TaskSet, question: Question, store: WordStore, reader: Reader) -> Iterator[Asked]:
+    """The question on its whole project with the sentence masked, and on the project without the file.
+
+    Args:
+        tasks: which has the projects.
+        question: with the files that are right.
+        store: words of the project; those that it lacks are added.
+        reader: the model.
+    """
+    snapshot = tasks.snapshot(question.snapshot)
+    whole = Tree(snapshot, "", None, question.spans)
+    rest = Tree(snapshot, "", [path for path in whole.paths if path not in question.targets], {})
+    said: dict[str, float] = {}
+    for part, tree in enumerate((whole, rest)):
+        answer, started = find(tree, question.text, StoredIndex(tree, store)), time.process_time()
+        best, settings = answer.files[: reader.settings.candidates], reader.settings
+        texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings) for entry in best]
+        fresh = [text for text in texts if text not in said]
+        said |= dict(zip(fresh, reader.likelihoods(question.text, fresh), strict=True))
+        yield Asked(
+            key=f"{question.key}/{part}",
+            has_file=part == 0,
+            evidence=tuple(entry.evidence for entry in answer.files),
+            right=tuple(entry.path in question.targets for entry in answer.files),
+            likelihoods=tuple(said[text] for text in texts),
+            seconds=time.process_time() - started,
+        )
+
+
+def mean_reciprocal_rank(asked: Sequence[Asked], weight: float) -> float:
+    """Mean of 1 / place of the first right file, 0 where none is among the candidates (Voorhees 1999)."""
+    places = [entry.place(weight)[0] for entry in asked]
+    return sum(1 / place for place in places if place) / len(places)
+
+
+def best_weight(asked: Sequence[Asked], weights: Sequence[float] = WEIGHTS) -> float:
+    """The weight with the best mean reciprocal rank, of equal ones the smallest.
+
+    Args:
+        asked: questions with a right file in their trees.
+        weights: that are compared, in rising order.
+    """
+    return max(weights, key=lambda weight: mean_reciprocal_rank(asked, weight))
