@@ -9,11 +9,13 @@ from rich.console import Console
 
 from reflect_rl.errors import UserError, suggestion
 from reflect_rl.models.catalogue import KNOWN, cache_folder, get_model
+from reflect_rl.models.gguf import is_complete
 from reflect_rl.models.source import HUB, resolve
 
 USAGE = """\
 usage: reflect-rl model get NAME              download, check and convert a model; afterwards model.path = "NAME"
        reflect-rl model get hub:OWNER/NAME    download a model of the Hugging Face hub into its cache
+       reflect-rl model get FILE.gguf         convert a GGUF file of your own; afterwards model.path = "FILE.gguf"
        reflect-rl model list                  the names, their licence, and whether they are in the cache
 """
 
@@ -22,7 +24,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     """The verb.
 
     Args:
-        arguments: `get NAME`, `get hub:OWNER/NAME` or `list`.
+        arguments: `get NAME`, `get hub:OWNER/NAME`, `get FILE.gguf` or `list`.
         console: where the result is printed.
 
     Raises:
@@ -32,28 +34,20 @@ def run(arguments: Sequence[str], console: Console) -> None:
     if {"-h", "--help"} & {verb, *names}:
         console.print(USAGE, end="")
     elif verb == "list" and not names:
-        _list(console)
+        for known in KNOWN.values():
+            here = "in" if is_complete(cache_folder() / "models" / known.name) else "not in"
+            console.print(f"{known.name}  {known.license}  {known.hub_id}  {here} the cache")
     elif verb == "get" and len(names) == 1:
-        # Before the work, because a download that shows nothing looks like a hang.
-        console.print(f"getting {names[0]}; the first time takes a minute or two")
-        is_hub = names[0].startswith(HUB)
-        folder = Path(resolve(names[0])) if is_hub else get_model(names[0])
-        licence = "see its card" if is_hub else KNOWN[names[0]].license
-        console.print(f"{names[0]}: {_megabytes(folder)} MB, licence {licence}, in {folder}")
+        is_other = names[0].startswith(HUB) or Path(names[0]).suffix.lower() == ".gguf"
+        if is_other or names[0] in KNOWN:
+            # Before the work, because a download that shows nothing looks like a hang.
+            console.print(f"getting {names[0]}; the first time takes a minute or two")
+        folder = Path(resolve(names[0])) if is_other else get_model(names[0])
+        licence = "see its card" if is_other else KNOWN[names[0]].license
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        console.print(f"{names[0]}: {size / 1e6:.0f} MB, licence {licence}, in {folder}")
         console.print(f'use it with model.path = "{names[0]}"; nothing is downloaded again.')
     elif verb == "get":
         raise UserError(f"`reflect-rl model get` takes one name, got {len(names)}. Known: {', '.join(sorted(KNOWN))}.")
     else:
         raise UserError(f"no such use: reflect-rl model {' '.join(arguments)}. {suggestion(verb, ['get', 'list'])}")
-
-
-def _list(console: Console) -> None:
-    for known in KNOWN.values():
-        here = (cache_folder() / "models" / known.name).is_dir()
-        console.print(
-            f"{known.name}  {known.license}  {known.hub_id}  {'in the cache' if here else 'not in the cache'}"
-        )
-
-
-def _megabytes(folder: Path) -> int:
-    return round(sum(file.stat().st_size for file in folder.iterdir()) / 1e6)

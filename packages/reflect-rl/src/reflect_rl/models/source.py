@@ -184,13 +184,21 @@ def explained(source: str) -> Iterator[None]:
         ) from error
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
         # transformers goes on for lines about access tokens and caches.
-        first = str(error).strip().partition("\n")[0]
-        raise ModelError(f"cannot load the model {source!r}: {first} {_remedy(source, str(error))}") from error
+        first = str(error).strip().partition("\n")[0].rstrip(".:")
+        raise ModelError(f"cannot load the model {source!r}: {first}. {_remedy(source, str(error))}") from error
 
 
 def _remedy(source: str, message: str) -> str:
     if "out of memory" in message:
         return "Use precision = 'bfloat16', quantization, or a smaller model."
+    if "trust_remote_code" in message:
+        return "Models that bring their own code are not supported."
+    # Readers of JSON say what is wrong, and not always in which file.
+    for file in sorted(Path(source).glob("*.json")):
+        try:
+            json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return f"{file.name} is damaged: copy or download it again."
     if Path(source).is_dir():
-        return "Check the files of the folder; models that bring their own code are not supported."
+        return "Check the files of the folder, or copy or download the model again."
     return "Check the name and the connection, or download the model and give its folder as path."

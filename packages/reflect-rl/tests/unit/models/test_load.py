@@ -261,7 +261,13 @@ def test_cut_weights_are_corrupt(broken, keep):
 
 def test_a_configuration_that_is_no_json(broken):
     (broken / "config.json").write_text("{")
-    refused("cannot load the model", broken)
+    refused(r"cannot load the model .* config\.json is damaged: copy", broken)
+
+
+def test_half_a_tokenizer_is_named(broken):
+    file = broken / "tokenizer.json"
+    file.write_text(file.read_text()[:2000])
+    refused(r"^cannot load the model '[^']*': [^.]+\. tokenizer\.json is damaged: copy or download it again\.$", broken)
 
 
 def test_weights_of_another_shape(broken):
@@ -298,7 +304,7 @@ def test_code_that_comes_with_a_model_is_not_run(broken):
     config |= {"model_type": "mine", "auto_map": {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M"}}
     (broken / "config.json").write_text(json.dumps(config))
     (broken / "code.py").write_text("raise SystemExit('code was run')")
-    refused("cannot load the model", broken)
+    refused("cannot load the model .* Models that bring their own code are not supported", broken)
 
 
 def test_a_tokenizer_without_end_token(broken):
@@ -359,7 +365,8 @@ def test_a_mistyped_known_name(no_network):
 
 def test_a_hub_model_without_connection(tmp_path, monkeypatch, no_network):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    refused("cannot load the model 'hub:nobody/no-such-model'.*connection, or download", "hub:nobody/no-such-model")
+    name = "hub:nobody/no-such-model"
+    refused(rf"cannot load the model '{name}': .*[^.]\. Check .*connection, or download", name)
     assert no_network  # the test sees connections
 
 
