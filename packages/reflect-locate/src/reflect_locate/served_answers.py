@@ -163,9 +163,9 @@ class SearchService:
     def _find(self, part: Part, question: str) -> Answer:
         try:
             return find(part.tree, question, self._folders.index(part), self._threshold, self._adapted)
-        except (sqlite3.Error, StaleStoreError):
-            # The file was damaged, or is locked by another process: the words are then counted in memory.
-            index = self._folders.index(part, is_in_memory=True)
+        except (sqlite3.Error, StaleStoreError) as error:
+            # The file is damaged and is made anew, or another process locks it and the words are counted in memory.
+            index = self._folders.index(part, error)
             return find(part.tree, question, index, self._threshold, self._adapted)
 
 

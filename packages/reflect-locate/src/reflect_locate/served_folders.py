@@ -8,18 +8,19 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from reflect_locate.repositories.git import GitRepository
-from reflect_locate.repositories.index_cache import open_store
+from reflect_locate.repositories.index_cache import mended_store, open_store
 from reflect_locate.repositories.ingest import IngestRules, ingest, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import forget_indexes
-from reflect_locate.repositories.word_store import WordStore
+from reflect_locate.repositories.word_store import StaleStoreError, WordStore
 from reflect_rl.errors import UserError
 
 MOST_TREES = 16
@@ -132,19 +133,19 @@ class ServedFolders:
         """The folder that a caller names, to be asked about; see `tree`."""
         return Part(*self.tree(path))
 
-    def index(self, part: Part, is_in_memory: bool = False) -> StoredIndex:
+    def index(self, part: Part, error: sqlite3.Error | StaleStoreError | None = None) -> StoredIndex:
         """The index of a folder, kept until a file changes.
 
         Args:
             part: the folder.
-            is_in_memory: make it anew, without the cache.
+            error: that reading the index raised; it is then made anew.
         """
         root, folder = part.root, part.tree.prefix
-        if is_in_memory:
+        if error is not None:
             root.close()
         if root.store is None:
-            place, cache = split_revision(root.source)[0], None if is_in_memory else self._cache
-            root.store, note = open_store(place, part.tree.snapshot, cache)
+            made_of = split_revision(root.source)[0], part.tree.snapshot, self._cache
+            root.store, note = open_store(*made_of) if error is None else mended_store(*made_of, error)
             if note:
                 self._tell(f"{root.source}: {note}")
         if folder not in root.indexes:

@@ -1,12 +1,16 @@
 """`reflect-rl locate`."""
 
+import errno
 import io
 import json
 import os
+import random
+import sqlite3
 import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import fields
+from pathlib import Path
 from shutil import rmtree
 
 import pytest
@@ -130,6 +134,57 @@ def test_an_index_that_is_damaged_is_rebuilt_and_that_is_said(alone, project, tm
     code, out, _ = alone(project, QUESTION)
     assert (code, "index rebuilt" in out) == (0, True)
     assert "index rebuilt" not in alone(project, QUESTION)[1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_index_with_bytes_overwritten_in_its_middle_is_rebuilt(alone, tmp_path, seed):
+    """Opening reads the list of the texts alone; the words are read when they are asked for."""
+    project = write_files(tmp_path / "large", {f"f{n}.py": f"rate limit{n} {'word%d ' % n * 50}\n" for n in range(300)})
+    question = "rate limit7 word7"
+    first = alone(project, question, "--json")
+    (place,) = (tmp_path / "cache/reflect-rl/locate").glob("*.sqlite")
+    # The pages of `entries`: each begins with the byte 10 (a leaf of an index) or 2 (an inner node).
+    pages, size, rng = bytearray(place.read_bytes()), 4096, random.Random(seed)
+    with sqlite3.connect(place) as database:
+        (root,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'entries'").fetchone()
+    pages[(root - 1) * size : (root - 1) * size + 64] = rng.randbytes(64)
+    place.write_bytes(pages)
+    code, out, notes = alone(project, question, "--json")
+    assert (code, json.loads(out), "index rebuilt" in notes) == (first[0], json.loads(first[1]), True)
+    assert "index rebuilt" not in alone(project, question)[1]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full. Free some space, or write"),
+        (OSError(errno.EACCES, "Permission denied", "/x"), "Permission denied (/x). Check the rights"),
+        (MemoryError(), "memory ran out. Ask about a part"),
+        (TypeError("odd"), "unexpected TypeError: odd. REFLECT_RL_TRACEBACK=1 shows where"),
+    ],
+)
+def test_a_failure_is_a_mistake_since_1_means_a_guess(call, project, monkeypatch, error, said):
+    def failing(*_, **__):
+        raise error
+
+    monkeypatch.setattr("reflect_locate.cli.locate.ingest", failing)
+    done = call("locate", project, QUESTION)
+    assert (done.code, "checkpoint" in done.errors) == (2, False)
+    assert said in done.errors
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_output_that_cannot_be_written_is_a_mistake(project, tmp_path):
+    script = f"import sys; from reflect_rl.cli.main import main; sys.exit(main(['locate', {str(project)!r}, {QUESTION!r}]))"
+    with open("/dev/full", "w") as full:
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", script], stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False
+        )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: the disk is full. Free some space, or write the output elsewhere.\n",
+    )
 
 
 UNNEEDED = (

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import json
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,18 +18,23 @@ from reflect_locate.cli.plain_output import PlainOutput
 from reflect_locate.repositories.ingest import ingest, left_out_counts, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
-from reflect_rl.errors import ConfigError
+from reflect_rl.errors import ConfigError, ReflectRLError, UserError
 from reflect_rl.registry import PlainCommand
 
 if TYPE_CHECKING:
     from reflect_locate.adapted_ranking import AdaptedRanking
     from reflect_locate.ranking import Answer, FoundFile
+    from reflect_locate.repositories.word_store import WordStore
     from reflect_locate.served_answers import Reread
 
 VERB = "locate"
 USAGE = 'reflect-rl locate PATH "question"'
 GUESSED = 1
 """Exit code of an answer that is only a guess, as of a grep that found nothing."""
+
+
+class LocateError(UserError):
+    """The search failed. For grep's exit codes a failure is a mistake (2), since 1 is an answer."""
 
 
 @PlainCommand
@@ -37,9 +45,43 @@ def run(arguments: Sequence[str]) -> None:
         arguments: the path, the question, then flags.
 
     Raises:
-        UserError: a mistake in the arguments, a tree that cannot be read, or no player.
+        UserError: a mistake in the arguments, a tree that cannot be read, no player, or any other failure.
         SystemExit: the answer is only a guess (1), or the help was asked for (0).
     """
+    try:
+        _run(arguments)
+    # Whoever reads the output has left, which has an exit code of its own.
+    except (UserError, BrokenPipeError):
+        raise
+    except Exception as error:
+        # Raised inside a lock, an interruption comes out as that lock's complaint.
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        raise LocateError(told_failure(error)) from error
+
+
+def told_failure(error: Exception) -> str:
+    """What failed and the remedy, in a sentence or two."""
+    if isinstance(error, OSError) and error.errno:
+        place = f" ({error.filename})" if error.filename else ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _drop_output()
+            return f"the disk is full{place}. Free some space, or write the output elsewhere."
+        return f"{error.strerror}{place}. Check the rights of the file or folder."
+    if isinstance(error, MemoryError):
+        return "memory ran out. Ask about a part of the folder."
+    if isinstance(error, ReflectRLError):
+        return str(error)
+    return f"unexpected {type(error).__name__}: {error}. REFLECT_RL_TRACEBACK=1 shows where; please report it."
+
+
+def _drop_output() -> None:
+    """Let Python not try at its end to write what could not be written; its exit code would be another one."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(arguments: Sequence[str]) -> None:
     path, question, options = parse_locate(arguments)
     # Loaded modules stay until the end: to look for unused cycles in them, now and at the exit, takes as long as the
     # answer.
@@ -83,12 +125,33 @@ def _found(
     adapted: AdaptedRanking | None,
 ) -> Answer:
     """The answer of the index."""
+    import sqlite3
+
+    from reflect_locate.repositories.index_cache import cache_folder, mended_store, open_store
+    from reflect_locate.repositories.word_store import StaleStoreError
+
+    made_of = split_revision(path)[0], tree.snapshot, None if options.no_cache else cache_folder()
+    opened = open_store(*made_of)
+    try:
+        return _asked(opened, tree, question, options, notes, adapted)
+    except (sqlite3.Error, StaleStoreError) as error:
+        # Opening reads the list of the texts; a page of the words is read when they are asked for.
+        return _asked(mended_store(*made_of, error), tree, question, options, notes, adapted)
+
+
+def _asked(
+    opened: tuple[WordStore, str],
+    tree: Tree,
+    question: str,
+    options: LocateOptions,
+    notes: PlainOutput,
+    adapted: AdaptedRanking | None,
+) -> Answer:
+    """The answer of the index with this store, which is closed; the note on it is told."""
     from reflect_locate.ranking import find
-    from reflect_locate.repositories.index_cache import cache_folder, open_store
     from reflect_locate.repositories.stored_index import StoredIndex
 
-    folder = None if options.no_cache else cache_folder()
-    store, note = open_store(split_revision(path)[0], tree.snapshot, folder)
+    store, note = opened
     if note:
         notes.print(printable(note), style="dim")
     try:

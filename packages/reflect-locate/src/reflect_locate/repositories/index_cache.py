@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from reflect_locate.repositories.snapshot import Snapshot
-from reflect_locate.repositories.word_store import StaleStoreError, WordStore
+from reflect_locate.repositories.word_store import StaleStoreError, WordStore, is_damage
 
 MOST_BYTES = 1_000_000_000
 """Size of all stores together; the ones that were not used for longest are deleted beyond it."""
@@ -49,6 +49,26 @@ def open_store(source: Path, snapshot: Snapshot, folder: Path | None) -> tuple[W
     Returns:
         the store, and what is to be told of the cache, in a few words ("" = nothing).
     """
+    return _opened(source, snapshot, folder, is_damaged=False)
+
+
+def mended_store(
+    source: Path, snapshot: Snapshot, folder: Path | None, error: sqlite3.Error | StaleStoreError
+) -> tuple[WordStore, str]:
+    """A store to go on with after one could not be read: made anew if it was damaged, else in memory.
+
+    Args:
+        source: as for `open_store`.
+        snapshot: the files.
+        folder: of the cache (None: no cache).
+        error: that reading it raised.
+    """
+    if not is_damage(error):
+        return _opened(source, snapshot, None, is_damaged=False)[0], f"no cache: {error}"
+    return _opened(source, snapshot, folder, is_damaged=True)
+
+
+def _opened(source: Path, snapshot: Snapshot, folder: Path | None, *, is_damaged: bool) -> tuple[WordStore, str]:
     texts, note = texts_of(snapshot), ""
     place = source.expanduser().resolve()
     # A question about the home folder must not make files that the next question would read.
@@ -56,7 +76,7 @@ def open_store(source: Path, snapshot: Snapshot, folder: Path | None) -> tuple[W
         folder, note = None, f"no cache: its folder {folder} lies in {source}"
     if folder is not None:
         try:
-            return _on_disk(folder, hashlib.sha256(os.fsencode(place)).hexdigest()[:32], texts)
+            return _on_disk(folder, hashlib.sha256(os.fsencode(place)).hexdigest()[:32], texts, is_damaged=is_damaged)
         except (OSError, sqlite3.Error, StaleStoreError) as error:
             note = f"no cache: {error}"
     store = WordStore()
@@ -64,8 +84,14 @@ def open_store(source: Path, snapshot: Snapshot, folder: Path | None) -> tuple[W
     return store, note
 
 
-def _on_disk(folder: Path, name: str, texts: dict[bytes, str]) -> tuple[WordStore, str]:
+def _on_disk(folder: Path, name: str, texts: dict[bytes, str], *, is_damaged: bool) -> tuple[WordStore, str]:
     """The store of the cache, with these texts.
+
+    Args:
+        folder: of the cache.
+        name: of the store.
+        texts: by their hash.
+        is_damaged: the file that is there is of no use.
 
     Raises:
         OSError: the folder cannot be written, or another process holds the file for too long.
@@ -74,7 +100,7 @@ def _on_disk(folder: Path, name: str, texts: dict[bytes, str]) -> tuple[WordStor
     """
     place, note = folder / f"{name}.sqlite", ""
     # Most questions follow another one about the same files: nothing is to be written, so nobody is to be kept out.
-    if (current := _complete(place, texts)) is not None:
+    if not is_damaged and (current := _complete(place, texts)) is not None:
         return current, ""
     # Imported here, since only those who write need it.
     from filelock import FileLock
@@ -84,6 +110,8 @@ def _on_disk(folder: Path, name: str, texts: dict[bytes, str]) -> tuple[WordStor
     # Held while texts are counted: a second process waits and finds them counted. `Timeout` is an OSError.
     with FileLock(folder / f"{name}.lock", timeout=LOCK_SECONDS, mode=0o600):
         try:
+            if is_damaged:
+                raise StaleStoreError
             store = _filled(place, texts)
         except StaleStoreError:
             _delete(place)
@@ -129,8 +157,7 @@ def _filled(place: Path, texts: dict[bytes, str]) -> WordStore:
         store.add({digest: text for digest, text in texts.items() if store.find(digest) is None})
     except sqlite3.DatabaseError as error:
         store.close()
-        # A damaged page; its subclasses tell of a full disk or a lock.
-        if type(error) is sqlite3.DatabaseError:
+        if is_damage(error):
             raise StaleStoreError(str(error)) from None
         raise
     except BaseException:

@@ -13,7 +13,8 @@ import sqlite3
 import sys
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -41,14 +42,42 @@ CREATE TABLE entries (word TEXT, segment INTEGER, pairs BLOB NOT NULL, PRIMARY K
 """
 
 
+CIRCUMSTANCES = frozenset((
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_INTERRUPT,
+))  # fmt: skip
+"""Codes of errors that a new file would not cure: a lock, a full disk, no rights."""
+
+
 class StaleStoreError(Exception):
     """A store was made by another version, or is not whole."""
+
+
+def is_damage(error: sqlite3.Error | StaleStoreError) -> bool:
+    """Tell whether an error lies in the file, so that a new one would cure it."""
+    if isinstance(error, StaleStoreError):
+        return True
+    # The lowest byte is the kind of error, the others tell more of it. Texts that cannot be decoded have no code.
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in CIRCUMSTANCES
 
 
 def _version() -> str:
     """The tables and all rules by which words are counted: an index of other rules would rank wrongly."""
     told = (rules.PIECE.pattern, sorted(rules.STOP_WORDS), rules.ENDINGS, rules.SHORTEST_STEM, LONGEST_TEXT)
     return f"{FORMAT} {hashlib.sha256(repr(told).encode()).hexdigest()}"
+
+
+@contextmanager
+def _sound() -> Iterator[None]:
+    """Take a value that no store holds, such as a text that is no UTF-8, for the damage that it is.
+
+    Raises:
+        StaleStoreError: there was one.
+    """
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise StaleStoreError(str(error)) from None
 
 
 class _Pieces(dict[str, tuple[str, ...]]):
@@ -87,12 +116,12 @@ class WordStore:
         # One thread at a time asks, but not always the same one: the server answers in threads.
         self._database = sqlite3.connect(place, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
-            self._open()
-            self._texts = {digest: (number, size) for number, digest, size in self._all("SELECT * FROM texts")}
+            with _sound():
+                self._open()
+                self._texts = self._known()
         except sqlite3.DatabaseError as error:
             self.close()
-            # Its subclasses tell of a full disk or a lock, which a new file would not cure.
-            if type(error) is sqlite3.DatabaseError:
+            if is_damage(error):
                 raise StaleStoreError(str(error)) from None
             raise
         except BaseException:
@@ -101,22 +130,40 @@ class WordStore:
         self.pairs = lru_cache(MOST_WORDS)(self._pairs)
         """Number of each text that holds a word -> number of its lines."""
 
+    def _known(self) -> dict[bytes, tuple[int, int]]:
+        """Number and size of each text, by its hash.
+
+        Raises:
+            StaleStoreError: something else stands in their place.
+        """
+        rows = self._all("SELECT * FROM texts")
+        # A damaged page can be read, and then has numbers of any kind.
+        if not all(type(number) is int and type(size) is int and size >= 0 for number, _, size in rows):
+            raise StaleStoreError("a size is no number")
+        return {digest: (number, size) for number, digest, size in rows}
+
     def _all(self, query: str, values: Iterable[object] = ()) -> list[tuple[int, bytes, int]]:
         return self._database.execute(query, tuple(values)).fetchall()
 
     def _open(self) -> None:
-        with self._database:
-            self._database.execute("BEGIN IMMEDIATE")
-            if not self._all("SELECT name FROM sqlite_master"):
-                for statement in TABLES.split(";"):
-                    self._database.execute(statement)
-                self._database.execute("INSERT INTO made VALUES (?)", (_version(),))
+        # Looked at before the lock of writers is taken: most who open it only read.
+        if not self._all("SELECT name FROM sqlite_master"):
+            self._make()
         try:
             versions = self._all("SELECT version FROM made")
         except sqlite3.OperationalError:
             versions = []
         if versions != [(_version(),)]:
             raise StaleStoreError("another version")
+
+    def _make(self) -> None:
+        with self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            # Another process may have made it meanwhile.
+            if not self._all("SELECT name FROM sqlite_master"):
+                for statement in TABLES.split(";"):
+                    self._database.execute(statement)
+                self._database.execute("INSERT INTO made VALUES (?)", (_version(),))
 
     def close(self) -> None:
         """Close the file."""
@@ -141,10 +188,10 @@ class WordStore:
             sqlite3.Error: nothing was written, for example because the disk is full.
         """
         pieces = _Pieces()
-        with self._database:
+        with _sound(), self._database:
             self._database.execute("BEGIN IMMEDIATE")
             # Another process may have added some since the file was opened.
-            self._texts = {digest: (number, size) for number, digest, size in self._all("SELECT * FROM texts")}
+            self._texts = self._known()
             new = [(digest, text) for digest, text in texts.items() if digest not in self._texts]
             if not new:
                 return
@@ -179,9 +226,10 @@ class WordStore:
 
     def _pairs(self, word: str) -> Mapping[int, int]:
         found: dict[int, int] = {}
-        for (packed,) in self._database.execute("SELECT pairs FROM entries WHERE word = ?", (word,)):
-            flat = _unpacked(packed)
-            found.update(zip(flat[::2], flat[1::2], strict=True))
+        with _sound():
+            for (packed,) in self._database.execute("SELECT pairs FROM entries WHERE word = ?", (word,)):
+                flat = _unpacked(packed)
+                found.update(zip(flat[::2], flat[1::2], strict=True))
         return found
 
 
@@ -197,7 +245,7 @@ def _unpacked(packed: bytes) -> array[int]:
     Raises:
         StaleStoreError: they are not whole pairs.
     """
-    if len(packed) % 8:
+    if not isinstance(packed, bytes) or len(packed) % 8:
         raise StaleStoreError("an entry is not whole")
     pairs = array("I", packed)
     if sys.byteorder == "big":
