@@ -30,6 +30,7 @@ from reflect_locate.repositories.git import GitRepository
 from reflect_locate.repositories.ingest import ingest
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.stored_index import StoredIndex
+from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.repositories.words import words
@@ -150,7 +151,7 @@ def eras_of(folder: Path, revision: str = "HEAD", most: int = 300, seed: int = 0
 
 
 def _era(folder: Path, cut: str, until: str, most: int, seed: int, *, is_tested: bool) -> Era:
-    snapshot = ingest(f"{folder}@{cut}", name=folder.name)
+    snapshot = ingest(f"{folder}@{cut}", ALL_TEXT, folder.name)
     past = list(past_commits(folder, cut, snapshot.files.keys(), WIDEST_CHANGE))
     later = later_commits(folder, cut, until, snapshot.files.keys(), WIDEST_CHANGE)
     # A commit that was made twice, as on two branches, would be found by its own words, or be counted twice.
@@ -260,7 +261,7 @@ def adapt(
         progress()
         progress()
     commit = GitRepository(folder).commit(revision)
-    files = ingest(f"{folder}@{commit}").files.keys()
+    files = ingest(f"{folder}@{commit}", ALL_TEXT).files.keys()
     said = said_by(past_commits(folder, commit, files, WIDEST_CHANGE))
     ranking = AdaptedRanking(repository=str(folder), commit=commit, weights=weights, said=said)
     return Adapted(ranking, tuple(outcomes), tuple(compare(outcomes, len(tested.commits))))

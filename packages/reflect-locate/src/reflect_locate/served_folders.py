@@ -18,6 +18,7 @@ from reflect_locate.repositories.index_cache import mended_store, open_store
 from reflect_locate.repositories.ingest import IngestRules, ingest, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.stored_index import StoredIndex
+from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import forget_indexes
 from reflect_locate.repositories.word_store import StaleStoreError, WordStore
@@ -103,7 +104,7 @@ class ServedFolders:
     ) -> None:
         if not sources:
             raise UserError("no folder is named. Name those that may be asked about: reflect-rl serve PATH...")
-        self._config, self._cache, self._tell = config or IngestRules(), cache, tell
+        self._config, self._cache, self._tell = config or ALL_TEXT, cache, tell
         self.roots = [Root(source, split_revision(source)[0].resolve()) for source in sources]
         places = [root.place for root in self.roots]
         if len(set(places)) < len(places):
@@ -261,7 +262,7 @@ def _entries(top: str, config: IngestRules) -> Iterator[str]:
             try:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-                elif entry.name.lower().endswith((*config.suffixes, *MARKED)):
+                elif entry.name in MARKED or config.offers(entry.name):
                     yield _line(entry.path, entry.stat(follow_symlinks=False))
             except OSError:
                 continue

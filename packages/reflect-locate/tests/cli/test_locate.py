@@ -139,7 +139,7 @@ def test_an_index_that_is_damaged_is_rebuilt_and_that_is_said(alone, project, tm
 @pytest.mark.parametrize("seed", range(4))
 def test_an_index_with_bytes_overwritten_in_its_middle_is_rebuilt(alone, tmp_path, seed):
     """Opening reads the list of the texts alone; the words are read when they are asked for."""
-    project = write_files(tmp_path / "large", {f"f{n}.py": f"rate limit{n} {'word%d ' % n * 50}\n" for n in range(300)})
+    project = write_files(tmp_path / "large", {f"f{n}.py": f"rate limit{n} {f'word{n} ' * 50}\n" for n in range(300)})
     question = "rate limit7 word7"
     first = alone(project, question, "--json")
     (place,) = (tmp_path / "cache/reflect-rl/locate").glob("*.sqlite")
@@ -175,8 +175,10 @@ def test_a_failure_is_a_mistake_since_1_means_a_guess(call, project, monkeypatch
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_output_that_cannot_be_written_is_a_mistake(project, tmp_path):
-    script = f"import sys; from reflect_rl.cli.main import main; sys.exit(main(['locate', {str(project)!r}, {QUESTION!r}]))"
-    with open("/dev/full", "w") as full:
+    script = (
+        f"import sys; from reflect_rl.cli.main import main; sys.exit(main(['locate', {str(project)!r}, {QUESTION!r}]))"
+    )
+    with Path("/dev/full").open("w") as full:
         environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
         done = subprocess.run(
             [sys.executable, "-c", script], stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False
@@ -232,7 +234,10 @@ def test_lines_are_styled_on_a_terminal_alone(monkeypatch):
 def test_what_is_left_out_is_told(located, project):
     (project / ".env").write_text("TOKEN=1")
     (project / "picture.png").write_bytes(b"\0")
-    assert "kettle: 4 files; left out: other type 1, secret 1" in located(project, QUESTION, "--episodes", 0).out
+    assert (
+        "kettle: 4 files; left out: other type 1 (.png 1), secret 1 (.env)"
+        in located(project, QUESTION, "--episodes", 0).out
+    )
 
 
 @pytest.mark.parametrize(

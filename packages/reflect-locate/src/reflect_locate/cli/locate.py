@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from reflect_locate.cli.options import LocateOptions, PlayerOptions
 from reflect_locate.cli.plain_output import PlainOutput
+from reflect_locate.repositories._gate import Reason
 from reflect_locate.repositories.ingest import ingest, left_out_counts, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
 from reflect_rl.errors import ConfigError, ReflectRLError, UserError
 from reflect_rl.registry import PlainCommand
@@ -31,6 +33,8 @@ VERB = "locate"
 USAGE = 'reflect-rl locate PATH "question"'
 GUESSED = 1
 """Exit code of an answer that is only a guess, as of a grep that found nothing."""
+MOST_NAMED = 5
+"""Endings, paths or folders of what was left out that are named."""
 
 
 class LocateError(UserError):
@@ -97,7 +101,7 @@ def _run(arguments: Sequence[str]) -> None:
     # Before the folder is read, which takes a moment.
     check_question(question)
     reread, adapted = reread_of(options), adapted_of(options)
-    tree = Tree(ingest(path))
+    tree = Tree(ingest(path, ALL_TEXT))
     notes.print(told_left_out(tree.snapshot), style="dim")
     if options.is_played:
         answer = _played(tree, question, options)
@@ -237,9 +241,26 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
 
 
 def told_left_out(snapshot: Snapshot) -> str:
-    """Summary of a snapshot, for example `flask: 198 files; left out: binary 12, ignored 3`."""
-    counts = ", ".join(f"{reason} {count}" for reason, count in left_out_counts(snapshot.left_out).items())
+    """Summary of a snapshot, for example `flask: 198 files; left out: ignored 3, other type 12 (.svg 9, .lock 3)`."""
+    counts = ", ".join(
+        f"{reason} {count}{_which(reason, snapshot)}" for reason, count in left_out_counts(snapshot.left_out).items()
+    )
     return printable(f"{snapshot.name}: {len(snapshot.files)} files; left out: {counts or 'nothing'}")
+
+
+def _which(reason: str, snapshot: Snapshot) -> str:
+    """What was left out for a reason, where somebody may have expected it: endings, secrets, folders over the limit."""
+    named = [entry.path for entry in snapshot.left_out if entry.path and entry.reason == reason]
+    shown: list[str] = []
+    if reason == Reason.OTHER_TYPE:
+        often = sorted(snapshot.endings.items(), key=lambda row: (-row[1], row[0]))
+        shown = [f"{ending} {count}" for ending, count in often]
+    elif reason == Reason.SECRET:
+        shown = named
+    elif reason == Reason.OVER_LIMIT:
+        shown = list(dict.fromkeys(f"{path.rpartition('/')[0]}/" for path in named))
+    more = ", ..." if len(shown) > MOST_NAMED else ""
+    return f" ({', '.join(shown[:MOST_NAMED])}{more})" if shown else ""
 
 
 def printable(text: str) -> str:

@@ -100,6 +100,22 @@ class IngestRules:
     max_seconds: Annotated[float, Interval(gt=0, le=86_400)] = 300.0
     """Longest time for one snapshot."""
 
+    def offers(self, name: str) -> bool:
+        """Tell whether a file of this name may be read, as far as its ending goes."""
+        return suffix_of(name) in map(str.lower, self.suffixes)
+
+    def ending(self, name: str) -> str:
+        """The ending for which a file of this name is not read."""
+        return suffix_of(name) or "no ending"
+
+    def is_source(self, name: str) -> bool:
+        """Tell whether a name that is denied is that of a source, which is read all the same."""
+        return False
+
+    def told_endings(self) -> str:
+        """The files that are read, in a sentence."""
+        return f"Files that are read end with {' '.join(self.suffixes)}."
+
 
 class Gate:
     """Files that one ingest has taken, and those that it has left out so far.
@@ -119,9 +135,10 @@ class Gate:
         self._names: dict[str, Reason | None] = {}
         self._deny = names_pattern(() if is_public else config.deny)
         self._exclude = GitIgnoreSpec.from_lines(config.exclude)
-        self._suffixes = frozenset(suffix.lower() for suffix in config.suffixes)
         self._listed: dict[str, list[str]] = {}
         self._counts: Counter[str] = Counter()
+        self.endings: Counter[str] = Counter()
+        """Files that were left out for each ending."""
         self.budget = Budget(source, config.max_unpacked_bytes, config.max_seconds)
 
     @property
@@ -149,11 +166,12 @@ class Gate:
     def admits_file(self, path: str, size: int = 0) -> bool:
         """Tell whether a file may be opened, by its path and its size in bytes (0: not known yet)."""
         # The name is judged first: a file with an unsafe or secret name is reported as that, whatever its size.
-        reason = self._objection(path, path.count("/"))
+        reason, name = self._objection(path, path.count("/")), path.rpartition("/")[2]
         if reason is None and self._exclude.match_file(path):
             reason = Reason.EXCLUDED
-        if reason is None and _suffix(path) not in self._suffixes:
+        if reason is None and not self.config.offers(name):
             reason = Reason.OTHER_TYPE
+            self.endings[self.config.ending(name)] += 1
         if reason is None and size > self.config.max_file_bytes:
             reason = Reason.TOO_LARGE
         # The claimed size saves an open; `take` counts again, because an archive may lie about it.
@@ -223,7 +241,7 @@ class Gate:
         if not is_safe_name(name):
             return Reason.UNSAFE_NAME
         # Disks of macOS and Windows ignore case, so `ID_RSA` is the same key.
-        if self._deny.match(name.lower()):
+        if self._deny.match(name.lower()) and not self.config.is_source(name):
             return Reason.SECRET
         is_hidden = name.startswith(".") and (not self.config.hidden or name.lower() in HISTORIES)
         return Reason.HIDDEN if is_hidden else None
@@ -242,8 +260,8 @@ def left_out_counts(left_out: Iterable[LeftOut]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _suffix(path: str) -> str:
-    name = path.rpartition("/")[2]
+def suffix_of(name: str) -> str:
+    """The ending of a file's name in lower case, with the dot; empty without one."""
     stem, dot, end = name.rpartition(".")
     # A name that only begins with a dot (`.py`) has no ending.
     return (dot + end).lower() if stem else ""

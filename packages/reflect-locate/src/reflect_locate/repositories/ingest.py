@@ -7,6 +7,7 @@ from pathlib import Path
 from reflect_locate.repositories._directory import read_directory
 from reflect_locate.repositories._gate import Gate, IngestRules, left_out_counts
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
+from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
 
 DEFAULT = IngestRules()
@@ -46,7 +47,7 @@ def ingest(source: str | Path, config: IngestRules = DEFAULT, name: str = "") ->
     )
 
 
-def open_repository(source: str | Path, config: IngestRules = DEFAULT) -> Tree:
+def open_repository(source: str | Path, config: IngestRules = ALL_TEXT) -> Tree:
     """Read a repository into memory: all files that `locate` may answer with.
 
     >>> import tempfile
@@ -95,7 +96,6 @@ def snapshot_of(gate: Gate, name: str) -> Snapshot:
     if not gate.files:
         counts = ", ".join(f"{reason} {count}" for reason, count in left_out_counts(left_out).items())
         raise SnapshotError(
-            f"{gate.source!r} has no file to read. Left out: {counts or 'nothing'}. "
-            f"Files that are read end with {' '.join(gate.config.suffixes)}."
+            f"{gate.source!r} has no file to read. Left out: {counts or 'nothing'}. {gate.config.told_endings()}"
         )
-    return Snapshot(name, gate.files, left_out)
+    return Snapshot(name, gate.files, left_out, dict(gate.endings))

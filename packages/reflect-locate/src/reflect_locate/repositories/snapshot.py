@@ -43,12 +43,19 @@ class Snapshot:
         name: of the tree, for example `flask-3.1.0`.
         files: text of each file by its path: POSIX, relative, without empty parts, `.` and `..`.
         left_out: entries that were found and not read.
+        endings: number of files that were left out for each ending; it is not saved.
 
     Raises:
         ValueError: a path is not relative, or is a folder of another.
     """
 
-    def __init__(self, name: str, files: Mapping[str, str], left_out: Sequence[LeftOut] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        files: Mapping[str, str],
+        left_out: Sequence[LeftOut] = (),
+        endings: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         # Checked again here, although the gate has: a snapshot is also loaded from a file that anybody may have
         # written.
         for path in files:
@@ -60,6 +67,7 @@ class Snapshot:
         # Sorted, because disks list files in any order; read-only, because all episodes share one snapshot.
         self.files: Mapping[str, str] = MappingProxyType(dict(sorted(files.items())))
         self.left_out = tuple(left_out)
+        self.endings = dict(endings)
 
     @cached_property
     def identity(self) -> str:

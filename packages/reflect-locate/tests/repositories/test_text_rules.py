@@ -1,0 +1,120 @@
+"""What `locate` and `serve` read: every text but data, generated files and media."""
+
+import base64
+import random
+import subprocess
+
+import pytest
+
+from reflect_locate.cli.locate import told_left_out
+from reflect_locate.ranking import find
+from reflect_locate.repositories.ingest import ingest, open_repository
+from reflect_locate.repositories.snapshot import SnapshotError
+from reflect_locate.repositories.text_rules import ALL_TEXT
+from reflect_locate.repositories.tree import Tree
+from reflect_locate.served_answers import SearchService
+from reflect_locate.served_folders import ServedFolders
+
+RUST = {
+    "Cargo.toml": '[package]\nname = "kettle"\nedition = "2021"\n',
+    "Cargo.lock": "[[package]]\nname = 'edition'\n",
+    "src/main.rs": "// Parses rate limits.\nfn parse_limit(text: &str) -> u32 { 3 }\n",
+    "src/clock.rs": "// Watches.\nfn now() -> u64 { 0 }\n",
+    "Makefile": "release:\n\tcargo build --release\n",
+}
+TYPESCRIPT = {
+    "package.json": '{"name": "kettle", "scripts": {"lint": "eslint ."}}\n',
+    "package-lock.json": '{"name": "kettle", "lint": "eslint"}\n',
+    "src/limits.ts": "// Parses rate limits.\nexport function parseLimit(text: string): number { return 3 }\n",
+    "src/view.tsx": "export const View = () => <p>steam</p>\n",
+    "src/page.html": "<title>Brewing tea</title>\n",
+    "dist/app.min.js": "function parseLimit(){}\n",
+    "dist/app.js.map": '{"sources": ["limits.ts"]}\n',
+}
+
+
+def written(folder, files):
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("files", "question", "first"),
+    [
+        (RUST, "Where are rate limits parsed?", "src/main.rs"),
+        (RUST, "which edition has the package", "Cargo.toml"),
+        (RUST, "how is a release built", "Makefile"),
+        (TYPESCRIPT, "Where are rate limits parsed?", "src/limits.ts"),
+        (TYPESCRIPT, "steam view", "src/view.tsx"),
+        (TYPESCRIPT, "brewing tea", "src/page.html"),
+        (TYPESCRIPT, "lint script", "package.json"),
+    ],
+)
+def test_trees_of_other_languages_are_read(tmp_path, files, question, first):
+    answer = find(open_repository(written(tmp_path / "kettle", files)), question)
+    assert (answer.files[0].path, answer.found) == (first, True)
+
+
+def test_endings_that_are_left_out_are_told_with_their_number(tmp_path):
+    snapshot = ingest(written(tmp_path / "kettle", {**TYPESCRIPT, "a.svg": "<svg/>", "b.SVG": "<svg/>"}), ALL_TEXT)
+    assert sorted(snapshot.files) == ["package.json", "src/limits.ts", "src/page.html", "src/view.tsx"]
+    assert told_left_out(snapshot) == (
+        "kettle: 4 files; left out: other type 5 (.svg 2, .map 1, .min.js 1, package-lock.json 1)"
+    )
+
+
+def test_scripts_without_an_ending_and_licences_are_texts_and_binaries_are_not(tmp_path):
+    written(tmp_path, {"LICENSE": "MIT", "Dockerfile": "FROM x", "run": "#!/bin/sh\n", "a.pyi": "x: int\n"})
+    (tmp_path / "tool").write_bytes(b"\x7fELF\0\0")
+    assert sorted(ingest(tmp_path, ALL_TEXT).files) == ["Dockerfile", "LICENSE", "a.pyi", "run"]
+    assert told_left_out(ingest(tmp_path, ALL_TEXT)).endswith("4 files; left out: binary 1")
+
+
+def test_games_and_task_sets_keep_the_list_of_the_paper(tmp_path):
+    with pytest.raises(SnapshotError, match=r"Files that are read end with \.py"):
+        ingest(written(tmp_path, {path: text for path, text in RUST.items() if not path.endswith(".json")}))
+    assert sorted(ingest(written(tmp_path, {"secrets.py": "x", "a.py": "x"})).files) == ["a.py"]
+
+
+def test_a_folder_of_data_alone_says_what_is_read(tmp_path):
+    with pytest.raises(SnapshotError, match=r"Every text is read but data, generated files and media"):
+        ingest(written(tmp_path, {"a.csv": "1"}), ALL_TEXT)
+
+
+def test_sources_about_secrets_are_read_and_secrets_are_not(tmp_path):
+    """The names of `reflect_served`, the standard library's stubs and openai's vaults."""
+    sources = ("secrets.py", "secrets.pyi", "vaults/credentials.py", "client_secret.ts", "src/credentials_store.go")
+    secrets = ("secrets.yaml", "credentials.json", "client_secret_1.json", "id_rsa.py", "secrets/a.py", "passwords.txt")
+    snapshot = ingest(written(tmp_path / "x", dict.fromkeys((*sources, *secrets), "x = 1\n")), ALL_TEXT)
+    assert sorted(snapshot.files) == sorted(sources)
+    assert told_left_out(snapshot) == (
+        "x: 5 files; left out: secret 6 (client_secret_1.json, credentials.json, id_rsa.py, passwords.txt, "
+        "secrets.yaml, ...)"
+    )
+
+
+def test_a_private_key_in_a_source_still_keeps_it_out(tmp_path):
+    line = base64.b64encode(random.Random(0).randbytes(48)).decode()
+    key = f'KEY = """-----BEGIN RSA PRIVATE KEY-----\n{line}\n"""\n'
+    snapshot = ingest(written(tmp_path / "x", {"secrets.py": key, "a.py": "x"}), ALL_TEXT)
+    assert told_left_out(snapshot) == "x: 1 files; left out: secret 1 (secrets.py)"
+
+
+def test_a_server_sees_and_outlines_configuration_and_reads_it_again(tmp_path):
+    folder = written(tmp_path / "kettle", RUST)
+    service = SearchService(ServedFolders([str(folder)]))
+    assert service.what_is_in("Cargo.toml", lambda: False).lines == 3
+    asked = ("workspace members", "", 1, lambda: False)
+    assert service.find_file(*asked).confidence == 0
+    (folder / "Cargo.toml").write_text('[workspace]\nmembers = ["a"]\n')
+    assert service.find_file(*asked).files[0].path == "Cargo.toml"
+
+
+def test_a_commit_is_read_by_the_same_rules(tmp_path):
+    folder = written(tmp_path / "kettle", RUST)
+    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+        subprocess.run(["git", "-C", str(folder), *command], check=True)
+    tree = Tree(ingest(f"{folder}@HEAD", ALL_TEXT))
+    assert tree.paths == ("Cargo.toml", "Makefile", "src/clock.rs", "src/main.rs")
