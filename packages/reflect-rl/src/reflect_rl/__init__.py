@@ -27,7 +27,6 @@ _NAMES = {
     "evaluation.methods": "Method",
     "evaluation.compare": "Evaluation",
     "rollout": "Policy Reflector",
-    "players.reflectors": "PromptedReflector",
     "types": "Decision Episode Observation Oracle Step Task Turn View",
 }
 """Public names by the module that defines them."""

@@ -43,7 +43,6 @@ from reflect_rl.errors import (
 )
 from reflect_rl.evaluation.compare import Evaluation as Evaluation
 from reflect_rl.evaluation.methods import Method as Method
-from reflect_rl.players.reflectors import PromptedReflector as PromptedReflector
 from reflect_rl.rollout import (
     Policy as Policy,
     Reflector as Reflector,

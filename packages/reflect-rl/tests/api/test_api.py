@@ -121,17 +121,6 @@ def test_reflections_are_written_on_recorded_states_and_learned(won_episodes):
     assert rrl.train_rl(agent, Guess, **TINY_RL).origin.method == "reflect_rl"
 
 
-def test_a_prompted_reflector_writes_one_line_and_leaves_the_model_in_its_mode(won_episodes):
-    wide = rrl.load_model("embedded", **(SMALL | {"context_tokens": 512}))
-    warm = rrl.train_sft(wide, won_episodes, steps=1)
-    warm.model.model.train()
-    prompted = rrl.PromptedReflector(warm.model, rrl.make_env(Guess), max_new_tokens=3)
-    episodes = rrl.collect(Guess, "random", prompted, episodes=2)
-    texts = [turn.reflection for episode in episodes for turn in episode.turns]
-    assert all(text is not None and "\n" not in text for text in texts)
-    assert warm.model.model.training
-
-
 def test_evaluation_counts_what_was_won(warm):
     spec = rrl.make_env("corridor")
     outcome = rrl.evaluate("oracle", spec)

@@ -122,4 +122,4 @@ def test_mistakes(call, folder):
     assert "own_game:Guess has no solver to show" in call("play", "--environment.name", "own_game:Guess").mistake
     path.write_text(path.read_text(encoding="utf-8") + '[reflector]\nkind = "prompted"\n', encoding="utf-8")
     path.write_text(path.read_text(encoding="utf-8").replace('"recorded"', '"successes"'), encoding="utf-8")
-    assert "'prompted' asks the model of [model] as it is" in call("run", path).mistake
+    assert "'prompted' asks the model of [model] as it comes" in call("run", path).mistake

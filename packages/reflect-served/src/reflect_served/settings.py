@@ -22,6 +22,9 @@ Answers = Literal["text", "json", "logprobs"]
 CHAT = "chat"
 """Name of the chat players: the policy and the reflection player that are the model of `[endpoint]`, as it is."""
 
+PROMPTED = "prompted"
+"""Name of the prompted players: the policy and the reflection player that are the model of `[model]`, as it comes."""
+
 FOLDER = "{folder}"
 """In the name of a served model, this stands for the folder of the run's reflection model."""
 
@@ -34,6 +37,11 @@ def endpoint_config(run: RunConfig) -> EndpointConfig:
 def chat_config(run: RunConfig) -> ChatConfig:
     """The settings of `[chat]`."""
     return section(run, "chat", ChatConfig)
+
+
+def prompted_config(run: RunConfig) -> PromptedConfig:
+    """The settings of `[prompted]`."""
+    return section(run, "prompted", PromptedConfig)
 
 
 def annotation_config(run: RunConfig) -> AnnotationConfig:
@@ -136,6 +144,17 @@ class ChatConfig(Section):
     """Longest answer of the policy in tokens; of a reasoning model, with its thoughts."""
     max_reflection_tokens: int = Field(256, ge=1)
     """Longest reflection in tokens; of a reasoning model, with its thoughts."""
+
+
+class PromptedConfig(Section):
+    """The model of `[model]` as it comes, as a player that is asked in words."""
+
+    followed_by = ("evaluation",)
+
+    examples: int = Field(0, ge=0, le=100)
+    """Turns of the solver, each of another training task, that every question shows (0: zero-shot)."""
+    max_new_tokens: int = Field(160, ge=1)
+    """Longest answer of the policy in tokens, its thought included; reflections have `reflector.max_new_tokens`."""
 
 
 class AnnotationConfig(Section):

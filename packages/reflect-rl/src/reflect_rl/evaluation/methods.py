@@ -28,9 +28,6 @@ Decoding = Literal["sampled", "greedy"]
 LEXICAL = "lexical"
 """The reflection player that learns nothing."""
 
-PROMPTED = "prompted"
-"""A reflection player that is the run's own model, asked as it is."""
-
 Measure = Callable[[EnvSpec, str, str], "Measurement"]
 """Environment, mode and split -> what was measured, at any horizon."""
 
@@ -44,7 +41,7 @@ class Method:
     title: str
     """Label in tables and figures."""
     reflector: str | None = None
-    """Data set that the reflection player learns from, `LEXICAL` or `PROMPTED`; None = no reflection."""
+    """Data set that the reflection player learns from, or `LEXICAL`; None = no reflection."""
     policy: str | None = None
     """Data set that the policy learns from; None = the untuned model."""
     online: bool = False
@@ -75,7 +72,7 @@ class Method:
     @property
     def datasets(self) -> tuple[str, ...]:
         """Supervised data sets that its players learn from."""
-        return tuple(name for name in (self.reflector, self.policy) if name not in (None, LEXICAL, PROMPTED))
+        return tuple(name for name in (self.reflector, self.policy) if name not in (None, LEXICAL))
 
     @property
     def model(self) -> bool:
@@ -91,12 +88,11 @@ class Method:
         """The method as it is where another reflection player writes, in place of one that would be trained.
 
         Args:
-            kind: `own` (the trained one), `PROMPTED`, `LEXICAL`, or the name of an installed reflection player.
+            kind: `own` (the trained one), `LEXICAL`, or the name of an installed reflection player.
         """
         if kind == "own" or self.reflector not in self.datasets:
             return self
-        own = kind in (PROMPTED, LEXICAL)
-        return replace(self, reflector=kind) if own else replace(self, reflector=None, writer=kind)
+        return replace(self, reflector=kind) if kind == LEXICAL else replace(self, reflector=None, writer=kind)
 
     def missing(self, spec: EnvSpec) -> tuple[str, ...]:
         """Names of the capabilities that it needs and the environment lacks."""

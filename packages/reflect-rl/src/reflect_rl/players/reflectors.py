@@ -10,11 +10,10 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
-from reflect_rl.envs.base import EnvSpec, NumbersActions
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.prompts import ANALYZE, advice_text, reflection_prompt, reflector_messages, rules_of, with_right_number
-from reflect_rl.types import Observation, View
+from reflect_rl.prompts import reflection_prompt, with_right_number
+from reflect_rl.types import View
 
 Numbers = Callable[[str], Mapping[str, int]]
 """State text -> numbers of the actions that it names."""
@@ -87,38 +86,4 @@ class FrozenReflector(CachedReflector):
     def _write(self, prompts: Sequence[str]) -> list[str]:
         return generate_greedy(
             self.model, [self.model.encode_prompt(prompt) for prompt in prompts], self.max_new_tokens
-        )
-
-
-class PromptedReflector(CachedReflector):
-    """Greedy, batched, cached.
-
-    Args:
-        model: who is asked.
-        env: the environment, for its rules.
-        max_new_tokens: longest reflection in tokens.
-        cache_size: states to remember; the least recently used go first.
-    """
-
-    name = "prompted"
-
-    def __init__(self, model: LanguageModel, env: EnvSpec, max_new_tokens: int = 96, cache_size: int = 50_000) -> None:
-        game = env.capability(NumbersActions)
-        super().__init__(cache_size, None if game is None else game.action_numbers)
-        self.model, self.rules, self.max_new_tokens = model, rules_of(env), max_new_tokens
-
-    def _write(self, prompts: Sequence[str]) -> list[str]:
-        # The model may be one that is being trained, which must go on in the mode that it was in.
-        was_training = self.model.model.training
-        self.model.model.eval()
-        answers = generate_greedy(self.model, [self._question(prompt) for prompt in prompts], self.max_new_tokens)
-        self.model.model.train(was_training)
-        return [advice_text(answer) for answer in answers]
-
-    def _question(self, prompt: str) -> list[int]:
-        """Token ids of the rules, the request and the state; a state's text cannot end the message."""
-        # The cache works with the prompt of trained players, so the state is taken out of it again.
-        view = View(Observation(prompt.removesuffix(ANALYZE), ()), ())
-        return self.model.encode(
-            "\n\n".join(text for _, text in reflector_messages(self.rules, view)) + "\n\n# Advice\n"
         )

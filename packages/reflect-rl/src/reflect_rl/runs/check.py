@@ -15,7 +15,7 @@ from reflect_rl.data.generate import Source, source_of
 from reflect_rl.data.recorded import has_reflections, read_episodes
 from reflect_rl.envs.base import HasTeacher, NumbersActions
 from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
-from reflect_rl.evaluation.methods import PROMPTED, Method, find_method
+from reflect_rl.evaluation.methods import Method, find_method
 from reflect_rl.launch import process_count
 from reflect_rl.runs.config import ChecksRun, RunConfig, annotator_of, used_parts
 from reflect_rl.store import read_json
@@ -127,7 +127,6 @@ def check(config: RunConfig, *, evaluates: bool = False) -> None:
         *_game(config),
         *_numbers(config),
         *(missing_trackers(config.trackers) if config.trackers else ()),
-        *_prompted(config),
         *(writers := [*_writers(config)]),
         # A part that does not exist cannot be asked.
         *([] if writers else _parts(config)),
@@ -220,19 +219,10 @@ def _parts(config: RunConfig) -> Iterator[str]:
     yield from dict.fromkeys(mistake for part in asked for mistake in part.mistakes(config))
 
 
-def _prompted(config: RunConfig) -> Iterator[str]:
-    """Mistakes about the model that is asked as it is."""
-    if config.reflector.kind == PROMPTED and config.model.path == EMBEDDED:
-        yield (
-            "reflector.kind: 'prompted' asks the model of [model] as it is, and the embedded one has learned nothing. "
-            "Set model.path to an instruction-tuned model."
-        )
-
-
 def _writers(config: RunConfig) -> Iterator[str]:
     """Mistakes in the names of those who write reflections."""
     try:
-        if config.reflector.kind not in ("own", PROMPTED):
+        if config.reflector.kind != "own":
             registry.find("reflectors", config.reflector.kind)
     except UnknownNameError as error:
         yield f"reflector.kind: {error}"

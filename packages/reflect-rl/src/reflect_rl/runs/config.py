@@ -26,7 +26,7 @@ from reflect_rl.data.recorded import Note
 from reflect_rl.envs.base import SPLITS, EnvSpec, spec_of
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.evaluation.evaluate import EvaluationConfig
-from reflect_rl.evaluation.methods import Decoding, Method, find_method
+from reflect_rl.evaluation.methods import LEXICAL, Decoding, Method, find_method
 from reflect_rl.prompts import TEMPLATE_VERSION, policy_prompt, reflection_prompt
 from reflect_rl.rollout import Reflector
 from reflect_rl.training.config import RLFTConfig, SFTConfig, TrackerName
@@ -51,9 +51,8 @@ class ReflectorConfig(Frozen):
     """The frozen reflection player."""
 
     kind: str = "own"
-    """Writer: `own` = the model that the run trains for it; `prompted` = the model of `[model]` as it is, which must
-    have been trained to follow instructions; else the name of an installed reflection player, such as `chat` (package
-    `reflect-served`), a chat model as it is."""
+    """Writer: `own` = the model that the run trains for it; else the name of an installed reflection player. Package
+    `reflect-served` has two: `prompted`, the model of `[model]` as it comes, and `chat`, a model behind a server."""
     max_new_tokens: int = Field(96, ge=1)
     """Longest reflection in tokens."""
     cache_size: int = Field(50_000, ge=0)
@@ -357,6 +356,9 @@ def used_parts(run: RunConfig) -> Iterator[object]:
     yield annotator_of(run)
     chosen: list[tuple[registry.Kind, str]] = [("policies", run.method(name).script) for name in run.methods]
     chosen += [("reflectors", run.method(name).writer) for name in run.methods]
+    # It also writes on episodes that come without reflections, for methods that do not name it.
+    if run.data.label_source in ("recorded", "successes") and run.reflector.kind not in ("own", LEXICAL):
+        chosen += [("reflectors", run.reflector.kind)]
     # A player is a part once, however many methods it plays in.
     yield from (registry.find(kind, name) for kind, name in dict.fromkeys(chosen) if name)
 

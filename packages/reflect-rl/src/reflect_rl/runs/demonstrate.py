@@ -28,7 +28,6 @@ from reflect_rl.data.generate import (
 from reflect_rl.data.recorded import Notes, as_played, has_reflections, labelled, read_episodes, reflected, usable
 from reflect_rl.envs.base import HasStateTeacher
 from reflect_rl.errors import RunFolderError
-from reflect_rl.evaluation.methods import PROMPTED
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import load_model
@@ -36,7 +35,7 @@ from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, failure_row, play
 from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
 from reflect_rl.runs.folder import Unit
-from reflect_rl.runs.models import installed_reflector, lexical_reflector, prompted_reflector, save_whole
+from reflect_rl.runs.models import installed_reflector, lexical_reflector, save_whole
 from reflect_rl.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.types import Episode, Progress, seed_for, stream, to_json
 
@@ -145,8 +144,6 @@ def asked_reflector(config: RunConfig) -> Reflector | None:
     """The reflection player of the run that needs no training; None where the run trains its own."""
     if config.reflector.kind == "own":
         return None
-    if config.reflector.kind == PROMPTED:
-        return prompted_reflector(config.model, config.env, config.reflector)
     return installed_reflector(config, config.reflector.kind, "demonstrations")
 
 

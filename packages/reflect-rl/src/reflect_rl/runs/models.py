@@ -10,11 +10,11 @@ from reflect_rl.config import EMBEDDED, ModelConfig, sections_of
 from reflect_rl.data.generate import BASE
 from reflect_rl.envs.base import EnvSpec, HasStateTeacher, NumbersActions
 from reflect_rl.errors import ModelError, RunFolderError
-from reflect_rl.evaluation.methods import PROMPTED, Method
+from reflect_rl.evaluation.methods import Method
 from reflect_rl.launch import process_rank
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.score import check_scoring
-from reflect_rl.players.reflectors import FrozenReflector, Numbers, PromptedReflector
+from reflect_rl.players.reflectors import FrozenReflector, Numbers
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.rollout import NoReflector, Reflector
 from reflect_rl.runs.config import BuiltForRun, HostsReflector, ReflectorConfig, RunConfig
@@ -77,8 +77,6 @@ def reflector_of(config: RunConfig, unit: Unit, name: str) -> Reflector:
         return installed_reflector(config, method.writer, name)
     if method.reflector is None:
         return NoReflector()
-    if method.reflector == PROMPTED:
-        return prompted_reflector(config.model, config.env, config.reflector)
     if method.is_lexical:
         return lexical_reflector(config.env)
     trained = unit.folder / method.trainer / name / REFLECTOR
@@ -124,12 +122,6 @@ def installed_reflector(config: RunConfig, name: str, method: str) -> Reflector:
     found = registry.find("reflectors", name)
     writer: Reflector = found.for_run(config, method, "greedy") if isinstance(found, BuiltForRun) else found()
     return writer
-
-
-def prompted_reflector(model: ModelConfig, spec: EnvSpec, settings: ReflectorConfig) -> PromptedReflector:
-    """The configured model, asked for reflections as it is."""
-    asked = load_model(model, trainable=False)
-    return PromptedReflector(asked, spec, settings.max_new_tokens, settings.cache_size)
 
 
 def lexical_reflector(spec: EnvSpec) -> LexicalReflector:

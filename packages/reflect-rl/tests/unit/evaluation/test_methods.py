@@ -131,7 +131,7 @@ def test_methods_of_an_installed_distribution_are_listed_and_found(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("kind", "reflector", "writer"),
-    [("own", "reflector", ""), ("prompted", "prompted", ""), ("lexical", "lexical", ""), ("chat", None, "chat")],
+    [("own", "reflector", ""), ("prompted", None, "prompted"), ("lexical", "lexical", ""), ("chat", None, "chat")],
 )
 def test_who_writes_in_place_of_the_trained_player(kind: str, reflector: str | None, writer: str):
     method = find_method("reflect_rl").with_reflector(kind)

@@ -34,7 +34,7 @@ class ChatPlayer:
     def mistakes(cls, run: RunConfig) -> Iterator[str]:
         """Mistakes about the chat model, which must be named."""
         if not endpoint_config(run).base_url:
-            first = next(name for name in run.methods if asks_endpoint(run, name))
+            first = next((name for name in run.methods if asks_endpoint(run, name)), run.reflector.kind)
             yield (
                 f"endpoint.base_url: {first!r} asks a chat model, and none is named. Set endpoint.base_url, for "
                 "example http://127.0.0.1:8000/v1, and endpoint.model."
