@@ -45,6 +45,18 @@ def save_tiny(kind: Kind, folder: Path, seed: int = 0, hidden_size: int = 16, la
     return folder
 
 
+def save_bytes(folder: Path) -> Path:
+    """Write a Llama whose tokenizer has the 256 bytes and an end token, and nothing else; returns the folder."""
+    tokenizer = GPT2Tokenizer(vocab=_vocabulary(["<|endoftext|>", *BYTES], []), merges=[])
+    with forked_rng(0):
+        model = _model("llama", tokenizer, hidden_size=16, layers=1)
+    # A byte is a token, so a state with its actions is long.
+    model.config.max_position_embeddings = 8192
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def tiny_tokenizer(kind: Kind) -> PreTrainedTokenizerBase:
     """A tokenizer of this kind, learned from a few kilobytes made here."""
     return {"gpt2": _gpt2, "llama": _llama, "qwen": _qwen}[kind]()

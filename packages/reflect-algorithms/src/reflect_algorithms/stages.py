@@ -123,7 +123,7 @@ class LearnStage(Stage):
         learned, held_out = comparisons_of_unit(run, job.unit) if method.pairs else ((), ())
         training = Training(
             model,
-            find_labels(model, run.env.max_actions),
+            find_labels(model, run.env.max_actions, run.prompt.scoring),
             partial(load, trainable=False),
             run.env,
             read_episodes(job.unit.folder / LogStage.name / EPISODES) if method.log else (),

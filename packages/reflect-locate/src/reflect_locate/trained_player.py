@@ -114,9 +114,9 @@ def load_player(folder: Path | None = None, unit: str = "", method: str = "", de
     game = autoexplore.AutoExplore(settings.environment)
     count = game.max_actions
     # The largest number of actions, so that labels do not depend on the state.
-    labels = find_labels(model, count)
+    labels = find_labels(model, count, settings.scoring)
     # Labels are found in the tokenizer; another one would number the actions otherwise, and play at random.
-    if settings.labels and settings.labels != labels.texts:
+    if settings.scoring == "choice_token" and settings.labels not in ((), labels.texts):
         raise ModelError(
             f"the tokenizer of {place.policy} does not name the actions as it did in training. Export the player again."
         )
@@ -173,7 +173,7 @@ def export_player(
     # On the CPU, since nothing is computed and a busy GPU must not stop an export.
     model = load_model(ModelConfig(device="cpu"), place.policy, trainable=False)
     count = autoexplore.AutoExplore(place.settings.environment).max_actions
-    values["labels"] = list(find_labels(model, count).texts)
+    values["labels"] = list(find_labels(model, count, place.settings.scoring).texts)
     # Written beside the target and renamed, so that an interrupted export leaves no half player.
     fresh = target.with_name(target.name + ".new")
     # Left by an export that was interrupted.

@@ -96,7 +96,7 @@ class Agent:
         # Known labels keep their tokens, on which the policy was trained.
         if len(self.labels.texts) >= count:
             return self
-        return replace(self, labels=find_labels(self.model, count))
+        return replace(self, labels=find_labels(self.model, count, self.scoring))
 
     def save(self, folder: str | Path) -> Path:
         """Write the policy's model as a Hugging Face folder, which `load_model` reads; the folder.

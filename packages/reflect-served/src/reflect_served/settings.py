@@ -96,13 +96,13 @@ class ServerConfig(ServerAddress):
         if not self.base_url:
             return None
         # Here, so that settings are read without torch.
-        from reflect_rl.models.load import load_chat_frame
+        from reflect_rl.models.load import load_reader
         from reflect_rl.runs.models import numbers_of
         from reflect_served.players.served import ServedReflector
 
         settings, listing = run.reflector, run.output_dir / "reflector"
         # The server completes plain text, so what the chat template adds is put around the prompt on this side.
-        chat = load_chat_frame(run.model, folder)
+        chat = load_reader(run.model, folder).chat
         numbers = numbers_of(run.env, settings)
         served = ServedReflector(self.of(folder), settings.max_new_tokens, settings.cache_size, listing, numbers, chat)
         # A wrong address or model name is told now and not in the middle of the first rollout.

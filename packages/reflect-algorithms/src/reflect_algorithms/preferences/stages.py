@@ -96,7 +96,8 @@ def _player(unit: Unit, run: RunConfig, progress: Progress) -> tuple[list[Task],
     """The starts of the pairs, and a function that plays each of them once with the supervised policy, sampled."""
     tasks = demonstration_tasks(run.data, run.env, unit.budget, unit.seed)
     model = load_of_run(run.model, unit.model(POLICY), unit.sft(POLICY), trainable=False)
-    policy = LanguageModelPolicy(model, find_labels(model, run.env.max_actions), rule=run.prompt.scoring, name="sft")
+    labels = find_labels(model, run.env.max_actions, run.prompt.scoring)
+    policy = LanguageModelPolicy(model, labels, rule=run.prompt.scoring, name="sft")
 
     def play_round(number: int) -> list[Episode]:
         requests = [Request(task, seed_for(unit.seed, "pairs", task.key, number)) for task in tasks]
@@ -136,7 +137,7 @@ class RewardStage(Stage):
         learned, held_out = comparisons_of_unit(run, unit)
         training = Training(
             model,
-            find_labels(model, run.env.max_actions),
+            find_labels(model, run.env.max_actions, run.prompt.scoring),
             partial(load, trainable=False),
             run.env,
             episodes=(),
@@ -185,7 +186,8 @@ def reward_of_unit(run: RunConfig, unit: Unit) -> RewardModel:
 
     folder = reward_folder(unit)
     model = load_of_run(run.model, folder / "model", folder, trainable=False)
-    return RewardModel.load(folder, model, find_labels(model, run.env.max_actions), run.prompt.scoring)
+    labels = find_labels(model, run.env.max_actions, run.prompt.scoring)
+    return RewardModel.load(folder, model, labels, run.prompt.scoring)
 
 
 def _pairs_folder(unit: Unit) -> Path:

@@ -297,7 +297,7 @@ def _policy_of_folder(config: RunConfig, player: str, decoding: Decoding) -> Pol
     from reflect_rl.players.language_model import LanguageModelPolicy
 
     model = _model_of_folder(config, player)
-    labels = find_labels(model, config.env.max_actions)
+    labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
     return LanguageModelPolicy(model, labels, decoding, config.prompt.scoring, player)
 
 

@@ -12,20 +12,28 @@ from dataclasses import dataclass
 from string import ascii_letters, ascii_lowercase, ascii_uppercase
 from typing import Literal
 
+from reflect_rl.config import Rule
 from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel
 
 PROMPT_END = " # Action:\n"
 """The end of every policy prompt."""
 LETTERS = frozenset(ascii_letters)
+UNLABELLED = {
+    "line_end": "Actions are listed one to a line, without labels.",
+    "sum": "Actions are not listed: each is scored by its own text.",
+    "token_mean": "Actions are not listed: each is scored by the mean of its text's tokens.",
+}
+"""Sentences for the record of a run, of the scoring rules that need no labels."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Names of the listed actions and the token of each, in order."""
+    """Names of the listed actions and the token of each, in order; where the rule needs none, their numbers alone."""
 
     texts: tuple[str, ...]
     ids: tuple[int, ...]
+    rule: Rule = "choice_token"
 
     @property
     def kind(self) -> Literal["numbers", "letters"]:
@@ -35,6 +43,8 @@ class Labels:
     @property
     def sentence(self) -> str:
         """Sentence for the record of a run: the labels, and the reason for their kind."""
+        if self.rule in UNLABELLED:
+            return UNLABELLED[self.rule]
         span, count = f"{self.texts[0]} to {self.texts[-1]}", len(self.texts)
         if self.kind == "numbers":
             return f"Actions are listed under {span}: the tokenizer has one token for each of these {count} numbers."
@@ -44,7 +54,7 @@ class Labels:
         )
 
 
-def find_labels(language_model: LanguageModel, count: int) -> Labels:
+def find_labels(language_model: LanguageModel, count: int, rule: Rule = "choice_token") -> Labels:
     """The first `count` labels of a tokenizer: all numbers, or all letters.
 
     Each label is one token when written after a prompt, no two share a token, and each decodes back.
@@ -52,10 +62,13 @@ def find_labels(language_model: LanguageModel, count: int) -> Labels:
     Args:
         language_model: whose tokenizer decides.
         count: how many labels are needed: the largest number of actions in one state.
+        rule: by which actions are scored; under all but one nothing is asked of the tokenizer.
 
     Raises:
         ModelError: the tokenizer has fewer labels.
     """
+    if rule in UNLABELLED:
+        return Labels(tuple(map(str, range(count))), tuple(range(count)), rule)
     found: dict[int, str] = {}
     for candidates in ((str(number) for number in range(count)), _letters(language_model)):
         found = {}
@@ -68,7 +81,7 @@ def find_labels(language_model: LanguageModel, count: int) -> Labels:
                 return Labels(tuple(found.values()), tuple(found))
     raise ModelError(
         f"{count} actions need one-token labels, the tokenizer of {language_model.name!r} has {len(found)}. "
-        "Use a model with a larger vocabulary, or an environment with fewer actions in a state."
+        "Set prompt.scoring = 'line_end' or 'sum', which need none, or use a model with a larger vocabulary."
     )
 
 

@@ -205,7 +205,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     adapter = source if has_adapter(source) else None
     base = base_of(source) if adapter else source
     _check_trainable(config, adapter, trainable)
-    tokenizer = _load_tokenizer(base)
+    tokenizer = _load_tokenizer(base, config)
     model: Any = _load_weights(base, config, device)
     if str(named).startswith(HUB) and not adapter:
         # An adapter records this name of its base; the place of the cache would be of use on this machine only.
@@ -229,9 +229,6 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     # After the adapters are made, so that those of the lower blocks are frozen as well.
     if trainable and config.train_layers:
         train_last_blocks(model, config.train_layers, base)
-    if config.chat_template == "never":
-        # A model that was trained on plain prompts is saved without the template, so that nobody puts it back.
-        tokenizer.chat_template = None
     # New adapters of a model in bfloat16 are in float32; their products are taken in bfloat16 as well.
     mixed = config.precision == "mixed" or (config.precision == "bfloat16" and bool(adapter or config.lora.rank))
     if mixed:
@@ -241,20 +238,16 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     )
 
 
-def load_chat_frame(config: ModelConfig, path: str | Path) -> ChatFrame | None:
-    """Load what is put around the prompts of a model that another program runs; None = nothing.
+def load_reader(config: ModelConfig, path: str | Path | None = None) -> LanguageModel:
+    """The model of `load_model` without its weights, which can read texts and compute nothing."""
+    import torch
+    from transformers import AutoModelForCausalLM
 
-    Args:
-        config: settings of the model.
-        path: folder of the model.
-
-    Raises:
-        ModelError: its tokenizer or its chat template cannot be used.
-    """
-    if config.chat_template == "never":
-        return None
-    source = resolve(path)
-    return frame_of(_load_tokenizer(base_model(source)), source)
+    base = base_model(config.path if path is None else path)
+    tokenizer = _load_tokenizer(base, config)
+    with explained(base), torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(_causal_config(base))
+    return LanguageModel(model, tokenizer, chat=frame_of(tokenizer, base))
 
 
 @contextmanager
@@ -306,7 +299,7 @@ def device_of(name: str) -> torch.device:
     return device
 
 
-def _load_tokenizer(source: str) -> PreTrainedTokenizerBase:
+def _load_tokenizer(source: str, config: ModelConfig) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     folder = Path(source)
@@ -314,7 +307,11 @@ def _load_tokenizer(source: str) -> PreTrainedTokenizerBase:
     if folder.is_dir() and not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
         raise ModelError(f"the model folder {source!r} has no tokenizer. Copy its tokenizer.json there.")
     with explained(source):
-        return AutoTokenizer.from_pretrained(source, trust_remote_code=False, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, local_files_only=True)
+    if config.chat_template == "never":
+        # A model that was trained on plain prompts is saved without the template, so that nobody puts it back.
+        tokenizer.chat_template = None
+    return tokenizer
 
 
 def _causal_config(source: str) -> PretrainedConfig:

@@ -7,7 +7,7 @@ number format of the model, and whether its training fits into memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflect_rl import registry
 from reflect_rl.config import EMBEDDED, parse
@@ -20,6 +20,9 @@ from reflect_rl.launch import process_count
 from reflect_rl.runs.config import ChecksRun, RunConfig, annotator_of, used_parts
 from reflect_rl.store import read_json
 from reflect_rl.training.metrics import missing_trackers
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 FOLLOWER = "advice"
 """Installed policy that does what the last sentence of a reflection says."""
@@ -301,16 +304,15 @@ PROCESS_BYTES = 700_000_000
 def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
     """The configuration with nothing left open, and what to tell the user about it.
 
-    A run that goes on keeps the number format that it began with.
-
     Args:
         config: of the run.
         trains: whether a model is trained, so that its memory is looked at.
 
     Raises:
-        ModelError: the model cannot be found, or the training would not fit into memory.
+        ModelError: the model cannot be found or name the actions, or the training would not fit into memory.
     """
-    from reflect_rl.models.load import device_of
+    from reflect_rl.models.labels import find_labels
+    from reflect_rl.models.load import device_of, load_reader
     from reflect_rl.models.precision import choose
 
     notes = []
@@ -327,24 +329,21 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         # Parsed again and not copied: the rules between settings must hold for the chosen format, too.
         values = config.model_dump(mode="json", exclude_unset=True)
         config = parse(RunConfig, values | {"model": values.get("model", {}) | {"precision": precision}})
-    if trains and config.model.path != EMBEDDED and any(config.method(name).model for name in config.methods):
-        notes.append(_check_memory(config))
+    if config.model.path != EMBEDDED and any(config.method(name).model for name in config.methods):
+        # Without its weights: loading them to learn that they do not fit would fail itself.
+        model = load_reader(config.model)
+        find_labels(model, config.env.max_actions, config.prompt.scoring)
+        if trains:
+            notes.append(_check_memory(config, model.model.config))
     return config, notes
 
 
-def _check_memory(config: RunConfig) -> str:
+def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     """Estimate the memory of the run's trainings, and refuse what does not fit."""
-    from transformers import AutoConfig
-
     from reflect_rl.models.load import device_of
     from reflect_rl.models.memory import estimate
     from reflect_rl.models.score import ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU, fast_tokens
-    from reflect_rl.models.source import base_model, explained
 
-    source = base_model(config.model.path)
-    with explained(source):
-        # The configuration alone, a few kilobytes; loading weights to learn that they do not fit would fail itself.
-        causal = AutoConfig.from_pretrained(source, trust_remote_code=False, local_files_only=True)
     device = device_of(config.model.device)
     on_cpu = device.type == "cpu"
     chosen = [config.method(name) for name in config.methods]

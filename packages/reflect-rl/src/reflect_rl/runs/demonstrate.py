@@ -29,8 +29,8 @@ from reflect_rl.data.recorded import Notes, as_played, has_reflections, labelled
 from reflect_rl.envs.base import HasStateTeacher
 from reflect_rl.errors import RunFolderError
 from reflect_rl.models.embedded import build_for
-from reflect_rl.models.labels import find_labels
-from reflect_rl.models.load import load_model
+from reflect_rl.models.labels import UNLABELLED, find_labels
+from reflect_rl.models.load import load_model, load_reader
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, failure_row, play
 from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
@@ -88,11 +88,7 @@ def demonstrated(
 
 
 def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exception], None] | None) -> list[Episode]:
-    """Labelled episodes without a solver: recorded ones, own successes, or none.
-
-    Raises:
-        UserError: there is nothing to imitate.
-    """
+    """Labelled episodes without a solver: recorded ones, own successes, or none."""
     source, data = source_of(config.data, config.env), config.data
     if source == "none":
         return []
@@ -119,9 +115,8 @@ def played_untuned(
     policy: Policy = RandomPolicy()
     if config.model.path != EMBEDDED:
         model = load_model(config.model, trainable=False)
-        policy = LanguageModelPolicy(
-            model, find_labels(model, config.env.max_actions), "sampled", config.prompt.scoring
-        )
+        labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
+        policy = LanguageModelPolicy(model, labels, "sampled", config.prompt.scoring)
     tasks = demonstration_tasks(config.data, config.env, starts, unit.seed)
     requests = [
         # Attempts at one task differ in their seed alone; equal ones would be the same episode.
@@ -252,12 +247,13 @@ def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:
 
 def _listing(config: RunConfig) -> tuple[list[str], dict[str, str]]:
     """Label texts of the policy's tokenizer, as many as a state can have actions; and what to note about prompts."""
-    count = config.env.max_actions
+    count, rule = config.env.max_actions, config.prompt.scoring
     if config.model.path == EMBEDDED:
         # Its tokenizer is made for these labels, so no model need be loaded to know them.
-        return [str(number) for number in range(count)], {"labels": "numbers", "chat_template": "none"}
-    model = load_model(config.model, trainable=False)
-    labels, used = find_labels(model, count), "none" if model.chat is None else "the model's own"
+        facts = {"labels": UNLABELLED.get(rule, "numbers"), "chat_template": "none"}
+        return [str(number) for number in range(count)], facts
+    model = load_reader(config.model)
+    labels, used = find_labels(model, count, rule), "none" if model.chat is None else "the model's own"
     return list(labels.texts), {"labels": labels.sentence, "chat_template": used}
 
 

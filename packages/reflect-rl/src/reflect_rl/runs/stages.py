@@ -201,7 +201,7 @@ def online_trainer(job: Job, run: RunConfig, reflector: Reflector) -> OnlineTrai
     needs_reference = run.rlft.algorithm.needs_reference
     return OnlineTrainer(
         model,
-        find_labels(model, run.env.max_actions),
+        find_labels(model, run.env.max_actions, run.prompt.scoring),
         reflector,
         run.env,
         run.rlft,
@@ -274,9 +274,8 @@ def load_players(config: RunConfig, unit: Unit, name: str, decoding: Decoding) -
             f"no model of the method {name!r} in {folder}. Run `reflect-rl {maker_of(made_by)}` first."
         )
     model = load_of_run(config.model, folder, made_by, trainable=False)
-    policy = LanguageModelPolicy(
-        model, find_labels(model, config.env.max_actions), decoding, config.prompt.scoring, name=name
-    )
+    labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
+    policy = LanguageModelPolicy(model, labels, decoding, config.prompt.scoring, name=name)
     return reflector_of(config, unit, name), policy
 
 

@@ -13,7 +13,7 @@ from reflect_rl.models.catalogue import KNOWN, cache_folder
 from reflect_rl.models.chat_template import frame_of
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.models.labels import find_labels
-from reflect_rl.models.load import LanguageModel, load_chat_frame, load_model
+from reflect_rl.models.load import LanguageModel, load_model, load_reader
 from reflect_rl.models.score import check_scoring
 from tiny_models import KINDS, save_tiny, tiny_tokenizer
 
@@ -81,12 +81,12 @@ def test_never_gives_plain_prompts_and_is_remembered_by_the_folder(families, kin
     assert plain.encode_prompt(PROMPT) == plain.encode(PROMPT) == families[kind].encode(PROMPT)
     plain.save(tmp_path / "saved")
     assert load_model(CPU, tmp_path / "saved", trainable=False).chat is None
-    assert load_chat_frame(never, families[kind].name) is None
+    assert load_reader(never, families[kind].name).chat is None
 
 
 def test_the_text_for_a_server_is_what_the_model_reads(families):
     model = families["qwen"]
-    frame = load_chat_frame(CPU, model.name)
+    frame = load_reader(CPU, model.name).chat
     assert frame is not None
     ids = model.tokenizer.encode(frame.text(PROMPT), add_special_tokens=False)
     assert ids == model.encode_prompt(PROMPT)

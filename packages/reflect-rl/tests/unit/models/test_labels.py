@@ -13,7 +13,7 @@ from reflect_rl.models.embedded import EmbeddedConfig, build_embedded
 from reflect_rl.models.labels import PROMPT_END, find_labels
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.types import Observation, View
-from tiny_models import KINDS, save_tiny
+from tiny_models import KINDS, save_bytes, save_tiny
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +73,29 @@ def test_a_longer_list_of_letters_begins_with_the_shorter_one(families, kind):
 
 
 def test_too_few_labels_name_the_number_found(families):
-    with pytest.raises(ModelError, match=r"100000 actions need one-token labels, .* has \d{3,4}\."):
+    message = r"100000 actions need one-token labels, .* has \d{3,4}\. Set prompt\.scoring = 'line_end' or 'sum', which"
+    with pytest.raises(ModelError, match=message):
         find_labels(families["qwen"], 100_000)
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        ("line_end", "Actions are listed one to a line, without labels."),
+        ("sum", "Actions are not listed: each is scored by its own text."),
+        ("token_mean", "Actions are not listed: each is scored by the mean of its text's tokens."),
+    ],
+)
+def test_rules_without_labels_ask_nothing_of_the_tokenizer(tmp_path, rule, sentence):
+    model = load_model(ModelConfig(device="cpu"), save_bytes(tmp_path / "bytes"), trainable=False)
+    # Of 256 bytes 26 capitals and 26 small letters are labels.
+    with pytest.raises(ModelError, match=r"100 actions need .* has 52\."):
+        find_labels(model, 100)
+    labels = find_labels(model, 100, rule)
+    # A critic has an output for each action, and a screen shows its number.
+    assert len(labels.ids) == 100
+    assert labels.texts[:2] == ("0", "1")
+    assert labels.sentence == sentence
 
 
 def test_embedded_model_has_numbers_as_far_as_it_was_told():
