@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from reflect_rl.config import EMBEDDED
+from reflect_rl.config import EMBEDDED, Rule
 from reflect_rl.data.generate import BASE
 from reflect_rl.evaluation.evaluate import ResultRow
 from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.catalogue import KNOWN
 from reflect_rl.models.source import HUB
-from reflect_rl.prompts import TEMPLATE_VERSION, policy_prompt, reflection_prompt
+from reflect_rl.prompts import TEMPLATE_VERSION, action_text_prompt, lines_prompt, policy_prompt, reflection_prompt
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit
 from reflect_rl.types import Observation, View
@@ -112,13 +112,13 @@ def model_card(config: RunConfig, unit: Unit, role: str, steps: str, data: str =
             "",
             "## Prompt",
             "",
-            *_prompt(role, answer),
+            *_prompt(role, answer, config.prompt.scoring),
             "",
         ]
     )
 
 
-def _prompt(role: str, answer: str) -> list[str]:
+def _prompt(role: str, answer: str, rule: Rule) -> list[str]:
     """The prompt of an example state, in a block of code."""
     state = Observation("(the state)", ("first action", "second action"))
     if role == "reflector":
@@ -126,7 +126,12 @@ def _prompt(role: str, answer: str) -> list[str]:
         text, usual = reflection_prompt(View(state, (0, 1))), "the answer is the reflection"
     else:
         written = "(the reflection)" if role in ("policy_reflect", "policy_lexical") else None
-        text, usual = policy_prompt(View(state, (0, 1), written), ("0", "1")), "the answer is the label of an action"
+        view, usual = View(state, (0, 1), written), "the answer is the label of an action"
+        text = policy_prompt(view, ("0", "1"))
+        if rule == "line_end":
+            text, usual = lines_prompt(view), "an action is scored where its line ends"
+        elif rule != "choice_token":
+            text, usual = action_text_prompt(view), "the answer is the text of an action"
     return ["```text", text.rstrip("\n"), "```", "", f"The prompt ends with a line break; {answer or usual}."]
 
 

@@ -39,6 +39,19 @@ def test_a_card_says_how_the_model_was_made_and_how_it_is_asked(tmp_path):
     assert "(the reflection)" not in card_of_sft(run, unit, "policy_plain")
 
 
+def test_a_card_shows_the_prompt_of_its_scoring_rule(tmp_path):
+    prompts = {}
+    for rule in ("line_end", "sum", "token_mean"):
+        run = config(tmp_path, prompt={"scoring": rule})
+        prompts[rule] = card_of_sft(run, next(units(run)), "policy_plain").partition("## Prompt")[2]
+        assert "label" not in prompts[rule]
+    assert "Actions:\n first action\n second action\n # Action:\n```" in prompts["line_end"]
+    assert "an action is scored where its line ends" in prompts["line_end"]
+    assert prompts["sum"] == prompts["token_mean"]
+    assert "(the state)\n # Action:\n```" in prompts["sum"]
+    assert "the answer is the text of an action" in prompts["sum"]
+
+
 def test_a_pretrained_model_is_named_with_its_licence_and_a_folder_by_its_last_part(tmp_path):
     def card(path: str) -> str:
         run = config(tmp_path, model={"path": path})
