@@ -40,5 +40,10 @@ def test_the_verbs_environments_and_methods_are_registered(fresh: FreshEnvironme
 
 
 def test_the_wheel_has_types_licence_player_and_benchmark_and_no_tests(fresh: FreshEnvironment):
-    data = ("player/settings.json", "player/policy/model.safetensors", "questions/benchmark.json")
+    data = (
+        "player/settings.json",
+        "player/policy/model.safetensors",
+        "player/reader/model.safetensors",
+        "questions/benchmark.json",
+    )
     check_contents(fresh.names, "reflect_locate", *data)

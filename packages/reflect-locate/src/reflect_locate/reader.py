@@ -33,6 +33,8 @@ REQUEST = "Write one question about this project that this file answers."
 NATS = 4.0
 """From so many nats a token below the best one on, a file's reading counts 0."""
 SETTINGS = "reader.json"
+PACKAGED = Path(__file__).with_name("player") / "reader"
+"""Folder of `READER`."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,16 @@ def question_after(model: LanguageModel, text: str, question: str) -> tuple[list
 def load_reader(path: str = READER, precision: str = "auto") -> Reader:
     """The model of a name, a folder or a hub id, with the settings that a trained reader has beside it.
 
+    Args:
+        path: `READER`, or any other model.
+        precision: number format; `auto` is float32 for `READER`, which is too small to gain by another.
+
     Raises:
         ConfigError: its settings are of another version, or damaged.
         ModelError: it cannot be loaded; the message says what to do.
     """
+    if path == READER:
+        path, precision = str(PACKAGED), "float32" if precision == "auto" else precision
     config = ModelConfig.model_validate({"path": path, "precision": precision})
     kept = Path(path) / SETTINGS
     settings = parse(ReaderSettings, read_json(kept, "Train it again.")) if kept.is_file() else ReaderSettings()

@@ -9,8 +9,10 @@ from pydantic import Field
 from reflect_rl.config import Frozen
 from reflect_rl.training.config import OptimiserConfig
 
-READER = "smollm2-135m"
-"""The model that reads, by its name in `reflect-rl model list`."""
+READER = "small"
+"""The reader that comes with this package: 2.6 million parameters, trained by `train_reader`."""
+PRETRAINED = "smollm2-135m"
+"""Model that a training of a reader begins with, by its name in `reflect-rl model list`."""
 
 
 Objective = Literal["sft", "rl"]

@@ -7,7 +7,7 @@ import torch
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS
 from reflect_locate.ranking import find
-from reflect_locate.reader import REQUEST, Reader, load_reader, passage, reread
+from reflect_locate.reader import PACKAGED, REQUEST, Reader, load_reader, passage, reread
 from reflect_locate.reader_settings import ReaderSettings
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
@@ -107,6 +107,18 @@ def test_a_passage_is_short_and_holds_the_best_line():
 def test_a_question_that_says_nothing_is_refused(reader):
     with pytest.raises(UserError, match="only words that stand in every file"):
         reread(reader, tree(), "where is it?", find(tree(), QUESTION))
+
+
+def test_the_reader_of_this_package_ranks_anew():
+    reader = load_reader()
+    assert (reader.settings.candidates, reader.settings.lines, reader.settings.weight) == (5, 8, 1.0)
+    answer = find(tree(), QUESTION)
+    fresh = reread(reader, tree(), QUESTION, answer)
+    assert {entry.path for entry in fresh.files} == {entry.path for entry in answer.files}
+    assert max(entry.evidence.read for entry in fresh.files) == 1.0
+    # It is another model than the policy, which it was trained from.
+    policy = load_reader(str(PACKAGED.with_name("policy")), "float32")
+    assert reader.model.hash() != policy.model.hash()
 
 
 def test_a_missing_model_is_named():

@@ -17,9 +17,10 @@ class PlayerOptions:
     """Search by an index alone, or by a trained player, too."""
 
     deep: bool = False
-    """Let a language model read the best lines of the ten best files, and rank them anew; that takes seconds."""
-    reader: str = "smollm2-135m"
-    """Model that reads with `--deep`: a name of `reflect-rl model list`, a folder, or a hub id."""
+    """Let a language model read the best lines of the best files, and rank them anew; that takes some seconds."""
+    reader: str = "small"
+    """Model that reads with `--deep`: `small` (in this package), a name of `reflect-rl model list`, a folder, or a hub
+    id."""
     adapted: Path | None = None
     """Folder of `adapt`: rank by what was learned from the history of this repository, too."""
     walk: bool = False

@@ -11,7 +11,7 @@ from pydantic import Field
 from rich.console import Console
 from rich.progress import Progress
 
-from reflect_locate.reader_settings import READER, ReaderSettings, ReaderTraining
+from reflect_locate.reader_settings import PRETRAINED, ReaderSettings, ReaderTraining
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ConfigError
@@ -33,7 +33,7 @@ class TrainReaderOptions(ReaderTraining):
 
     output_dir: Path = Path("runs/reader")
     """Folder for what is read, the metrics, the checkpoints and the model; the same command goes on there."""
-    start_from: str = READER
+    start_from: str = PRETRAINED
     """Model to begin with: a name of `reflect-rl model list`, a folder, a hub id, or a trained reader (with
     `--rank 0`, and with its candidates, lines and longest given again)."""
     precision: Literal["float32", "mixed", "bfloat16", "auto"] = "auto"
