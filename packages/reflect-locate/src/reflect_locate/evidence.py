@@ -110,6 +110,7 @@ def sureness(confidence: float, sure: float = SURE, likely: float = LIKELY) -> S
     >>> sureness(0.95), sureness(0.0), sureness(0.5, likely=0.6)
     ('sure', 'a guess', 'a guess')
     """
-    if confidence < likely:
+    # Without any evidence even a bound of 0 makes no answer.
+    if confidence < likely or confidence <= 0:
         return "a guess"
     return "sure" if confidence >= sure else "likely"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from reflect_locate.envs import autoexplore
 from reflect_locate.envs.open_question import OpenQuestion, question_task
 from reflect_locate.evidence import Weights
-from reflect_locate.ranking import Answer, FoundFile, answer_of, check_question, check_tree, ranked
+from reflect_locate.ranking import Answer, FoundFile, answer_of, cautious, check_question, check_tree, ranked
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches, content_index, index_matches
 from reflect_locate.repositories.words import question_words
@@ -98,13 +98,14 @@ def locate(
     index = content_index(tree) if game.search else None
     # Without an index all words are alike.
     rarity = {word: index.rarity(word) if index else 1.0 for word in asked}
-    return answer_of(
+    answer = answer_of(
         _ranked(tree, question, watched.episodes, indices, player.settings.weights),
         rarity,
         player.settings.threshold if threshold is None else threshold,
         len(watched.episodes),
         time.perf_counter() - started,
     )
+    return cautious(answer, tree)
 
 
 def _game(player: Player, search: bool | None) -> autoexplore.Config:

@@ -7,6 +7,7 @@ the question speaks of tests, and documents behind code in the same way. `finder
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from reflect_locate.evidence import (
     score,
     sureness,
 )
+from reflect_locate.repositories._gate import Reason
 from reflect_locate.repositories.best_lines import BestLines, best_lines
 from reflect_locate.repositories.passages import words_together
 from reflect_locate.repositories.roles import is_document, is_test
@@ -39,8 +41,14 @@ if TYPE_CHECKING:
 
 LONGEST_QUESTION = 40
 """Words that are read of a question; the player was trained on questions of at most so many."""
-TEST = "test"
-"""The word of a question that asks for tests, as `words` gives it (testing, tests, ...)."""
+TESTS = re.compile(
+    r"\b(?:tests|tested|(?:which|what|whose|unit|integration|regression)[ _-]tests?"
+    r"|test[ _-](?:for|of|that|cases?|suites?|files?|modules?))\b",
+    re.IGNORECASE,
+)
+"""Words of a question that asks for tests. `test` alone is often a name: a test split, a test client."""
+CAUTIOUS: Mapping[Sureness, Sureness] = {"sure": "likely", "likely": "a guess", "a guess": "a guess"}
+"""The next lower word."""
 DOCUMENT = frozenset(words("docs documents documentation readme guides tutorials changelog"))
 """Words of a question that asks for documents."""
 INDEXED = 10
@@ -180,7 +188,25 @@ def find(
     matches, rarity = (index or StoredIndex(tree, WordStore())).ask(question)
     past = adapted.matches(tree, question) if adapted else None
     files = ranked(tree, question, None, matches, adapted.weights if adapted else DEFAULT_WEIGHTS, past)
-    return answer_of(files, rarity, LIKELY if threshold is None else threshold, 0, time.perf_counter() - started)
+    answer = answer_of(files, rarity, LIKELY if threshold is None else threshold, 0, time.perf_counter() - started)
+    return cautious(answer, tree)
+
+
+def cautious(answer: Answer, tree: Tree) -> Answer:
+    """The answer, with the next lower word where files were left out over the limit: one of them may be the better one.
+
+    Args:
+        answer: to a question.
+        tree: that was asked about.
+    """
+    is_whole = not any(
+        entry.reason.startswith(Reason.OVER_LIMIT) and (not entry.path or entry.path.startswith(tree.prefix))
+        for entry in tree.snapshot.left_out
+    )
+    if is_whole or not answer.files:
+        return answer
+    first = replace(answer.files[0], sureness=CAUTIOUS[answer.sureness])
+    return replace(answer, files=(first, *answer.files[1:]))
 
 
 def passages(tree: Tree, answer: Answer, most: int) -> list[tuple[str, BestLines]]:
@@ -217,7 +243,9 @@ def answer_of(
 ) -> Answer:
     """The answer with these files, best first; the first one gets its word."""
     trust = confidence([entry.score for entry in files])
-    word = sureness(trust, likely=threshold)
+    # Few words that meet tell little about a question whose other words stand nowhere in the tree.
+    is_known = 2 * sum(value > 0 for value in rarity.values()) >= len(rarity)
+    word: Sureness = sureness(trust, likely=threshold) if is_known else "a guess"
     told = tuple(replace(entry, sureness=word) if entry is files[0] else entry for entry in files)
     return Answer(told, trust, threshold, episodes, seconds, rarity)
 
@@ -243,11 +271,13 @@ def ranked(
     """
     asked = question_words(question)
     # A question about tests wants them, so they then count in full.
-    tests = set() if TEST in asked else {path for path in tree.paths if is_test(path)}
+    tests = set() if TESTS.search(question) else {path for path in tree.paths if is_test(path)}
     wants_documents = not DOCUMENT.isdisjoint(asked)
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
     indexed = _best(matches.contents, tests) if matches else ()
-    candidates = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, tests)]) or _first_files(tree)
+    known = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, tests)])
+    first = {} if known else {path: place for place, path in enumerate(_first_files(tree))}
+    candidates = known or first
     found = []
     for path in candidates:
         near = words_together(tree.text(path), asked)
@@ -259,7 +289,7 @@ def ranked(
         evidence = Evidence(len(near) / len(asked), match, name, share, path in tests, prose, history=history)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
     # The path decides between equal scores, so that the answer does not depend on the order of episodes.
-    return sorted(found, key=lambda entry: (-entry.score, entry.path))
+    return sorted(found, key=lambda entry: (-entry.score, first.get(entry.path, 0), entry.path))
 
 
 def _best(matches: Mapping[str, float], tests: Set[str]) -> list[str]:

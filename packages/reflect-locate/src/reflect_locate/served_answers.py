@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from reflect_locate.evidence import Sureness
 from reflect_locate.outline import Outline, outline_file, outline_folder
-from reflect_locate.ranking import Answer, FoundFile, find, passages
+from reflect_locate.ranking import Answer, FoundFile, cautious, find, passages
 from reflect_locate.repositories.best_lines import BestLines
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import StaleStoreError
@@ -72,6 +72,8 @@ class Passages(BaseModel):
     """Lines for a question."""
 
     root: str = Field(description="The folder that paths are relative to.")
+    sureness: Sureness = Field(description="How sure it is that the best file answers: `sure`, `likely`, `a guess`.")
+    confidence: float = Field(description="Confidence in the best file, in [0, 1].")
     passages: list[Lines] = Field(description="Best first; a file may have several.")
 
 
@@ -130,7 +132,7 @@ class SearchService:
             # The player is asked for files only: for lines an index is enough.
             answer = self._player(part.tree, question, is_stopped) if self._player else self._find(part, question)
             if self._reread:
-                answer = self._reread(part.tree, question, answer)
+                answer = cautious(self._reread(part.tree, question, answer), part.tree)
             files = answer.with_lines(part.tree, top_k)
         return Located(
             root=str(part.root.place),
@@ -143,9 +145,15 @@ class SearchService:
         """Lines that answer a question, best first."""
         with self._alone:
             part = self._part(path, is_stopped)
-            found = passages(part.tree, self._find(part, question), top_k)
+            answer = self._find(part, question)
+            found = passages(part.tree, answer, top_k)
         rows = [Lines.of(part.tree.prefix + name, lines) for name, lines in found]
-        return Passages(root=str(part.root.place), passages=rows)
+        return Passages(
+            root=str(part.root.place),
+            sureness=answer.sureness,
+            confidence=round(answer.confidence, 4),
+            passages=rows,
+        )
 
     def what_is_in(self, path: str, is_stopped: IsStopped) -> Outline:
         """Outline of a file or a folder."""

@@ -79,6 +79,8 @@ class Part:
 
     root: Root
     tree: Tree
+    key: str
+    """Path of the folder, or of the file."""
 
 
 class ServedFolders:
@@ -131,8 +133,11 @@ class ServedFolders:
         return root, self._tree(root, folder, path)
 
     def part(self, path: str = "") -> Part:
-        """The folder that a caller names, to be asked about; see `tree`."""
-        return Part(*self.tree(path))
+        """The folder or the file that a caller names, to be asked about; see `tree`."""
+        root, inside = self._split(path)
+        self._refresh(root)
+        assert root.snapshot is not None  # noqa: S101 (it was just read)
+        return Part(root, self._tree(root, inside, path), inside)
 
     def index(self, part: Part, error: sqlite3.Error | StaleStoreError | None = None) -> StoredIndex:
         """The index of a folder, kept until a file changes.
@@ -141,7 +146,7 @@ class ServedFolders:
             part: the folder.
             error: that reading the index raised; it is then made anew.
         """
-        root, folder = part.root, part.tree.prefix
+        root, folder = part.root, part.key
         if error is not None:
             root.close()
         if root.store is None:
@@ -165,7 +170,9 @@ class ServedFolders:
     def _tree(self, root: Root, folder: str, path: str) -> Tree:
         assert root.snapshot is not None  # noqa: S101 (callers have read it)
         if folder not in root.trees:
-            tree = Tree(root.snapshot, folder)
+            above, _, name = folder.rpartition("/")
+            is_file = folder in root.snapshot.files
+            tree = Tree(root.snapshot, above, [name]) if is_file else Tree(root.snapshot, folder)
             if not tree.paths:
                 raise UserError(f"there is no folder {path!r} with text files in {root.source!r}.")
             # Each tree has an index of megabytes; a caller may name any number of parts.

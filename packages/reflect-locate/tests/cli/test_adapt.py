@@ -75,6 +75,11 @@ def test_a_repository_without_history_is_refused(call, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_is_not_there_is_named(call, tmp_path):
+    with pytest.raises(ConfigError, match=r"there is no folder '.*nowhere'\. Give the top folder of a git checkout"):
+        call(run, tmp_path / "nowhere")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [([], "name one repository"), (["a", "b"], "Got 2"), (["a", "--questions", "3"], "questions")],

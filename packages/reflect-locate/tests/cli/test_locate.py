@@ -53,7 +53,7 @@ def test_json_is_all_that_is_printed(located, project):
     assert 1 <= len(rows) <= 2
     evidence = {"named", "read", "match", "path_match", "history", "is_test", "is_document", "words", "coverage"}
     lines = {"first_line", "last_line", "symbol", "kind", "excerpt_line", "excerpt"}
-    assert set(rows[0]) == {"path", "sureness", *lines, "score", *evidence, "walk", "reasons"}
+    assert set(rows[0]) == {"path", "sureness", "confidence", *lines, "score", *evidence, "walk", "reasons"}
     assert (project / rows[0]["path"]).is_file()
     assert rows == sorted(rows, key=lambda row: -row["score"])
     assert "kettle: 4 files; left out: nothing" in said.err
@@ -240,6 +240,51 @@ def test_what_is_left_out_is_told(located, project):
     )
 
 
+def test_the_confidence_is_told_to_programs_too(alone, project):
+    rows = json.loads(alone(project, QUESTION, "--json")[1])
+    assert f"sure: confidence {rows[0]['confidence']:.2f};" in alone(project, QUESTION)[1]
+    assert len({row["confidence"] for row in rows}) == 1
+
+
+def test_without_evidence_an_answer_is_a_guess_at_any_threshold(alone, project):
+    code, out, _ = alone(project, "quantum chromodynamics", "--json", "--threshold", 0)
+    assert (code, json.loads(out)[0]["sureness"]) == (1, "a guess")
+
+
+def test_a_single_text_is_searched_for_its_lines(alone, project):
+    code, out, _ = alone(project / "src/limits.py", QUESTION)
+    assert (code, "1. sure     limits.py:4-5  function parse_limit\n" in out) == (0, True)
+    assert "index rebuilt" not in alone(project / "src/limits.py", QUESTION)[1]
+    (project / "tool").write_bytes(b"\x7fELF\0")
+    (project / "secrets.yaml").write_text("a: b")
+    for name, message in (("tool", "is no archive"), ("secrets.yaml", "has no file to read. Left out: secret 1")):
+        with pytest.raises(UserError, match=message):
+            alone(project / name, QUESTION)
+
+
+def test_the_time_is_that_of_the_call(alone, project, monkeypatch):
+    """Reading the folder takes longer than the question."""
+    clock = iter(range(0, 10_000, 100))
+    monkeypatch.setattr("reflect_locate.cli.locate.time.perf_counter", lambda: float(next(clock)))
+    said = alone(project, QUESTION)[1]
+    assert float(said.rpartition("; ")[2].split()[0]) >= 300  # a start, two looks at the clock in `find`, an end
+
+
+@pytest.mark.parametrize(
+    ("question", "word"),
+    [
+        ("où sont les limites du débit", "limites"),
+        ("Größenbeschränkung der Übertragung prüfen", "Größenbeschränkung"),
+        ("レート制限はどこで解析されますか", "レート制限"),
+        ("速率限制在哪里", "速率限制"),
+    ],
+)
+def test_questions_in_other_languages_find_their_words(alone, tmp_path, question, word):
+    files = {"a.py": "x = 1\n", "b.md": f"# {word.title()}\n", "c.py": "# é ü の 1\n"}
+    rows = json.loads(alone(write_files(tmp_path / "x", files), question, "--json")[1])
+    assert (rows[0]["path"], rows[0]["score"] > 0) == ("b.md", True)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -273,6 +318,14 @@ def test_an_empty_folder_is_a_mistake(located, tmp_path):
 def test_mistakes_in_the_words_are_named(words, message):
     with pytest.raises(ConfigError, match=message):
         parse_locate(words)
+
+
+def test_behind_two_dashes_nothing_is_a_flag():
+    assert parse_locate(["x", "--", "-v flag"])[:2] == ("x", "-v flag")
+    path, question, options = parse_locate(["x", "--json", "--", "--help"])
+    assert (path, question, options.as_json) == ("x", "--help", True)
+    with pytest.raises(ConfigError, match="got 3 of 2"):
+        parse_locate(["x", "--", "-v", "flag"])
 
 
 def test_flags_have_values():

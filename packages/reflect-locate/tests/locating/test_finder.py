@@ -97,6 +97,8 @@ def test_the_index_adds_its_best_files(tree):
     [
         ("parsing rate limits of watches", "src/limits.py"),
         ("where is parsing of rate limits of watches tested", "tests/test_limits.py"),
+        ("which test parses rate limits of watches", "tests/test_limits.py"),
+        ("tests of parsing rate limits of watches", "tests/test_limits.py"),
     ],
 )
 def test_a_test_comes_behind_what_it_tests_unless_it_is_asked_for(question, first):

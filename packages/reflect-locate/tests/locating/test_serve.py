@@ -115,6 +115,22 @@ def test_a_question_without_a_word_of_the_tree_has_a_guess_for_an_answer(service
     assert result.is_error is False
     assert result.structured_content["sureness"] == "a guess"
     assert result.structured_content["files"][0]["path"] == "README.md"
+    lines = Passages.model_validate(call(service, "find_passage", question="quantum chromodynamics").structured_content)
+    assert (lines.sureness, lines.confidence) == ("a guess", 0)
+
+
+def test_lines_come_with_the_sureness_of_the_best_file(service):
+    files, lines = (call(service, tool, question=QUESTION).structured_content for tool in ("find_file", "find_passage"))
+    assert (lines["sureness"], lines["confidence"]) == (files["sureness"], files["confidence"])
+    assert lines["sureness"] == "sure"
+
+
+def test_a_single_file_is_searched_for_its_lines(service):
+    result = call(service, "find_passage", question=QUESTION, path="src/limits.py")
+    assert {entry["path"] for entry in result.structured_content["passages"]} == {"src/limits.py"}
+    assert result.structured_content["passages"][0]["symbol"] == "parse_limit"
+    assert call(service, question="watches", path="src/limits.py").structured_content["sureness"] == "a guess"
+    assert call(service, question=QUESTION, path="src").structured_content["files"][0]["path"] == "src/limits.py"
 
 
 def test_passages_of_all_files_are_ranked_together(tmp_path):

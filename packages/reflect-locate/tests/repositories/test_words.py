@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, strategies as st
 
-from reflect_locate.repositories.words import STOP_WORDS, question_words, stem, surface, words
+import reflect_locate
+from reflect_locate.repositories.words import STOP_WORDS, pieces, question_words, stem, surface, words
 
 
 @pytest.mark.parametrize(
@@ -45,6 +49,49 @@ def test_forms_of_a_word_have_one_stem(forms: tuple[str, ...]):
 @pytest.mark.parametrize("word", ["is", "red", "bus", "class", "ally", "ing"])
 def test_no_stem_is_shorter_than_three_letters(word: str):
     assert len(stem(word)) >= min(3, len(word))
+
+
+ACCENTS = [
+    ("où est écrit le rapport", ["où", "est", "écrit", "le", "rapport"]),
+    ("Größenprüfung für Übertragung", ["größenprüfung", "für", "übertragung"]),
+    ("prüfeGröße HTTPÜbertragung", ["prüf", "größ", "http", "übertragung"]),
+    ("l'écriture à é", ["écritur"]),
+    ("e\u0301crit", ["écrit"]),  # written as two characters
+    ("где лимиты", ["где", "лимиты"]),
+    ("速率限制", ["速率", "率限", "限制"]),
+    ("限", ["限"]),
+    ("レート制限はどこで", ["レー", "ート", "制限", "はどこで"]),
+    ("제한은", ["제한", "한은"]),
+    ("दर सीमा", ["दर", "सीमा"]),  # vowels that are marks
+    ("area² ½", ["area"]),
+    ("π × HTTPServer — rate_limits", ["http", "serv", "rat", "limit"]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ACCENTS)
+def test_letters_with_accents_belong_to_their_word(text: str, expected: list[str]):
+    assert words(text) == expected
+    assert [word for piece in pieces(text) for word in words(piece)] == expected
+    assert surface(text, tuple(expected))
+
+
+OLD_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+"""The rule before accents were heeded."""
+
+
+def test_words_of_ascii_are_those_of_the_rule_before():
+    """On the source of this package, with its identifiers, numbers and strings; lines of ASCII only."""
+    lines = [
+        line
+        for path in Path(reflect_locate.__file__).parent.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").split("\n")
+        if line.isascii()
+    ]
+    assert len(lines) > 10_000
+    for line in lines:
+        assert pieces(line) == OLD_PIECE.findall(line)
+        # The other branch, which a single letter elsewhere in the line would choose.
+        assert pieces(line + " é")[:-1] == OLD_PIECE.findall(line)
 
 
 def test_words_that_differ_keep_different_stems():

@@ -56,6 +56,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
     from reflect_rl.store import write_json, write_jsonl
 
     place, revision = split_revision(source)
+    if not place.is_dir():
+        raise ConfigError(f"there is no folder {str(place)!r}. Give the top folder of a git checkout.")
     place, revision = place.resolve(), revision or "HEAD"
     folder = options.output_dir or Path("runs") / f"adapt-{place.name.removesuffix('.git')}"
     console.print(f"reading the history of {place}", highlight=False)

@@ -8,8 +8,10 @@ import gc
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -86,6 +88,7 @@ def _drop_output() -> None:
 
 
 def _run(arguments: Sequence[str]) -> None:
+    started = time.perf_counter()
     path, question, options = parse_locate(arguments)
     # Loaded modules stay until the end: to look for unused cycles in them, now and at the exit, takes as long as the
     # answer.
@@ -96,7 +99,7 @@ def _run(arguments: Sequence[str]) -> None:
     notes = PlainOutput(sys.stderr) if options.as_json else output
 
     # Imported after the arguments are parsed: `--help` must not wait for it.
-    from reflect_locate.ranking import check_question
+    from reflect_locate.ranking import cautious, check_question
 
     # Before the folder is read, which takes a moment.
     check_question(question)
@@ -108,11 +111,14 @@ def _run(arguments: Sequence[str]) -> None:
     else:
         answer = _found(path, tree, question, options, notes, adapted)
     if reread is not None:
-        before, answer = answer, reread(tree, question, answer)
+        before, answer = answer, cautious(reread(tree, question, answer), tree)
         notes.print(printable(f"{options.reader} {told_change(before, answer)}"), style="dim")
     files = answer.with_lines(tree, options.top_k)
+    # What a user waits for: reading and indexing take longer than the question.
+    answer = replace(answer, seconds=time.perf_counter() - started)
     if options.as_json:
-        output.print(json.dumps([entry.to_json() for entry in files], indent=2))
+        confidence = {"confidence": round(answer.confidence, 4)}
+        output.print(json.dumps([entry.to_json() | confidence for entry in files], indent=2))
     else:
         _show(answer, files, output)
     # As grep's: scripts go on when something was found.
@@ -226,6 +232,9 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
         ConfigError: a wrong flag or value, or no path or question.
         SystemExit: the help was asked for (0).
     """
+    # What follows `--` is no flag, such as a question about one.
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    arguments, plain = arguments[:end], arguments[end + 1 :]
     named, options = tuple(arguments), LocateOptions()
     # Words alone leave nothing to check.
     if any(word.startswith("-") for word in arguments):
@@ -233,6 +242,7 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
         from reflect_rl.cli.arguments import parse_options
 
         named, options = parse_options(USAGE.replace('"question"', "QUESTION"), LocateFlags, arguments)
+    named = (*named, *plain)
     if len(named) != 2:
         # Several words mean that the shell has split the question.
         remedy = "Put quotes around the question." if len(named) > 2 else "A path and a question are needed."

@@ -14,7 +14,7 @@ import numpy as np
 from reflect_locate.repositories.index import BM25, LENGTH_SHARE, SATURATION
 from reflect_locate.repositories.passages import LONGEST_TEXT
 from reflect_locate.repositories.snapshot import Snapshot
-from reflect_locate.repositories.words import PIECE, words
+from reflect_locate.repositories.words import pieces, words
 
 Spans = Sequence[tuple[int, int]]
 
@@ -95,7 +95,7 @@ class MaskedIndex:
         counts: Counter[str] = Counter()
         length = 0
         # Pieces are counted before they are stemmed: a file repeats few pieces often, and stemming is the slow part.
-        for piece, times in Counter(PIECE.findall(text)).items():
+        for piece, times in Counter(pieces(text)).items():
             if piece not in self._stems:
                 self._stems[piece] = next(iter(words(piece)), None)
             word = self._stems[piece]

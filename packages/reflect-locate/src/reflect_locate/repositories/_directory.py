@@ -59,6 +59,22 @@ def read_listed(root: Path, paths: Iterable[str], gate: Gate) -> None:
                 gate.take(path, _read_below(number, path.split("/"), gate.config.max_file_bytes))
 
 
+def read_text(path: Path, gate: Gate) -> bool:
+    """Pass a single file through the gate; tell whether it is a text, else nothing is noted.
+
+    Raises:
+        SnapshotError: its folder cannot be read.
+    """
+    # The user has named it, so it may be reached over a link, as a folder may.
+    place = path.resolve()
+    data = read_one(place.parent, place.name, gate.config.max_file_bytes)
+    if not isinstance(data, bytes) or decode(data) is None:
+        return False
+    if gate.admits_file(place.name):
+        gate.take(place.name, data)
+    return True
+
+
 def read_one(root: Path, path: str, largest: int) -> bytes | Reason:
     """The bytes of one file below a folder, or why they cannot be had.
 

@@ -100,6 +100,11 @@ class IngestRules:
     max_seconds: Annotated[float, Interval(gt=0, le=86_400)] = 300.0
     """Longest time for one snapshot."""
 
+    @property
+    def takes_one_file(self) -> bool:
+        """Tell whether a single text is a source of its own."""
+        return False
+
     def offers(self, name: str) -> bool:
         """Tell whether a file of this name may be read, as far as its ending goes."""
         return suffix_of(name) in map(str.lower, self.suffixes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reflect_locate.repositories._directory import read_directory
+from reflect_locate.repositories._directory import read_directory, read_text
 from reflect_locate.repositories._gate import Gate, IngestRules, left_out_counts
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_locate.repositories.text_rules import ALL_TEXT
@@ -17,8 +17,8 @@ def ingest(source: str | Path, config: IngestRules = DEFAULT, name: str = "") ->
     """Read a tree of text files, once, without changing or running anything.
 
     Args:
-        source: a folder; an archive (`.tar`, `.tar.gz`, `.tgz`, `.tar.xz`, `.tar.bz2`, `.zip`, `.whl`); or a git
-            repository and a revision, `FOLDER@REVISION`.
+        source: a folder; a single text, where the rules take one; an archive (`.tar`, `.tar.gz`, `.tgz`, `.tar.xz`,
+            `.tar.bz2`, `.zip`, `.whl`); or a git repository and a revision, `FOLDER@REVISION`.
         config: which files are taken, and limits.
         name: of the snapshot; by default the name of the folder or of the archive, for a commit with its first digits.
 
@@ -36,6 +36,9 @@ def ingest(source: str | Path, config: IngestRules = DEFAULT, name: str = "") ->
     kind = _kind(path)
     if kind == "folder":
         read_directory(path, gate)
+        return snapshot_of(gate, name or path.resolve().name)
+    # The first bytes of an archive are no text, whatever its name.
+    if kind == "file" and config.takes_one_file and read_text(path, gate):
         return snapshot_of(gate, name or path.resolve().name)
     if kind == "file":
         from reflect_locate.repositories._archive import archive_stem, read_archive

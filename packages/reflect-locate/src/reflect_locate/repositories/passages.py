@@ -7,6 +7,7 @@ question do not meet in it by chance.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ def lines_with(lines: Sequence[str], asked: Collection[str]) -> dict[int, frozen
     """
     held = {}
     for number, line in enumerate(lines):
-        lower = line.lower()
+        lower = line.lower() if line.isascii() else unicodedata.normalize("NFC", line).lower()
         # A word is a part of the text that it was cut from, so most lines are done with here.
         if any(word in lower for word in asked) and (shared := frozenset(words(line)).intersection(asked)):
             held[number] = shared

@@ -45,6 +45,11 @@ class TextRules(IngestRules):
     skipped: tuple[str, ...] = SKIPPED
     """Endings of names that are not read."""
 
+    @property
+    def takes_one_file(self) -> bool:
+        """Tell whether a single text is a source of its own."""
+        return True
+
     def offers(self, name: str) -> bool:
         """Tell whether a file of this name may be read, as far as its ending goes."""
         return not name.lower().endswith(self.skipped)

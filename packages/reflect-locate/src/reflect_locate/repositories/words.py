@@ -1,17 +1,34 @@
 """Content words of names, sentences and files: the one way in which questions and files are compared.
 
 A text is cut at everything that is no letter or digit, and inside names (`camelCase`, `snake_case`, `HTTPServer`);
-words that carry nothing are dropped, and endings are cut so that `opening` meets `opened`.
+words that carry nothing are dropped, and endings are cut so that `opening` meets `opened`. Letters with accents belong
+to their word. Chinese, Japanese and Korean have few blanks: their runs are cut into pairs of letters (bigrams).
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
-PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
-"""A run of capitals, a word, a number, or a run of letters of another script."""
+PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+"""A run of capitals, a word or a number, in a text of ASCII."""
+# Python counts no mark as a letter; without them, words of Hindi or Thai would be torn at each vowel.
+MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0e7f\u0e80-\u109f"
+RUN = re.compile(rf"(?:[^\W_²³¹¼-¾⁰-₎①-⓿]|[{MARKS}])+")
+"""A run of letters, marks and digits of any script; no exponents, which stand behind words."""
+PAIRED = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff々"
+KATAKANA, HANGUL, HIRAGANA = r"\u30a1-\u30ff", r"\u1100-\u11ff\uac00-\ud7af", r"\u3041-\u309f"
+SCRIPT = re.compile(
+    rf"[{PAIRED}]+|[{KATAKANA}]+|[{HANGUL}]+|[{HIRAGANA}]+|[0-9]+|[^{PAIRED}{KATAKANA}{HANGUL}{HIRAGANA}0-9]+"
+)
+"""Part of a run in one script."""
+BIGRAMS = re.compile(rf"[{PAIRED}{KATAKANA}{HANGUL}]")
+"""A letter of the scripts that are cut into pairs. Hiragana, which writes endings and particles, stays in one piece."""
+LETTERS = re.compile(rf"[{PAIRED}{HANGUL}]")
+"""A letter that is a word of its own."""
 
 STOP_WORDS = frozenset(
     (  # noqa: SIM905 (one word to a line would be two pages)
@@ -36,14 +53,48 @@ def words(text: str) -> list[str]:
     >>> words("Opens the HTTPServer of `rate_limits`")
     ['open', 'http', 'serv', 'rat', 'limit']
     """
-    return [word for piece in PIECE.findall(text) if (word := _word(piece)) is not None]
+    return [word for piece in pieces(text) if (word := _word(piece)) is not None]
+
+
+def pieces(text: str) -> list[str]:
+    """The pieces of a text that may be a word each, as they are written.
+
+    >>> pieces("parseHTTPHeader(x2)"), pieces("où est l'écriture"), pieces("速率限制")
+    (['parse', 'HTTP', 'Header', 'x', '2'], ['où', 'est', 'l', 'écriture'], ['速率', '率限', '限制'])
+    """
+    if text.isascii():
+        return PIECE.findall(text)
+    found: list[str] = []
+    # A letter with an accent can be written as two characters, or as one.
+    for run in RUN.findall(unicodedata.normalize("NFC", text)):
+        if run.isascii():
+            found += PIECE.findall(run)
+        else:
+            for part in SCRIPT.findall(run):
+                found += _pieces_of_script(part)
+    return found
+
+
+@lru_cache(100_000)
+def _pieces_of_script(part: str) -> tuple[str, ...]:
+    if part.isascii():
+        return tuple(PIECE.findall(part))
+    if BIGRAMS.match(part):
+        return tuple(part[place : place + 2] for place in range(max(len(part) - 1, 1)))
+    # As in ASCII: a new word begins at a capital after a small letter, and at the last capital before a small one.
+    cuts = [
+        place
+        for place in range(1, len(part))
+        if part[place].isupper() and (part[place - 1].islower() or part[place + 1 : place + 2].islower())
+    ]
+    return tuple(part[start:stop] for start, stop in pairwise([0, *cuts, len(part)]))
 
 
 @lru_cache(200_000)
 def _word(piece: str) -> str | None:
     lower = piece.lower()
-    # A single ASCII letter is a loop variable; a single letter of another script can be a whole word.
-    if lower in STOP_WORDS or (len(lower) == 1 and lower.isascii()):
+    # A single letter is a loop variable, or what an apostrophe has cut off; in Chinese it can be a whole word.
+    if lower in STOP_WORDS or (len(lower) == 1 and not LETTERS.match(lower)):
         return None
     return stem(lower)
 
@@ -111,7 +162,7 @@ def surface(question: str, found: Sequence[str]) -> tuple[str, ...]:
 def _written(question: str) -> dict[str, str]:
     """Content word -> the piece of the question that it comes from, in lower case."""
     written: dict[str, str] = {}
-    for piece in re.findall(r"[^\W_]+", question):
-        for word in words(piece):
-            written.setdefault(word, piece.lower())
+    for run in RUN.findall(unicodedata.normalize("NFC", question)):
+        for word in words(run):
+            written.setdefault(word, word if BIGRAMS.match(word) else run.lower())
     return written

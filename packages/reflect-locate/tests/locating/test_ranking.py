@@ -1,0 +1,75 @@
+"""The words of an answer: when it is a guess, and where the list begins."""
+
+import pytest
+
+from reflect_locate.ranking import TESTS, find
+from reflect_locate.repositories._gate import IngestRules
+from reflect_locate.repositories.ingest import ingest
+from reflect_locate.repositories.snapshot import LeftOut, Snapshot
+from reflect_locate.repositories.tree import Tree
+from tiny_player import FILES, write_files
+
+QUESTION = "Where are rate limits parsed?"
+
+
+@pytest.fixture
+def tree():
+    return Tree(Snapshot("kettle", FILES))
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("rate limits parsed", True),
+        ("rate limits parsed quantum chromodynamics", True),  # 3 of 5 words stand in the tree
+        ("rate limits quantum chromodynamics", True),  # 2 of 4
+        ("rate quantum chromodynamics gluon", False),  # 1 of 4
+        ("limits quantum chromodynamics gluon confinement", False),
+    ],
+)
+def test_where_most_words_stand_nowhere_an_answer_is_a_guess(tree, question, found):
+    answer = find(tree, question, threshold=0.01)
+    assert (answer.found, answer.files[0].path) == (found, "src/limits.py")
+
+
+def test_without_a_word_of_the_tree_the_list_begins_with_the_readme():
+    files = {**FILES, "CHANGELOG.md": "# Changes\n", "AUTHORS": "Somebody\n", "a/README.md": "# A\n"}
+    answer = find(Tree(Snapshot("kettle", files)), "quantum chromodynamics", threshold=0)
+    assert [entry.path for entry in answer.files[:3]] == ["README.md", "AUTHORS", "CHANGELOG.md"]
+    assert answer.sureness == "a guess"
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix", "word"),
+    [("z/last.py", "", "likely"), ("", "", "likely"), ("docs/z.md", "src", "sure"), ("src/z.py", "src", "likely")],
+)
+def test_files_over_the_limit_make_an_answer_less_sure(path, prefix, word):
+    reason = "over the limit of the snapshot" + ("" if path else ": 3 more")
+    tree = Tree(Snapshot("kettle", FILES, [LeftOut(path, reason)]), prefix)
+    assert find(tree, QUESTION).sureness == word
+    assert find(Tree(Snapshot("kettle", FILES, [LeftOut("a.png", "binary")])), QUESTION).sureness == "sure"
+
+
+def test_a_limit_that_is_met_is_noticed(tmp_path):
+    rules = IngestRules(max_total_bytes=sum(map(len, FILES.values())))
+    folder = write_files(tmp_path / "kettle", {**FILES, "z/last.py": "x = 1\n"})
+    assert find(Tree(ingest(folder, rules)), QUESTION).sureness == "likely"
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("which test checks the watchdog", True),
+        ("tests of the parser", True),
+        ("where is the parser tested", True),
+        ("test for the parser", True),
+        ("unit test of limits", True),
+        ("test suite", True),
+        ("how is the test split loaded", False),
+        ("test client of the application", False),
+        ("test a connection before use", False),
+        ("the latest attestation", False),
+    ],
+)
+def test_a_question_speaks_of_tests_by_more_than_the_word_test(question, wanted):
+    assert bool(TESTS.search(question)) is wanted
