@@ -22,6 +22,8 @@ from reflect_rl.errors import ConfigError, UnknownNameError, UserError
 from reflect_rl.store import read_json, write_json
 
 FILE = "ranking.json"
+LEAST_SHARE = 1 / 3
+"""Share of the files of a ranking that a tree must have for the ranking to be about it."""
 REMEDY = "Make it with `reflect-rl adapt PATH`."
 
 
@@ -55,6 +57,28 @@ class AdaptedRanking(Frozen):
         texts = {path: self._texts[whole] for path, whole in known.items() if whole in self._texts}
         # Made for each question, as the index of the contents: it keeps what it looked up.
         return relative(BM25(texts).rank(words(question))) or None
+
+    def known(self, tree: Tree) -> int:
+        """Number of its files that the snapshot of a tree has."""
+        return len(self.said.keys() & tree.snapshot.files.keys())
+
+    def fits(self, tree: Tree) -> bool:
+        """Tell whether a tree is of its repository, as far as the paths tell."""
+        return self.known(tree) > LEAST_SHARE * len(self.said)
+
+    def told(self, tree: Tree) -> str:
+        """How much of it is about a tree, and what follows from that, in a sentence or two."""
+        share = f"{self.known(tree)} of the {len(self.said)} files that the ranking of {self.repository!r} knows"
+        if self.fits(tree):
+            return f"adapted: {tree.snapshot.name} has {share}."
+        return (
+            f"warning: {tree.snapshot.name} has {share}, so it is not used. Name the folder that was adapted to, or "
+            "adapt to this one: reflect-rl adapt PATH."
+        )
+
+    def heard(self, question: str) -> frozenset[str]:
+        """Words of a question that stand in the subject of a commit."""
+        return frozenset(word for word in words(question) if any(word in counts for counts in self.said.values()))
 
     @cached_property
     def _texts(self) -> dict[str, _Subjects]:

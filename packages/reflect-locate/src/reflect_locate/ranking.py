@@ -177,7 +177,8 @@ def find(
         question: in words; see `check_question`.
         index: of this tree, if it is at hand.
         threshold: confidence below which the answer is a guess (None: as measured).
-        adapted: to the repository that the tree is of; its commits are further evidence.
+        adapted: to the repository that the tree is of; its commits are further evidence. One of another repository is
+            not used.
 
     Raises:
         UserError: the tree is empty, or the question says nothing.
@@ -186,9 +187,12 @@ def find(
     question = check_question(question)
     check_tree(tree)
     matches, rarity = (index or StoredIndex(tree, WordStore())).ask(question)
+    # One of another repository would rank by the words of strangers.
+    adapted = adapted if adapted and adapted.fits(tree) else None
     past = adapted.matches(tree, question) if adapted else None
     files = ranked(tree, question, None, matches, adapted.weights if adapted else DEFAULT_WEIGHTS, past)
-    answer = answer_of(files, rarity, LIKELY if threshold is None else threshold, 0, time.perf_counter() - started)
+    likely, seconds = LIKELY if threshold is None else threshold, time.perf_counter() - started
+    answer = answer_of(files, rarity, likely, 0, seconds, adapted.heard(question) if adapted else frozenset())
     return cautious(answer, tree)
 
 
@@ -239,14 +243,28 @@ def check_tree(tree: Tree) -> None:
 
 
 def answer_of(
-    files: Sequence[FoundFile], rarity: Mapping[str, float], threshold: float, episodes: int, seconds: float
+    files: Sequence[FoundFile],
+    rarity: Mapping[str, float],
+    threshold: float,
+    episodes: int,
+    seconds: float,
+    heard: Set[str] = frozenset(),
 ) -> Answer:
-    """The answer with these files, best first; the first one gets its word."""
+    """The answer with these files, best first; the first one gets its word.
+
+    Args:
+        files: best first.
+        rarity: of each word of the question; 0 = it stands nowhere in the tree.
+        threshold: confidence below which the answer is a guess.
+        episodes: of the player.
+        seconds: that it took.
+        heard: words of the question that are known although they may stand nowhere.
+    """
     trust = confidence([entry.score for entry in files])
     # Few words that meet tell little about a question whose other words stand nowhere in the tree.
-    is_known = 2 * sum(value > 0 for value in rarity.values()) >= len(rarity)
-    word: Sureness = sureness(trust, likely=threshold) if is_known else "a guess"
-    told = tuple(replace(entry, sureness=word) if entry is files[0] else entry for entry in files)
+    is_known = 2 * sum(value > 0 or word in heard for word, value in rarity.items()) >= len(rarity)
+    told_word: Sureness = sureness(trust, likely=threshold) if is_known else "a guess"
+    told = tuple(replace(entry, sureness=told_word) if entry is files[0] else entry for entry in files)
     return Answer(told, trust, threshold, episodes, seconds, rarity)
 
 

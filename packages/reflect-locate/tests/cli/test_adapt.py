@@ -51,6 +51,15 @@ def test_a_repository_is_learned_and_used(call, tmp_path):
         tmp_path / "out",
     )
     assert (json.loads(shown)[0]["path"], json.loads(shown)[0]["history"]) == ("m4.c", 1.0)
+    # Of another repository it is not used, and that is said.
+    arguments = ("harbour limits", "--no-cache", "--json", "--threshold", 0)
+    stove = write_files(tmp_path / "stove", {"b.py": "limits = 3\n", "m4.c": "int harbour;\n"})
+    plain = call(locate, stove, *arguments)
+    assert call(locate, stove, *arguments, "--adapted", tmp_path / "out") == plain
+    told_all = call(locate, stove, "harbour limits", "--no-cache", "--threshold", 0, "--adapted", tmp_path / "out")
+    assert f"warning: stove has 1 of the 5 files that the ranking of {str(mine)!r} knows, so it is not used" in told_all
+    told_mine = call(locate, mine, "harbour x", "--no-cache", "--threshold", 0, "--adapted", tmp_path / "out")
+    assert "adapted: mine has 5 of the 5 files" in told_mine
     # The same call writes the same ranking.
     first = (tmp_path / "out/ranking.json").read_bytes()
     call(run, mine, "--output-dir", tmp_path / "out")

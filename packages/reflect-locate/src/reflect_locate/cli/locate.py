@@ -106,6 +106,8 @@ def _run(arguments: Sequence[str]) -> None:
     reread, adapted = reread_of(options), adapted_of(options)
     tree = Tree(ingest(path, ALL_TEXT))
     notes.print(told_left_out(tree.snapshot), style="dim")
+    if adapted is not None:
+        notes.print(printable(adapted.told(tree)), style="dim")
     if options.is_played:
         answer = _played(tree, question, options)
     else:

@@ -47,6 +47,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
     from reflect_locate.repositories.index_cache import cache_folder
+    from reflect_locate.repositories.tree import Tree
     from reflect_locate.serve import make_server, serve_http, serve_stdio
     from reflect_locate.served_answers import SearchService
     from reflect_locate.served_folders import ServedFolders
@@ -66,6 +67,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
     for root in folders.roots:
         if root.snapshot is not None:
             notes.print(told_left_out(root.snapshot))
+            if adapted is not None:
+                notes.print(printable(adapted.told(Tree(root.snapshot))))
     if options.http:
         serve_http(server, options.port, lambda address: notes.print(f"serving {address}"))
     else:
