@@ -71,7 +71,7 @@ class Estimate:
 
 
 def estimate(
-    config: PretrainedConfig, setting: ModelConfig, *, models: int, micro_batch_tokens: int, activations: int
+    config: PretrainedConfig, setting: ModelConfig, *, models: int, micro_batch_tokens: int, activations: float
 ) -> Estimate:
     """Memory of training a model of this configuration, from its shape alone: no weight is read.
 
@@ -80,7 +80,7 @@ def estimate(
         setting: number format, adapters, quantisation.
         models: how many the process holds: the policy, and frozen ones beside it.
         micro_batch_tokens: most tokens of a pass.
-        activations: most bytes of activations that a micro-batch of several rows may leave.
+        activations: most bytes of activations that a micro-batch of several rows may leave (infinity: any number).
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -105,5 +105,5 @@ def estimate(
     copies = 2 * parameters if setting.precision == "mixed" else 0
     tokens = activation_bytes(shape_of(config), checkpointing=setting.gradient_checkpointing)
     # A micro-batch ends at whichever of the two limits comes first.
-    kept = min(micro_batch_tokens * tokens, activations)
+    kept = int(min(micro_batch_tokens * tokens, activations))
     return Estimate(parameters, models * parameters * bits // 8 + copies, int(trained * each), kept)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.score import check_context
 from reflect_rl.prompts import reflection_prompt, with_right_number
 from reflect_rl.types import View
 
@@ -84,6 +85,8 @@ class FrozenReflector(CachedReflector):
         self.model, self.max_new_tokens = model, max_new_tokens
 
     def _write(self, prompts: Sequence[str]) -> list[str]:
-        return generate_greedy(
-            self.model, [self.model.encode_prompt(prompt) for prompt in prompts], self.max_new_tokens
-        )
+        ids = [self.model.encode_prompt(prompt) for prompt in prompts]
+        longest = max(range(len(ids)), key=lambda row: len(ids[row]))
+        # Here, because token ids alone would not show the user which state it is.
+        check_context(self.model, len(ids[longest]), prompts[longest], self.max_new_tokens)
+        return generate_greedy(self.model, ids, self.max_new_tokens)

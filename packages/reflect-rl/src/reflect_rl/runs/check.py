@@ -6,11 +6,13 @@ number format of the model, and whether its training fits into memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reflect_rl import registry
-from reflect_rl.config import EMBEDDED, parse
+from reflect_rl.config import EMBEDDED, ModelConfig, parse
 from reflect_rl.data.generate import Source, source_of
 from reflect_rl.data.recorded import has_reflections, read_episodes
 from reflect_rl.envs.base import HasTeacher, NumbersActions
@@ -299,6 +301,8 @@ GB = 1e9
 
 PROCESS_BYTES = 700_000_000
 """Bytes that Python, torch and transformers take in a process before any model is loaded."""
+CGROUP = Path("/sys/fs/cgroup/memory.max")
+"""Bytes that a container may use, or `max`."""
 
 
 def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
@@ -341,7 +345,7 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
 def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     """Estimate the memory of the run's trainings, and refuse what does not fit."""
     from reflect_rl.models.load import device_of
-    from reflect_rl.models.memory import estimate
+    from reflect_rl.models.memory import Estimate, estimate
     from reflect_rl.models.score import ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU, fast_tokens
 
     device = device_of(config.model.device)
@@ -349,29 +353,53 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     chosen = [config.method(name) for name in config.methods]
     # Online training holds the reflection player beside the policy, and the reference of the KL term.
     beside = any(method.online and method.reflector in method.datasets for method in chosen)
-    reference = config.rlft.algorithm.needs_reference and any(method.online for method in chosen)
-    need = estimate(
-        causal,
-        config.model,
-        models=1 + beside + reference,
-        micro_batch_tokens=config.rlft.micro_batch_tokens or fast_tokens(causal.hidden_size, on_cpu=on_cpu),
-        activations=ACTIVATIONS_ON_CPU if on_cpu else ACTIVATIONS_ON_GPU,
-    )
-    each = need.total + (PROCESS_BYTES if on_cpu else 0)
+    reference = config.rlft.algorithm.needs_reference
+    fast, most = fast_tokens(causal.hidden_size, on_cpu=on_cpu), ACTIVATIONS_ON_CPU if on_cpu else ACTIVATIONS_ON_GPU
+
+    def need(setting: ModelConfig) -> Estimate:
+        """Of supervised and online training the one that needs more; rlft.micro_batch_tokens is of the second alone."""
+        found = [estimate(causal, setting, models=1, micro_batch_tokens=fast, activations=most)]
+        if any(method.online for method in chosen):
+            tokens, limit = config.rlft.micro_batch_tokens or fast, math.inf if config.rlft.micro_batch_tokens else most
+            models = 1 + beside + reference
+            found.append(estimate(causal, setting, models=models, micro_batch_tokens=tokens, activations=limit))
+        return max(found, key=lambda one: one.total)
+
     # Workers beyond the number of jobs stay idle and take no memory.
     jobs = min(config.workers, len(config.seeds) * len(config.data.demonstration_starts) * len(config.methods))
-    free = _free_bytes(device.type)
+    free, process, now = _free_bytes(device.type), PROCESS_BYTES if on_cpu else 0, need(config.model)
+    each = now.total + process
     parts = (
-        f"weights {need.weights / GB:.1f}, gradients and optimiser {need.training / GB:.1f}, "
-        f"activations {need.activations / GB:.1f}"
+        f"weights {now.weights / GB:.1f}, gradients and optimiser {now.training / GB:.1f}, "
+        f"activations {now.activations / GB:.1f}"
     )
-    if each * jobs > free:
-        raise ModelError(
-            f"training {config.model.path!r} needs about {each * jobs / GB:.1f} GB ({jobs} at once, each {parts}), and "
-            f"{device.type} has {free / GB:.1f} GB free. Lower --workers, set model.lora.rank and model.precision = "
-            "'bfloat16', or set model.gradient_checkpointing = true; else use a smaller model."
-        )
-    return f"memory: about {each * jobs / GB:.1f} of {free / GB:.1f} GB ({jobs} at once, each {parts})"
+    if each * jobs <= free:
+        return f"memory: about {each * jobs / GB:.1f} of {free / GB:.1f} GB ({jobs} at once, each {parts})"
+    fitting = [f"--workers {free // each} ({free // each * each / GB:.1f} GB)"] if each <= free else []
+    alone, together = _smaller(config.model)
+    for text, setting in (*alone, together):
+        size = (need(setting).total + process) * jobs
+        if size <= free and not (fitting and setting is together[1]):
+            fitting.append(f"{text} ({size / GB:.1f} GB)")
+    raise ModelError(
+        f"training {config.model.path!r} needs about {each * jobs / GB:.1f} GB ({jobs} at once, each {parts}), and "
+        f"{device.type} has {free / GB:.1f} GB free. "
+        + (f"Set {', or '.join(fitting)}." if fitting else "Use a smaller model.")
+    )
+
+
+def _smaller(model: ModelConfig) -> tuple[list[tuple[str, ModelConfig]], tuple[str, ModelConfig]]:
+    """Settings that are not made yet and need less memory: each alone, and all of them."""
+    rank = model.lora.rank or 16
+    lora = {"lora": model.lora.model_copy(update={"rank": rank}), "precision": "bfloat16"}
+    changes: dict[str, dict[str, Any]] = {
+        "model.gradient_checkpointing = true": {"gradient_checkpointing": True},
+        f"model.lora.rank = {rank} with model.precision = 'bfloat16'": lora,
+    }
+    alone = [(text, model.model_copy(update=change)) for text, change in changes.items()]
+    alone = [(text, setting) for text, setting in alone if setting != model]
+    both = model.model_copy(update=lora | {"gradient_checkpointing": True})
+    return alone, (" and ".join(text for text, _ in alone), both)
 
 
 def _free_bytes(device: str) -> int:
@@ -381,5 +409,7 @@ def _free_bytes(device: str) -> int:
         return int(torch.cuda.mem_get_info()[0])
     import psutil
 
+    limit = CGROUP.read_text().strip() if CGROUP.is_file() else "max"
     # Available, not free: the system gives back what it uses to cache files.
-    return int(psutil.virtual_memory().available)
+    available = int(psutil.virtual_memory().available)
+    return min(available, int(limit)) if limit.isdigit() else available

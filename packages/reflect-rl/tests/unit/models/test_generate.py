@@ -9,6 +9,8 @@ from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ModelError
 from reflect_rl.models.generate import generate, generate_greedy
 from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.types import Observation, View
 from tiny_models import KINDS, save_tiny
 
 TEXTS = ["Taxi", "Passenger waits at 0 4. Blocked: east.", "Find the file that answers the question. cd ..", "0"]
@@ -101,3 +103,10 @@ def test_no_product_with_the_vocabulary_is_of_a_cut_tensor(model):
         generate(model, [model.encode(text) for text in TEXTS], 3)
     assert seen == [True] * 3
     assert not head._forward_pre_hooks
+
+
+def test_a_state_too_long_for_its_reflection_is_shown(families):
+    reflector = FrozenReflector(families["llama"], max_new_tokens=500)
+    views = [View(Observation(text, ("a",)), (0,)) for text in ("short", "Passenger waits at 0 4. " * 3)]
+    with pytest.raises(ModelError, match=r"that begins 'Passenger waits at 0 4\. .* and 500 are to follow"):
+        reflector.reflect(views)
