@@ -8,7 +8,7 @@ from reflect_locate.repositories.tree import Tree
 def test_a_document_has_its_sections():
     found = outline_file("a.md", "# Tea\n\nGreen.\n\n## Water\n\nHot.\n")
     rows = [(entry.name, entry.kind, entry.first_line, entry.last_line) for entry in found.symbols]
-    assert rows == [("Tea", "heading", 1, 8), ("Water", "heading", 5, 8)]
+    assert rows == [("Tea", "heading", 1, 7), ("Water", "heading", 5, 7)]
 
 
 def test_of_a_file_with_thousands_of_methods_the_classes_are_named():

@@ -142,7 +142,7 @@ def test_passages_of_all_files_are_ranked_together(tmp_path):
     service = SearchService(ServedFolders([str(write_files(tmp_path / "stove", files))]))
     said = Passages.model_validate(call(service, "find_passage", question="heat water").structured_content)
     places = [(entry.path, entry.first_line, entry.last_line, entry.symbol) for entry in said.passages]
-    assert sorted(places) == [("a.py", 5, 6, "heat_water"), ("b.md", 5, 8, "Water")]
+    assert sorted(places) == [("a.py", 5, 6, "heat_water"), ("b.md", 5, 7, "Water")]
 
 
 def test_what_is_in_a_file_and_in_a_folder(service):

@@ -96,13 +96,33 @@ def test_a_question_about_a_section_gets_that_section():
 def test_a_file_without_symbols_has_a_window_around_the_words():
     symbol, kind, first, last = place("kettle.js", JAVASCRIPT, "descale a kettle")
     assert (symbol, kind) == ("", "")
-    # Line 46 has both words; windows begin at multiples of 20.
-    assert (first, last) == (40, 48)
+    # Line 46 has both words; windows of 20 lines begin with the first line.
+    assert (first, last) == (41, 48)
     assert best("kettle.js", JAVASCRIPT, "descale a kettle")[0].excerpt == (
         "function descale(kettle) {",
         "  vinegar();",
         "}",
     )
+
+
+def test_what_follows_the_last_line_feed_is_no_line():
+    (one,) = best("a.txt", "vinegar\n", "vinegar")
+    assert (one.first, one.last, one.excerpt) == (1, 1, ("vinegar",))
+    (nothing,) = best("a.txt", "vinegar\n", "kettle")
+    assert (nothing.first, nothing.last) == (1, 1)
+    assert place("kettle.md", MARKDOWN, "guarantee of two years") == ("Guarantee", "heading", 9, 11)
+
+
+def test_a_window_ends_where_a_function_begins():
+    text = "KETTLE = 1\n\n\ndef boil():\n    return 3\n\n\nVINEGAR = 2\nBELL = 3\n\n\ndef pour():\n    return 4\n"
+    found = best("a.py", text, "kettle vinegar bell", most=5)
+    assert sorted((entry.symbol, entry.first, entry.last) for entry in found) == [("", 1, 1), ("", 8, 9)]
+
+
+def test_a_long_gap_between_functions_has_several_windows():
+    text = "def boil():\n    return 3\n\n" + "x = 1\n" * 30 + "vinegar = 2\n" + "def pour():\n    return 4\n"
+    # The gap has lines 4 to 34, so its second window begins at line 24.
+    assert place("a.py", text, "vinegar") == ("", "", 24, 34)
 
 
 def test_a_question_about_a_c_function_gets_that_function():

@@ -107,10 +107,10 @@ def test_python_has_functions_and_classes_with_decorators_and_names_around_them(
 def test_documents_have_sections_that_end_before_the_next_of_their_level():
     # Underlines have levels of their own, in the order in which they come: `=` is the first, `-` the second.
     assert rows("tea.md", MARKDOWN) == [
-        ("Tea", "heading", 1, 20),
+        ("Tea", "heading", 1, 19),
         ("Green", "heading", 6, 15),
         ("Leaves", "heading", 12, 15),
-        ("Water", "heading", 16, 20),
+        ("Water", "heading", 16, 19),
     ]
 
 

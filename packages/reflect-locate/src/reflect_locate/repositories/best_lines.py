@@ -1,6 +1,7 @@
 """The part of a file that answers a question best: its lines, and the function, class or section that they lie in.
 
-Each line belongs to the innermost symbol around it; lines outside of all symbols form windows. These parts are ranked
+Each line belongs to the innermost symbol around it; lines outside of all symbols form windows, which end where a symbol
+begins. These parts are ranked
 as BM25 ranks files, with the rarity of words in the whole tree and in the file. A symbol whose whole name is asked for
 counts twice, and words of the question that stand close together count once more.
 """
@@ -86,7 +87,8 @@ def best_lines(path: str, text: str, rarity: Mapping[str, float], most: int = 1)
         most: number of parts.
     """
     text = text[:LONGEST_TEXT]
-    lines = text.split("\n")
+    # What follows the last line feed is no line.
+    lines = text.removesuffix("\n").split("\n")
     found = symbols(path, text)
     # Lines are numbered from 1 from here on, as people count them.
     held = {number + 1: shared for number, shared in lines_with(lines, rarity).items()}
@@ -112,10 +114,19 @@ def _parts(
     # Outer symbols come first, so that the innermost one has the last word.
     for place, symbol in enumerate(found):
         owners[symbol.first : symbol.last + 1] = [place] * (min(symbol.last, len(lines)) + 1 - symbol.first)
-    windows: dict[int, _Part] = {}
+    windows: list[_Part] = []
+    first = 0  # line of the present window; 0 = none
     for number, line in enumerate(lines, start=1):
         owner = owners[number]
-        part = windows.setdefault(number // WINDOW, _Part(None)) if owner is None else parts[owner]
+        if owner is not None:
+            part, first = parts[owner], 0
+        elif not line.strip() and not first:
+            continue  # blank lines between functions
+        elif not first or number - first >= WINDOW:
+            part, first = _Part(None), number
+            windows.append(part)
+        else:
+            part = windows[-1]
         if line.strip():
             part.lines += 1
             part.numbers.append(number)
@@ -128,7 +139,7 @@ def _parts(
                 part.counts[word] = part.counts.get(word, 0) + worth
         if named := frozenset(words(own)):
             part.named = len(named & rarity.keys()) / len(named)
-    return [*parts, *windows.values()]
+    return [*parts, *windows]
 
 
 def _weights(parts: Sequence[_Part], rarity: Mapping[str, float]) -> dict[str, float]:

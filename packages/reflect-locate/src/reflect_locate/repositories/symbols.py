@@ -96,7 +96,7 @@ def _of_python(text: str) -> Iterator[Symbol]:
 
 
 def _of_document(text: str) -> Iterator[Symbol]:
-    lines = text.split("\n")
+    lines = text.removesuffix("\n").split("\n")
     found: list[tuple[int, int, str]] = []
     is_code, underlines = False, list[str]()
     for number, line in enumerate(lines, start=1):
