@@ -21,6 +21,14 @@ REUSE_WIDTH, REUSE_TOKENS = 512, 128
 """Smallest hidden size, and fewest tokens saved, from which rows that begin alike share that computation."""
 
 
+def reuses(config: Any) -> bool:
+    """Tell whether rows that begin alike share that computation: in wide models, and without gradients.
+
+    Through such keys and values, the backward pass takes longer than it saves.
+    """
+    return bool(config.hidden_size >= REUSE_WIDTH) and not torch.is_grad_enabled()
+
+
 class Read(NamedTuple):
     """Results of a pass at M positions of a padded batch. V: rows of the vocabulary that were asked for."""
 
@@ -62,10 +70,10 @@ class Network(nn.Module):
     def _beginning(self, input_ids: Tensor, columns: Tensor) -> tuple[int, dict[str, Any]]:
         """Length of a beginning that all rows share and nobody reads, and its keys and values for the rest of the pass.
 
-        It is computed as one row. Not with gradients: through such keys, the backward pass takes longer than it saves.
+        It is computed as one row, where `reuses` says so.
         """
-        backbone, count, wide = self._backbone(), len(input_ids), self.language_model.config.hidden_size >= REUSE_WIDTH
-        if wide and not torch.is_grad_enabled() and "past_key_values" in signature(backbone.forward).parameters:
+        backbone, count = self._backbone(), len(input_ids)
+        if reuses(self.language_model.config) and "past_key_values" in signature(backbone.forward).parameters:
             shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
             cache = DynamicCache(config=self.language_model.config)
             # Other layers keep a sliding window or a recurrent state, which is not one column for each token.

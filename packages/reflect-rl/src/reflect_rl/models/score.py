@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import get_args
 
 import torch
@@ -28,7 +29,7 @@ from reflect_rl.config import Rule
 from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import activation_bytes, shape_of
-from reflect_rl.models.network import Network, Read
+from reflect_rl.models.network import Network, Read, reuses
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
 """Bytes of activations that a micro-batch may leave for its backward pass."""
@@ -242,7 +243,7 @@ def _score_texts(
     starts = [len(keys[row][0]) - 1 for row, _ in places]
     results: dict[int, Tensor] = {}
     states: dict[int, tuple[Tensor, Tensor | None]] = {}
-    for group in micro_batches([len(sequence) for sequence in sequences], max_tokens):
+    for group in _together(model, [row for row, _ in places], sequences, max_tokens):
         spans = [range(starts[i], len(sequences[i]) - 1) for i in group]
         positions = [(k, place) for k, span in enumerate(spans) for place in span]
         answer = read(model, [sequences[i] for i in group], positions, None, network)
@@ -261,6 +262,19 @@ def _score_texts(
     raw = raw.index_put(tuple(torch.tensor(places, device=model.device).T), scored)
     values = [value for row in range(len(keys)) if (value := states[row][1]) is not None]
     return raw, torch.stack([states[row][0] for row in range(len(keys))]), torch.stack(values) if values else None
+
+
+def _together(
+    model: LanguageModel, states: list[int], sequences: list[tuple[int, ...]], max_tokens: int
+) -> Iterator[list[int]]:
+    """Places of the sequences that are read in one pass: those of one state where that reads its prompt only once."""
+    lengths = [len(sequence) for sequence in sequences]
+    if not reuses(model.model.config):
+        yield from micro_batches(lengths, max_tokens)
+        return
+    for _, part in groupby(range(len(states)), key=states.__getitem__):
+        own = list(part)
+        yield from ([own[i] for i in group] for group in micro_batches([lengths[i] for i in own], max_tokens))
 
 
 def completion_losses(
