@@ -45,13 +45,13 @@ def save_tiny(kind: Kind, folder: Path, seed: int = 0, hidden_size: int = 16, la
     return folder
 
 
-def save_bytes(folder: Path) -> Path:
+def save_bytes(folder: Path, context_tokens: int = 8192) -> Path:
     """Write a Llama whose tokenizer has the 256 bytes and an end token, and nothing else; returns the folder."""
     tokenizer = GPT2Tokenizer(vocab=_vocabulary(["<|endoftext|>", *BYTES], []), merges=[])
     with forked_rng(0):
         model = _model("llama", tokenizer, hidden_size=16, layers=1)
     # A byte is a token, so a state with its actions is long.
-    model.config.max_position_embeddings = 8192
+    model.config.max_position_embeddings = context_tokens
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -98,7 +98,7 @@ def token_budget(model: LanguageModel) -> int:
     return max(1, min(fast, budget // each))
 
 
-def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 0) -> None:
+def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 0, reflection: str = "") -> None:
     """Refuse a text that the model cannot read at once.
 
     Args:
@@ -106,6 +106,7 @@ def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 
         tokens: length of the text.
         text: the state or prompt, for the message.
         new: tokens of the reflection that is to follow it.
+        reflection: one that it holds.
 
     Raises:
         ModelError: it is longer than the model's context.
@@ -115,7 +116,10 @@ def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 
     if limit is not None and tokens + new > limit:
         shown = " ".join(text.split())[:60]
         begins = f" that begins {shown!r}" if shown else ""
-        follow, lower = (f" and {new} are to follow", "Lower reflector.max_new_tokens. ") if new else ("", "")
+        said = len(model.encode(reflection)) if reflection else 0
+        follow = f" and {new} are to follow" if new else f" with the {said} of its reflection" if said else ""
+        # A shorter reflection is no remedy where the rest is too long.
+        lower = "Lower reflector.max_new_tokens. " if new or tokens - limit <= said else ""
         raise ModelError(
             f"a prompt{begins} has {tokens} tokens{follow}, the model's context holds {limit}. {lower}"
             "Set model.path to a model with a longer context (for the embedded one: model.embedded.context_tokens), or "

@@ -45,7 +45,7 @@ def score_views(
     pairs = [tokenize(model, labels, view, rule) for view in views]
     # Here and not in `tokenize`: a policy that shortens its views must be able to measure one that is too long.
     for view, (prompt, _) in zip(views, pairs, strict=True):
-        check_context(model, len(prompt), view.observation.text)
+        check_context(model, len(prompt), view.observation.text, reflection=view.reflection or "")
     prompts, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
     return score(model, prompts, actions, rule, temperature=temperature)
 

@@ -30,8 +30,10 @@ from reflect_rl.envs.base import HasStateTeacher
 from reflect_rl.errors import RunFolderError
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import UNLABELLED, find_labels
-from reflect_rl.models.load import load_model, load_reader
+from reflect_rl.models.load import LanguageModel, load_model, load_reader
+from reflect_rl.models.score import check_context
 from reflect_rl.players.language_model import LanguageModelPolicy
+from reflect_rl.prompts import parts_of
 from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, failure_row, play
 from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
 from reflect_rl.runs.folder import Unit
@@ -172,7 +174,9 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
     if is_lexical(config):
         # The same episodes, played again: only the texts of the reflections differ.
         pools |= dict.fromkeys(LEXICAL_DATASETS, shown(reflector=lexical_reflector(config.env)))
-    labels, prompt_facts = _listing(config)
+    # The embedded model does not exist yet, and will know these labels; of another its tokenizer is enough.
+    reader = None if config.model.path == EMBEDDED else load_reader(config.model)
+    labels, prompt_facts = _listing(config, reader)
     tables = {}
     for name, kinds in pools.items():
         pool = kinds["positive"] + ([] if name.endswith("_positive") else kinds["negative"])
@@ -190,11 +194,13 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
             seen = labelled(played_untuned(config, unit, config.data.reading_starts, 1))
         if seen is not everything:
             read = texts[BASE] = rows("policy_plain", seen, labels, excluded, config.prompt.scoring, as_played)
-        _build(config, unit, texts, labels)
+        reader = _build(config, unit, texts, labels)
         tables[BASE] = plain_text(read)
         if config.data.reading == "exercises":
             rng = stream(unit.seed, "exercises")
             tables[BASE] = shuffled(exercises(seen, excluded, rng), rng)
+    if reader is not None:
+        _check_lengths(reader, tables, config)
     for name, table in tables.items():
         write_jsonl(unit.dataset(name), map(asdict, table))
     write_jsonl(folder / "episodes.jsonl", (to_json(_noted(episode, annotations)) for episode in everything))
@@ -245,24 +251,35 @@ def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:
     return {"rows": {name: len(table) for name, table in tables.items()}, "rows_after_a_perturbation": negatives}
 
 
-def _listing(config: RunConfig) -> tuple[list[str], dict[str, str]]:
+def _check_lengths(model: LanguageModel, tables: Mapping[str, Sequence[Row]], config: RunConfig) -> None:
+    """Refuse, before any training, prompts that the model cannot read or leave no room for a reflection."""
+    for name in {part for method in config.methods for part in config.method(method).datasets} & tables.keys():
+        is_reflector = name.startswith("reflector")
+        # To tokenise all of them can take minutes; of the longest in characters alone it is certain.
+        prompt = max((row.prompt for row in tables[name]), key=len, default="")
+        by_line = prompt and config.prompt.scoring == "line_end" and not is_reflector
+        ids = model.encode_lines(*parts_of(prompt))[0] if by_line else model.encode_prompt(prompt)
+        check_context(model, len(ids), prompt, config.reflector.max_new_tokens if is_reflector else 0)
+
+
+def _listing(config: RunConfig, model: LanguageModel | None) -> tuple[list[str], dict[str, str]]:
     """Label texts of the policy's tokenizer, as many as a state can have actions; and what to note about prompts."""
     count, rule = config.env.max_actions, config.prompt.scoring
-    if config.model.path == EMBEDDED:
-        # Its tokenizer is made for these labels, so no model need be loaded to know them.
+    if model is None:
         facts = {"labels": UNLABELLED.get(rule, "numbers"), "chat_template": "none"}
         return [str(number) for number in range(count)], facts
-    model = load_reader(config.model)
     labels, used = find_labels(model, count, rule), "none" if model.chat is None else "the model's own"
     return list(labels.texts), {"labels": labels.sentence, "chat_template": used}
 
 
-def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], labels: list[str]) -> None:
+def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], labels: list[str]) -> LanguageModel:
     """The embedded model, with random weights and a tokenizer that knows the words of the data sets."""
     texts = [row.prompt + row.completion for table in tables.values() for row in table]
     # Two streams: a larger vocabulary draws more, and must not change the weights.
     seed, rng = seed_for(unit.seed, "embedded model"), stream(unit.seed, "vocabulary")
-    save_whole(build_for(texts, config.model.embedded, seed, labels, rng), unit.model("untrained"))
+    model = build_for(texts, config.model.embedded, seed, labels, rng)
+    save_whole(model, unit.model("untrained"))
+    return model
 
 
 def _noted(episode: Episode, annotations: Annotations | None) -> Episode:

@@ -186,3 +186,15 @@ def test_a_prompt_beyond_the_context_names_its_state_and_the_setting(llama):
     model = load_model(ModelConfig(device="cpu"), llama, trainable=False)
     with pytest.raises(ModelError, match=r"begins 'Taxi at 1 1\.' has 513 tokens, .* holds 512\. Set model\.path"):
         check_context(model, 513, "Taxi at\n1 1.")
+
+
+@pytest.mark.parametrize(("tokens", "lowers"), [(520, True), (600, False)])
+def test_a_reflection_that_makes_a_prompt_too_long_is_named(llama, tokens, lowers):
+    model = load_model(ModelConfig(device="cpu"), llama, trainable=False)
+    reflection = "I must go. " * 4
+    said = len(model.encode(reflection))
+    # The context holds 512: of 520 tokens the reflection is what is too much, of 600 not.
+    assert 8 <= said < 88
+    with pytest.raises(ModelError, match=f"{tokens} tokens with the {said} of its reflection, ") as refused:
+        check_context(model, tokens, "Taxi", reflection=reflection)
+    assert ("Lower reflector.max_new_tokens. " in str(refused.value)) is lowers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
@@ -68,3 +69,35 @@ def test_labels_are_asked_for_and_recorded_only_where_they_are_read(
     assert card["labels"] == (sentence or "numbers")
     completions = {row["completion"] for row in read_jsonl(unit.dataset("policy_plain"), "")}
     assert answer is None or answer in completions
+
+
+@pytest.mark.parametrize(
+    ("methods", "changes", "message"),
+    [
+        # The longest prompt of DangerousTaxi has 175 bytes for the policy and 117 for the reflection player.
+        (["sft"], {}, ""),
+        (
+            ["sft"],
+            {"context": 150},
+            r"that begins '.*' has 175 tokens, the model's context holds 150\. Set model\.path",
+        ),
+        (["sft"], {"context": 150, "scoring": "line_end"}, r"has 1\d\d tokens, the model's context holds 150\. Set"),
+        (["sft_reflect"], {"tokens": 8100}, r"and 8100 are to follow, .* holds 8192\. Lower reflector\.max_new_tokens"),
+        # Nobody writes a reflection here.
+        (["sft"], {"tokens": 8100}, ""),
+    ],
+)
+def test_a_prompt_too_long_for_the_model_is_refused_before_any_training(tmp_path, methods, changes, message):
+    folder = save_bytes(tmp_path / "bytes", changes.get("context", 8192))
+    values = {
+        "output_dir": str(tmp_path / "run"),
+        "methods": methods,
+        "model": {"path": str(folder), "device": "cpu"},
+        "prompt": {"scoring": changes.get("scoring", "choice_token")},
+        "reflector": {"max_new_tokens": changes.get("tokens", 10)},
+        "data": {"demonstration_starts": [2]},
+    }
+    unit = Unit(tmp_path / "run", 2, 0)
+    with pytest.raises(ModelError, match=message) if message else nullcontext():
+        demonstrate(unit, unit.folder / "data", parse(RunConfig, values), lambda *_: None)
+    assert unit.dataset("policy_plain").exists() is not bool(message)
