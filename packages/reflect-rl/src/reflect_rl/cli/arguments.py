@@ -155,11 +155,7 @@ def _unknown_flag(prog: str, word: str, values: Sequence[str], known: Sequence[s
 def overridden(
     values: Mapping[str, Any], fields: Mapping[str, FieldInfo], flags: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """The raw values with those of the flags in their places.
-
-    Raises:
-        ConfigError: a flag that takes one value has none, or several.
-    """
+    """The raw values with those of the flags in their places."""
     out = dict(values)
     for name, words in flags.items():
         out = replaced(out, name.split("."), _value(name, fields[name], words))
@@ -180,11 +176,7 @@ def _value(name: str, field: FieldInfo, words: Sequence[str]) -> Any:
 
 
 def one_word(name: str, words: Sequence[str]) -> str:
-    """The one value of a flag.
-
-    Raises:
-        ConfigError: it has none, or several.
-    """
+    """The one value of a flag."""
     flag = flag_of(name)
     if not words:
         raise ConfigError(f"{flag} needs a value: {flag} VALUE.")

@@ -60,15 +60,7 @@ def resolve(path: str | Path) -> str:
 
 
 def _of_hub(hub_id: str, *, download: bool) -> Path:
-    """The folder of a hub repository in the cache of huggingface_hub.
-
-    Args:
-        hub_id: `owner/name`.
-        download: whether the hub may be asked where the cache does not hold all of it.
-
-    Raises:
-        ModelError: it is not in the cache and cannot be downloaded, or `hub_id` has another form.
-    """
+    """The folder of a hub repository in the cache of huggingface_hub."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 

@@ -96,11 +96,7 @@ def _barrier(state: PartialState) -> Callable[[], None]:
 
 @contextmanager
 def _lost_processes_explained() -> Iterator[None]:
-    """Turn what the libraries say when another process is gone into one sentence.
-
-    Raises:
-        LostProcessError: another process has ended or does not answer.
-    """
+    """Turn what the libraries say when another process is gone into one sentence."""
     try:
         yield
     except Exception as error:
