@@ -16,18 +16,17 @@ from itertools import pairwise
 PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 """A run of capitals, a word or a number, in a text of ASCII."""
 # Python counts no mark as a letter; without them, words of Hindi or Thai would be torn at each vowel.
+# Texts of ASCII need none of these, and to compile them takes as long as an answer: `re` does it at first use.
 MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0e7f\u0e80-\u109f"
-RUN = re.compile(rf"(?:[^\W_²³¹¼-¾⁰-₎①-⓿]|[{MARKS}])+")
+RUN = rf"(?:[^\W_²³¹¼-¾⁰-₎①-⓿]|[{MARKS}])+"
 """A run of letters, marks and digits of any script; no exponents, which stand behind words."""
 PAIRED = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff々"
 KATAKANA, HANGUL, HIRAGANA = r"\u30a1-\u30ff", r"\u1100-\u11ff\uac00-\ud7af", r"\u3041-\u309f"
-SCRIPT = re.compile(
-    rf"[{PAIRED}]+|[{KATAKANA}]+|[{HANGUL}]+|[{HIRAGANA}]+|[0-9]+|[^{PAIRED}{KATAKANA}{HANGUL}{HIRAGANA}0-9]+"
-)
+SCRIPT = rf"[{PAIRED}]+|[{KATAKANA}]+|[{HANGUL}]+|[{HIRAGANA}]+|[0-9]+|[^{PAIRED}{KATAKANA}{HANGUL}{HIRAGANA}0-9]+"
 """Part of a run in one script."""
-BIGRAMS = re.compile(rf"[{PAIRED}{KATAKANA}{HANGUL}]")
+BIGRAMS = rf"[{PAIRED}{KATAKANA}{HANGUL}]"
 """A letter of the scripts that are cut into pairs. Hiragana, which writes endings and particles, stays in one piece."""
-LETTERS = re.compile(rf"[{PAIRED}{HANGUL}]")
+LETTERS = rf"[{PAIRED}{HANGUL}]"
 """A letter that is a word of its own."""
 
 STOP_WORDS = frozenset(
@@ -66,11 +65,11 @@ def pieces(text: str) -> list[str]:
         return PIECE.findall(text)
     found: list[str] = []
     # A letter with an accent can be written as two characters, or as one.
-    for run in RUN.findall(unicodedata.normalize("NFC", text)):
+    for run in re.findall(RUN, unicodedata.normalize("NFC", text)):
         if run.isascii():
             found += PIECE.findall(run)
         else:
-            for part in SCRIPT.findall(run):
+            for part in re.findall(SCRIPT, run):
                 found += _pieces_of_script(part)
     return found
 
@@ -79,7 +78,7 @@ def pieces(text: str) -> list[str]:
 def _pieces_of_script(part: str) -> tuple[str, ...]:
     if part.isascii():
         return tuple(PIECE.findall(part))
-    if BIGRAMS.match(part):
+    if re.match(BIGRAMS, part):
         return tuple(part[place : place + 2] for place in range(max(len(part) - 1, 1)))
     # As in ASCII: a new word begins at a capital after a small letter, and at the last capital before a small one.
     cuts = [
@@ -94,7 +93,7 @@ def _pieces_of_script(part: str) -> tuple[str, ...]:
 def _word(piece: str) -> str | None:
     lower = piece.lower()
     # A single letter is a loop variable, or what an apostrophe has cut off; in Chinese it can be a whole word.
-    if lower in STOP_WORDS or (len(lower) == 1 and not LETTERS.match(lower)):
+    if lower in STOP_WORDS or (len(lower) == 1 and (lower.isascii() or not re.match(LETTERS, lower))):
         return None
     return stem(lower)
 
@@ -162,7 +161,7 @@ def surface(question: str, found: Sequence[str]) -> tuple[str, ...]:
 def _written(question: str) -> dict[str, str]:
     """Content word -> the piece of the question that it comes from, in lower case."""
     written: dict[str, str] = {}
-    for run in RUN.findall(unicodedata.normalize("NFC", question)):
+    for run in re.findall(r"[^\W_]+" if question.isascii() else RUN, unicodedata.normalize("NFC", question)):
         for word in words(run):
-            written.setdefault(word, word if BIGRAMS.match(word) else run.lower())
+            written.setdefault(word, word if not word.isascii() and re.match(BIGRAMS, word) else run.lower())
     return written
