@@ -8,6 +8,7 @@ import pytest
 
 from reflect_locate.cli.locate import told_left_out
 from reflect_locate.ranking import find
+from reflect_locate.repositories._gate import SUFFIXES
 from reflect_locate.repositories.ingest import ingest, open_repository
 from reflect_locate.repositories.snapshot import SnapshotError
 from reflect_locate.repositories.text_rules import ALL_TEXT
@@ -80,7 +81,7 @@ def test_games_and_task_sets_keep_the_list_of_the_paper(tmp_path):
 
 def test_a_folder_of_data_alone_says_what_is_read(tmp_path):
     with pytest.raises(SnapshotError, match=r"Every text is read but data, generated files and media"):
-        ingest(written(tmp_path, {"a.csv": "1"}), ALL_TEXT)
+        ingest(written(tmp_path, {"a.jsonl": "1"}), ALL_TEXT)
 
 
 def test_sources_about_secrets_are_read_and_secrets_are_not(tmp_path):
@@ -118,3 +119,7 @@ def test_a_commit_is_read_by_the_same_rules(tmp_path):
         subprocess.run(["git", "-C", str(folder), *command], check=True)
     tree = Tree(ingest(f"{folder}@HEAD", ALL_TEXT))
     assert tree.paths == ("Cargo.toml", "Makefile", "src/clock.rs", "src/main.rs")
+
+
+def test_what_the_games_offer_is_read_as_well():
+    assert all(ALL_TEXT.offers(f"a{suffix}") for suffix in SUFFIXES)

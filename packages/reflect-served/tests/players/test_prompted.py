@@ -102,6 +102,11 @@ def test_an_answer_that_names_no_number_is_no_action(model, asked):
     assert len(asked["texts"]) == 1
 
 
+def test_an_answer_ends_where_the_model_makes_up_the_next_state(model, asked):
+    asked["answer"] = "I go on.\nAction: 1\n\n# State\nYou are at 4.\n\n# Actions\n0: left"
+    assert decide(PromptedPolicy(model, "Walk."), SEEN) == [1]
+
+
 def test_numbers_are_those_of_the_list_that_is_shown(model, asked):
     turned = View(SEEN.observation, (1, 0))
     assert decide(PromptedPolicy(model, "Walk."), turned) == [0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from reflect_locate.repositories._gate import IngestRules, suffix_of
 
 DATA = (
-    ".csv", ".tsv", ".jsonl", ".ndjson", ".ipynb", ".log", ".geojson", ".parquet", ".arrow", ".feather", ".npy", ".npz",
+    ".jsonl", ".ndjson", ".log", ".geojson", ".parquet", ".arrow", ".feather", ".npy", ".npz",
     ".pkl", ".pickle", ".db", ".sqlite", ".sqlite3", ".h5", ".hdf5", ".onnx", ".pt", ".pth", ".ckpt", ".safetensors",
     ".bin", ".dat", ".mo",
 )  # fmt: skip
@@ -65,7 +65,7 @@ class TextRules(IngestRules):
 
     def told_endings(self) -> str:
         """The files that are read, in a sentence."""
-        return "Every text is read but data, generated files and media, such as .csv, .lock and .svg."
+        return "Every text is read but data, generated files and media, such as .jsonl, .lock and .svg."
 
 
 ALL_TEXT = TextRules()

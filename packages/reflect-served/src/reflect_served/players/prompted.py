@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # they load more than a player needs
 
 ANSWER, ADVICE = "# Answer", "# Advice"
 """Headings after which a model without a chat template goes on."""
+NEXT = "\n# State"
+"""Heading of a next question."""
 MOST_KEPT = 50_000
 """Answers that a policy remembers; a greedy answer is a function of its question."""
 
@@ -71,7 +73,8 @@ class _Asked:
         prompts = [self.model.encode_prompt(self.text(messages)) for messages in asked]
         found = generate_greedy(self.model, prompts, self.max_new_tokens)
         network.train(was_training)
-        return found
+        # Shown examples, a model goes on with a next state that it makes up: the answer ends before it.
+        return [answer.partition(NEXT)[0] for answer in found]
 
     def text(self, messages: Messages) -> str:
         """The whole question: rules, examples, state."""
