@@ -351,7 +351,11 @@ def _part(model: type[Frozen], path: list[str]) -> type[Frozen]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The raw values of a TOML file."""
+    """The raw values of a TOML file.
+
+    Raises:
+        ConfigError: the file is missing, unreadable, or no TOML.
+    """
     try:
         # Some editors on Windows begin a file with a byte order mark, which TOML does not allow.
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))

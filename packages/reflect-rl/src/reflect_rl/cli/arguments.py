@@ -155,7 +155,7 @@ def _unknown_flag(prog: str, word: str, values: Sequence[str], known: Sequence[s
 def overridden(
     values: Mapping[str, Any], fields: Mapping[str, FieldInfo], flags: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """The raw values with those of the flags in their places."""
+    """The raw values with those of the flags in their places; a `ConfigError` where a flag lacks its one value."""
     out = dict(values)
     for name, words in flags.items():
         out = replaced(out, name.split("."), _value(name, fields[name], words))
@@ -176,7 +176,7 @@ def _value(name: str, field: FieldInfo, words: Sequence[str]) -> Any:
 
 
 def one_word(name: str, words: Sequence[str]) -> str:
-    """The one value of a flag."""
+    """The one value of a flag; a `ConfigError` where it has none, or several."""
     flag = flag_of(name)
     if not words:
         raise ConfigError(f"{flag} needs a value: {flag} VALUE.")

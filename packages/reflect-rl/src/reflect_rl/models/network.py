@@ -22,10 +22,7 @@ REUSE_WIDTH, REUSE_TOKENS = 512, 128
 
 
 def reuses(config: Any) -> bool:
-    """Tell whether rows that begin alike share that computation: in wide models, and without gradients.
-
-    Through such keys and values, the backward pass takes longer than it saves.
-    """
+    """Tell whether rows that begin alike share that computation: in wide models, without a backward pass to slow."""
     return bool(config.hidden_size >= REUSE_WIDTH) and not torch.is_grad_enabled()
 
 

@@ -272,13 +272,11 @@ def _together(
     model: LanguageModel, states: list[int], sequences: list[tuple[int, ...]], max_tokens: int
 ) -> Iterator[list[int]]:
     """Places of the sequences that are read in one pass: those of one state where that reads its prompt only once."""
-    lengths = [len(sequence) for sequence in sequences]
-    if not reuses(model.model.config):
-        yield from micro_batches(lengths, max_tokens)
-        return
-    for _, part in groupby(range(len(states)), key=states.__getitem__):
+    apart = reuses(model.model.config)
+    for _, part in groupby(range(len(states)), key=lambda place: apart and states[place]):
         own = list(part)
-        yield from ([own[i] for i in group] for group in micro_batches([lengths[i] for i in own], max_tokens))
+        for group in micro_batches([len(sequences[place]) for place in own], max_tokens):
+            yield [own[i] for i in group]
 
 
 def completion_losses(

@@ -60,7 +60,7 @@ def resolve(path: str | Path) -> str:
 
 
 def _of_hub(hub_id: str, *, download: bool) -> Path:
-    """The folder of a hub repository in the cache of huggingface_hub."""
+    """The folder of a hub repository in the cache of huggingface_hub; a `ModelError` where it cannot be had."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 

@@ -96,7 +96,7 @@ def _barrier(state: PartialState) -> Callable[[], None]:
 
 @contextmanager
 def _lost_processes_explained() -> Iterator[None]:
-    """Turn what the libraries say when another process is gone into one sentence."""
+    """Turn what the libraries say when another process is gone into one sentence, a `LostProcessError`."""
     try:
         yield
     except Exception as error:
