@@ -19,8 +19,8 @@ class PlayerOptions:
     deep: bool = False
     """Let a language model read the best lines of the best files, and rank them anew; that takes some seconds."""
     reader: str = "small"
-    """Model that reads with `--deep`: `small` (in this package), a name of `reflect-rl model list`, a folder, or a hub
-    id."""
+    """Model that reads with `--deep`: `small` (in this package), a name of `reflect-rl model list`, a folder, or
+    `hub:owner/name`."""
     adapted: Path | None = None
     """Folder of `adapt`: rank by what was learned from the history of this repository, too."""
     walk: bool = False
