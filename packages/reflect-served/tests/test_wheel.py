@@ -19,10 +19,10 @@ def test_all_that_it_registers_can_be_loaded(fresh: FreshEnvironment):
     groups = registered(fresh, "reflect-served")
     assert groups == {
         "reflect_rl.annotators": ["endpoint"],
-        "reflect_rl.methods": ["chat", "chat_reflect"],
-        "reflect_rl.policies": ["chat"],
-        "reflect_rl.reflectors": ["chat"],
-        "reflect_rl.settings": ["chat", "data.annotation", "endpoint", "reflector.server"],
+        "reflect_rl.methods": ["chat", "chat_reflect", "prompted", "prompted_reflect"],
+        "reflect_rl.policies": ["chat", "prompted"],
+        "reflect_rl.reflectors": ["chat", "prompted"],
+        "reflect_rl.settings": ["chat", "data.annotation", "endpoint", "prompted", "reflector.server"],
         "reflect_rl.stages": ["annotate"],
     }
 

@@ -33,10 +33,12 @@ from reflect_rl.players import reflectors as frozen
 from reflect_rl.players.language_model import LanguageModelPolicy, score_views
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflector, OraclePolicy, OracleReflector
+from reflect_rl.prompts import Messages
 from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, play
 from reflect_rl.types import Decision, Observation, View
 from reflect_served.llm import Endpoint, EndpointConfig
 from reflect_served.players.policy import ChatPolicy
+from reflect_served.players.prompted import PromptedPolicy, PromptedReflector
 from reflect_served.players.reflector import ChatReflector
 from reflect_served.players.served import ServedReflector
 from reflection_server import ReflectionServer
@@ -72,6 +74,16 @@ def chat_endpoint() -> Endpoint:
     return Endpoint(EndpointConfig(base_url=server.url, model="scripted"), None)
 
 
+def scripted(player: Any) -> Any:
+    """The player with the answers of the scripted chat model; a tiny model names no number."""
+
+    def answers(questions: Sequence[Messages]) -> list[str]:
+        return [walker({"messages": [{"role": role, "content": text} for role, text in told]}) for told in questions]
+
+    player._asked.answers = answers
+    return player
+
+
 POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
     "advice": {"advice": AdvicePolicy},
     "chat": {
@@ -91,6 +103,7 @@ POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
         "clean annotator": lambda: Annotator(0.5, "clean"),
         "paper annotator": lambda: Annotator(0.5, "paper"),
     },
+    "prompted": {"prompted": lambda: scripted(PromptedPolicy(lively_player()[0], RULES))},
     "random": {"random": RandomPolicy},
     "reader": {"reader": ReaderPolicy},
 }
@@ -103,6 +116,7 @@ REFLECTORS: dict[str, dict[str, Callable[[], Reflector]]] = {
     "lexical": {"lexical": lambda: LexicalReflector(autoexplore.AutoExplore())},
     "none": {"none": NoReflector},
     "oracle": {"oracle": OracleReflector},
+    "prompted": {"prompted": lambda: scripted(PromptedReflector(lively_player()[0], SPEC))},
     "served": {"served": lambda: ServedReflector(reflection_server().config(), 8)},
 }
 

@@ -189,7 +189,7 @@ def _remedy(source: str, message: str) -> str:
     for file in sorted(Path(source).glob("*.json")):
         try:
             json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return f"{file.name} is damaged: copy or download it again."
     if Path(source).is_dir():
         return "Check the files of the folder, or copy or download the model again."
