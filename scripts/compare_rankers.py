@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -34,8 +34,8 @@ from reflect_locate.fitting import fit
 from reflect_locate.questions.task_set import Question
 from reflect_locate.ranking import find
 from reflect_locate.repositories.ingest import open_repository
-from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.stored_index import StoredIndex
+from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.repositories.words import STOP_WORDS
 from reflect_rl.evaluation.evaluate import wilson_interval
@@ -223,7 +223,7 @@ def of_wordllama(folder: Path) -> Path:
 def located(folder: Path, adapted: AdaptedRanking | None = None) -> Ask:
     """The index of `locate`, as it comes or adapted to the repository."""
     # What was written there has passed the rules of snapshots already.
-    tree = open_repository(folder, IngestConfig(hidden=True))
+    tree = open_repository(folder, replace(ALL_TEXT, hidden=True))
     index = StoredIndex(tree, WordStore())
     return lambda question: [entry.path for entry in find(tree, question, index, adapted=adapted).files]
 

@@ -38,7 +38,7 @@ from reflect_rl.evaluation.compare import PairedDifference, paired_difference
 from reflect_rl.evaluation.evaluate import wilson_interval
 from reflect_rl.types import seed_for
 
-KINDS = ("coverage", "match", "path", "history")
+KINDS = ("coverage", "match", "path", "defined", "stem", "history")
 """Evidence whose weights are fitted."""
 SHARE = 0.2
 """Share of the usable commits on which is measured, and of those to which weights are fitted."""

@@ -34,7 +34,7 @@ class AdaptedRankingError(UserError):
 class AdaptedRanking(Frozen):
     """Weights and evidence that were learned about a repository."""
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     """Version of this file."""
     repository: str
     """Folder that it was made from."""

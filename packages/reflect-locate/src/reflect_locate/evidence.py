@@ -21,8 +21,10 @@ and who asks where something is done wants the source."""
 DOCUMENT_SHARE = 0.8
 """Factor of a document's score. Prose holds all words of a question close together; who asks where something is done
 wants the code. Chosen on commits of four repositories (`docs/results/log.md`, "Documents before sources")."""
-SURE, LIKELY = 0.6, 0.3
+SURE, LIKELY = 0.4, 0.22
 """Confidence from which an answer is sure, and likely (`docs/start/locate.md`, "How sure it is")."""
+PLAYER_SURE = 0.6
+"""The same bound for the answers of a trained player, who looks at no names: its scores have fewer parts."""
 Sureness = Literal["sure", "likely", "a guess"]
 
 
@@ -37,6 +39,10 @@ class Weights:
     """Weight of the contents' match in the index."""
     path: Annotated[float, Gt(0)] = 0.4
     """Weight of the path's match."""
+    defined: Annotated[float, Gt(0)] = 1.0
+    """Weight of the best name that the file defines."""
+    stem: Annotated[float, Gt(0)] = 0.1
+    """Weight of the file's own name."""
     named: Annotated[float, Gt(0)] = 0.05
     """Weight of the policy's word."""
     read: Annotated[float, Gt(0)] = 1.0
@@ -46,7 +52,8 @@ class Weights:
 
 
 DEFAULT_WEIGHTS = Weights()
-"""Chosen on 250 validation questions (`docs/results/log.md`, "What an answer is made of")."""
+"""Chosen on 250 validation questions (`docs/results/log.md`, "What an answer is made of"), `defined` and `stem` on
+commits and sentences of six repositories ("Names that a file defines")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,10 @@ class Evidence:
     token; None = no language model read them."""
     history: float | None = None
     """BM25 score of the subjects of its earlier commits, divided by that of the best file; None = not known."""
+    defined: float | None = None
+    """How well the best name that it defines fits the question (`definitions.best_name`); None = not looked at."""
+    stem: float | None = None
+    """Share of the words of its own name that the question has; None = not looked at."""
 
 
 KINDS = tuple(field.name for field in fields(Weights))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from reflect_locate.envs import autoexplore
 from reflect_locate.envs.open_question import OpenQuestion, question_task
-from reflect_locate.evidence import Weights
+from reflect_locate.evidence import PLAYER_SURE, Weights
 from reflect_locate.ranking import Answer, FoundFile, answer_of, cautious, check_question, check_tree, ranked
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches, content_index, index_matches
@@ -104,6 +104,7 @@ def locate(
         player.settings.threshold if threshold is None else threshold,
         len(watched.episodes),
         time.perf_counter() - started,
+        sure=PLAYER_SURE,
     )
     return cautious(answer, tree)
 

@@ -1,8 +1,9 @@
 """Find the file that answers a question by an index alone, and what an answer holds. Nothing here loads a model.
 
 Candidates are the best files of the index. They are ranked by evidence (`evidence.py`): how well the index matches the
-contents and the path, and how many words of the question stand close together. Tests come behind what they test, unless
-the question speaks of tests, and documents behind code in the same way. `finder.py` adds what a trained player says.
+contents and the path, how many words of the question stand close together, and what names the file has and defines.
+Tests come behind what they test, unless the question speaks of tests, and documents behind code in the same way.
+`finder.py` adds what a trained player says.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from reflect_locate.evidence import (
     DEFAULT_WEIGHTS,
     LIKELY,
+    SURE,
     TEST_SHARE,
     Evidence,
     Sureness,
@@ -27,7 +29,8 @@ from reflect_locate.evidence import (
 )
 from reflect_locate.repositories._gate import Reason
 from reflect_locate.repositories.best_lines import BestLines, best_lines
-from reflect_locate.repositories.passages import words_together
+from reflect_locate.repositories.definitions import asked_stem, best_name
+from reflect_locate.repositories.passages import lines_with, words_together, written_lines
 from reflect_locate.repositories.roles import is_document, is_test
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
@@ -88,6 +91,8 @@ class FoundFile:
             "read": round(self.evidence.read or 0.0, 4),
             "match": round(self.evidence.match or 0.0, 4),
             "path_match": round(self.evidence.path or 0.0, 4),
+            "defined": round(self.evidence.defined or 0.0, 4),
+            "stem": round(self.evidence.stem or 0.0, 4),
             "history": round(self.evidence.history or 0.0, 4),
             "is_test": self.evidence.is_test,
             "is_document": self.evidence.is_document,
@@ -190,7 +195,7 @@ def find(
     # One of another repository would rank by the words of strangers.
     adapted = adapted if adapted and adapted.fits(tree) else None
     past = adapted.matches(tree, question) if adapted else None
-    files = ranked(tree, question, None, matches, adapted.weights if adapted else DEFAULT_WEIGHTS, past)
+    files = ranked(tree, question, None, matches, adapted.weights if adapted else DEFAULT_WEIGHTS, past, rarity)
     likely, seconds = LIKELY if threshold is None else threshold, time.perf_counter() - started
     answer = answer_of(files, rarity, likely, 0, seconds, adapted.heard(question) if adapted else frozenset())
     return cautious(answer, tree)
@@ -249,6 +254,7 @@ def answer_of(
     episodes: int,
     seconds: float,
     heard: Set[str] = frozenset(),
+    sure: float = SURE,
 ) -> Answer:
     """The answer with these files, best first; the first one gets its word.
 
@@ -259,11 +265,12 @@ def answer_of(
         episodes: of the player.
         seconds: that it took.
         heard: words of the question that are known although they may stand nowhere.
+        sure: confidence from which the answer is sure.
     """
     trust = confidence([entry.score for entry in files])
     # Few words that meet tell little about a question whose other words stand nowhere in the tree.
     is_known = 2 * sum(value > 0 or word in heard for word, value in rarity.items()) >= len(rarity)
-    told_word: Sureness = sureness(trust, likely=threshold) if is_known else "a guess"
+    told_word: Sureness = sureness(trust, sure, threshold) if is_known else "a guess"
     told = tuple(replace(entry, sureness=told_word) if entry is files[0] else entry for entry in files)
     return Answer(told, trust, threshold, episodes, seconds, rarity)
 
@@ -275,6 +282,7 @@ def ranked(
     matches: IndexMatches | None,
     weights: Weights,
     past: Mapping[str, float] | None = None,
+    rarity: Mapping[str, float] | None = None,
 ) -> list[FoundFile]:
     """Candidates, best first.
 
@@ -286,6 +294,7 @@ def ranked(
         matches: of the index (None: it is not used).
         weights: of the evidence.
         past: how well the earlier commits of each file match, relative to the best one (None: not known).
+        rarity: of the question's words (None: names do not count, as where a player's weights were fitted without).
     """
     asked = question_words(question)
     # A question about tests wants them, so they then count in full.
@@ -298,13 +307,18 @@ def ranked(
     candidates = known or first
     found = []
     for path in candidates:
-        near = words_together(tree.text(path), asked)
+        lines = written_lines(tree.text(path))
+        held = lines_with(lines, asked)
+        near = words_together(held, asked)
         match, name = (matches.contents.get(path, 0.0), matches.paths.get(path, 0.0)) if matches else (None, None)
         # Rounding can take a mean of probabilities above 1.
         share = None if named is None else min(1.0, named.get(path, 0.0))
         history = None if past is None else past.get(path, 0.0)
         prose = is_document(path) and not wants_documents
         evidence = Evidence(len(near) / len(asked), match, name, share, path in tests, prose, history=history)
+        if rarity is not None:
+            defined = best_name((lines[number] for number in held), asked, rarity)
+            evidence = replace(evidence, defined=defined, stem=asked_stem(path, asked))
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
     # The path decides between equal scores, so that the answer does not depend on the order of episodes.
     return sorted(found, key=lambda entry: (-entry.score, first.get(entry.path, 0), entry.path))

@@ -21,7 +21,7 @@ from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
 
 WEIGHTS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
-"""Weights that are compared, in rising order; the evidence of the index has 2.4 together."""
+"""Weights that are compared, in rising order; the evidence of the index has 3.5 together."""
 
 
 class Asked(BaseModel, frozen=True):

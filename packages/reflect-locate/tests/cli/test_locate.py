@@ -51,7 +51,8 @@ def test_json_is_all_that_is_printed(located, project):
     said = located(project, QUESTION, "--json", "--top-k", 2)
     rows = json.loads(said.out)
     assert 1 <= len(rows) <= 2
-    evidence = {"named", "read", "match", "path_match", "history", "is_test", "is_document", "words", "coverage"}
+    evidence = {"named", "read", "match", "path_match", "defined", "stem", "history", "is_test", "is_document"}
+    evidence |= {"words", "coverage"}
     lines = {"first_line", "last_line", "symbol", "kind", "excerpt_line", "excerpt"}
     assert set(rows[0]) == {"path", "sureness", "confidence", *lines, "score", *evidence, "walk", "reasons"}
     assert (project / rows[0]["path"]).is_file()

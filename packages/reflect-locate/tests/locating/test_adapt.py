@@ -167,7 +167,7 @@ def test_a_ranking_is_kept_and_read(tmp_path):
         AdaptedRanking.load(tmp_path / "other")
 
 
-@pytest.mark.parametrize("damage", [{"weights": {"history": -1}}, {"said": {"a.c": {"kettl": "many"}}}, {"version": 2}])
+@pytest.mark.parametrize("damage", [{"weights": {"history": -1}}, {"said": {"a.c": {"kettl": "many"}}}, {"version": 1}])
 def test_a_damaged_ranking_is_refused(tmp_path, damage):
     file = ranking().save(tmp_path)
     file.write_text(json.dumps(json.loads(file.read_text()) | damage))

@@ -73,3 +73,20 @@ def test_a_limit_that_is_met_is_noticed(tmp_path):
 )
 def test_a_question_speaks_of_tests_by_more_than_the_word_test(question, wanted):
     assert bool(TESTS.search(question)) is wanted
+
+
+def test_the_file_that_defines_a_thing_comes_before_those_that_use_it():
+    uses = "def refill(cup):\n    return boil_water(cup)  # boil water\n"
+    defines = "def boil_water(cup):\n    return cup\n" + "x = cup\n" * 20
+    tree = Tree(Snapshot("kitchen", {"a/cup.py": uses, "b/main.py": defines}))
+    files = find(tree, "boil water").files
+    assert [(entry.path, entry.evidence.defined) for entry in files] == [("b/main.py", 1.0), ("a/cup.py", 0.0)]
+    assert files[0].evidence.coverage == files[1].evidence.coverage == 1
+
+
+def test_a_files_own_name_is_evidence():
+    tree = Tree(Snapshot("kitchen", {"kettle.py": "x = 1  # kettle", "other_thing.py": "x = 1  # kettle"}))
+    assert {entry.path: entry.evidence.stem for entry in find(tree, "Where is the kettle?").files} == {
+        "kettle.py": 1.0,
+        "other_thing.py": 0.0,
+    }

@@ -14,6 +14,7 @@ from reflect_locate.repositories.tree import Tree
 from reflect_rl.errors import ModelError, UserError
 from tiny_player import FILES, save_tiny_player
 
+INDEX_WEIGHTS = sum(getattr(DEFAULT_WEIGHTS, kind) for kind in ("coverage", "match", "path", "defined", "stem"))
 QUESTION = "Where are rate limits parsed?"
 
 
@@ -58,8 +59,8 @@ def test_what_the_model_says_can_move_a_file_to_the_top():
     fresh = reread(Fixed("c.py", 3.0), tree(files), QUESTION, answer)
     assert [entry.path for entry in fresh.files] == ["c.py", "a.py", "b.py", "d.py"]
     assert [entry.evidence.read for entry in fresh.files] == pytest.approx([1.0, 0.25, 0.25, 0.25])
-    weights = DEFAULT_WEIGHTS
-    old, sums = answer.files[0].score, weights.coverage + weights.match + weights.path
+    weights, sums = DEFAULT_WEIGHTS, INDEX_WEIGHTS
+    old = answer.files[0].score
     assert fresh.files[1].score == pytest.approx((old * sums + 0.25 * weights.read) / (sums + weights.read))
     assert [entry.sureness for entry in fresh.files[1:]] == ["a guess"] * 3
 
@@ -82,8 +83,8 @@ def test_files_that_are_not_read_keep_their_order_behind_those_that_are():
     fresh = reread(Fixed("b.py", 3.0, few), tree(files), QUESTION, answer)
     assert [entry.path for entry in fresh.files] == ["b.py", "a.py", "c.py", "d.py"]
     assert [entry.evidence.read for entry in fresh.files] == pytest.approx([1.0, 0.25, 0.0, 0.0])
-    weights = DEFAULT_WEIGHTS
-    old, sums = answer.files[0].score, weights.coverage + weights.match + weights.path
+    weights, sums = DEFAULT_WEIGHTS, INDEX_WEIGHTS
+    old = answer.files[0].score
     assert fresh.files[0].score == pytest.approx((old * sums + weights.read) / (sums + weights.read))
 
 
@@ -111,7 +112,7 @@ def test_a_question_that_says_nothing_is_refused(reader):
 
 def test_the_reader_of_this_package_ranks_anew():
     reader = load_reader()
-    assert (reader.settings.candidates, reader.settings.lines, reader.settings.weight) == (5, 8, 1.0)
+    assert (reader.settings.candidates, reader.settings.lines, reader.settings.weight) == (5, 8, 0.5)
     answer = find(tree(), QUESTION)
     fresh = reread(reader, tree(), QUESTION, answer)
     assert {entry.path for entry in fresh.files} == {entry.path for entry in answer.files}

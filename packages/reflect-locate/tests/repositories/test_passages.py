@@ -9,7 +9,15 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from reflect_locate.repositories.passages import INVISIBLE, PassageCache, PassageIndex, plain, words_together
+from reflect_locate.repositories.passages import (
+    INVISIBLE,
+    PassageCache,
+    PassageIndex,
+    lines_with,
+    plain,
+    words_together,
+    written_lines,
+)
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 
@@ -144,4 +152,7 @@ def test_a_full_shelf_is_emptied():
     st.lists(st.sampled_from(["red", "car", "park", "bus", "42", "été"]), unique=True),
 )
 def test_one_question_is_answered_as_by_the_index_of_all_words(text: str, asked: list[str]):
-    assert words_together(text, asked) == PassageIndex("a.txt", text).nearest(asked).found
+    assert (
+        words_together(lines_with(written_lines(text), asked), asked)
+        == PassageIndex("a.txt", text).nearest(asked).found
+    )

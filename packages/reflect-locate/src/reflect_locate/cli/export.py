@@ -58,6 +58,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
         raise ModelError(f"{target} exists. Choose another folder for the player, or delete it.")
 
     # Imported late: `--help` must not wait for torch.
+    from reflect_locate.fitting import FITTED
     from reflect_locate.trained_player import export_player
     from reflect_rl.runs.run import silence
 
@@ -73,7 +74,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
     counts = {"right": found.right, "wrong": found.wrong, "questions": options.questions, "episodes": options.episodes}
     notes = {"calibration": measured | counts}
     export_player(source, target, options.unit, options.method, answers, notes, half=options.half)
-    ratios = ", ".join(f"{kind} {weight:g}" for kind, weight in asdict(found.weights).items())
+    weights = asdict(found.weights)
+    ratios = ", ".join(f"{kind} {weights[kind]:g}" for kind in FITTED)
     console.print(f"weights of the evidence: {ratios}")
     console.print(
         f"threshold {found.threshold:.2f}: {100 * found.right_shown:.0f}% of {found.right} right answers are shown, "

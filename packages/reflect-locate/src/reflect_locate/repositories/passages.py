@@ -90,17 +90,20 @@ def lines_with(lines: Sequence[str], asked: Collection[str]) -> dict[int, frozen
     return held
 
 
-def words_together(text: str, asked: Sequence[str]) -> tuple[str, ...]:
+def written_lines(text: str) -> list[str]:
+    """The lines of a file that are looked at, without empty ones."""
+    return [line for line in text[:LONGEST_TEXT].split("\n") if line.strip()]
+
+
+def words_together(held: Mapping[int, frozenset[str]], asked: Sequence[str]) -> tuple[str, ...]:
     """Words of a question that stand close together: those of the passage with most of them (`PassageIndex.nearest`).
 
     Only lines with a word of the question are cut into words, which an answer to a single question is quicker for.
 
     Args:
-        text: of a file.
+        held: lines of a file that are not empty, and hold words of the question (`lines_with`).
         asked: distinct content words of the question.
     """
-    lines = [line for line in text[:LONGEST_TEXT].split("\n") if line.strip()]
-    held = lines_with(lines, asked)
     passages = {start: held.get(start, frozenset()) | held.get(start + 1, frozenset()) for start in held}
     # A passage may also begin with the line before; it is the same set of words or a larger one.
     passages |= {start - 1: held.get(start - 1, frozenset()) | shared for start, shared in held.items()}
@@ -124,7 +127,7 @@ class PassageIndex:
 
     @cached_property
     def _lines(self) -> list[str]:
-        return [line for line in self._text.split("\n") if line.strip()]
+        return written_lines(self._text)
 
     @cached_property
     def _places(self) -> Mapping[str, Sequence[int]]:
