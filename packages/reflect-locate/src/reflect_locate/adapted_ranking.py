@@ -67,7 +67,7 @@ class AdaptedRanking(Frozen):
         return self.known(tree) > LEAST_SHARE * len(self.said)
 
     def told(self, tree: Tree) -> str:
-        """How much of it is about a tree, and what follows from that, in a sentence or two."""
+        """Share of it that is about a tree, and what follows from that, in a sentence or two."""
         share = f"{self.known(tree)} of the {len(self.said)} files that the ranking of {self.repository!r} knows"
         if self.fits(tree):
             return f"adapted: {tree.snapshot.name} has {share}."

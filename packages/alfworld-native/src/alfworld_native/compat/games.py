@@ -36,7 +36,7 @@ class PassedOver:
 
     reason: Reason
     error: str = ""
-    """What is wrong with a broken game."""
+    """Fault of a broken game."""
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.error}" if self.error else self.reason

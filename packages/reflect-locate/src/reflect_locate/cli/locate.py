@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def told_failure(error: Exception) -> str:
-    """What failed and the remedy, in a sentence or two."""
+    """The failure and the remedy, in a sentence or two."""
     if isinstance(error, OSError) and error.errno:
         place = f" ({error.filename})" if error.filename else ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -116,7 +116,7 @@ def _run(arguments: Sequence[str]) -> None:
         before, answer = answer, cautious(reread(tree, question, answer), tree)
         notes.print(printable(f"{options.reader} {told_change(before, answer)}"), style="dim")
     files = answer.with_lines(tree, options.top_k)
-    # What a user waits for: reading and indexing take longer than the question.
+    # The time that a user waits: reading and indexing take longer than the question.
     answer = replace(answer, seconds=time.perf_counter() - started)
     if options.as_json:
         confidence = {"confidence": round(answer.confidence, 4)}

@@ -1,9 +1,8 @@
 """The part of a file that answers a question best: its lines, and the function, class or section that they lie in.
 
 Each line belongs to the innermost symbol around it; lines outside of all symbols form windows, which end where a symbol
-begins. These parts are ranked
-as BM25 ranks files, with the rarity of words in the whole tree and in the file. A symbol whose whole name is asked for
-counts twice, and words of the question that stand close together count once more.
+begins. These parts are ranked as BM25 ranks files, with the rarity of words in the whole tree and in the file. A symbol
+whose whole name is asked for counts twice, and words of the question that stand close together count once more.
 """
 
 from __future__ import annotations
