@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -139,35 +139,30 @@ def _found(
     """The answer of the index."""
     import sqlite3
 
+    from reflect_locate.ranking import find
     from reflect_locate.repositories.index_cache import cache_folder, mended_store, open_store
+    from reflect_locate.repositories.stored_index import StoredIndex
     from reflect_locate.repositories.word_store import StaleStoreError
+
+    def asked(store: WordStore) -> Answer:
+        return find(tree, question, StoredIndex(tree, store), options.threshold, adapted)
 
     made_of = split_revision(path)[0], tree.snapshot, None if options.no_cache else cache_folder()
     opened = open_store(*made_of)
     try:
-        return _asked(opened, tree, question, options, notes, adapted)
+        return _answered(opened, asked, notes)
     except (sqlite3.Error, StaleStoreError) as error:
         # Opening reads the list of the texts; a page of the words is read when they are asked for.
-        return _asked(mended_store(*made_of, error), tree, question, options, notes, adapted)
+        return _answered(mended_store(*made_of, error), asked, notes)
 
 
-def _asked(
-    opened: tuple[WordStore, str],
-    tree: Tree,
-    question: str,
-    options: LocateOptions,
-    notes: PlainOutput,
-    adapted: AdaptedRanking | None,
-) -> Answer:
-    """The answer of the index with this store, which is closed; the note on it is told."""
-    from reflect_locate.ranking import find
-    from reflect_locate.repositories.stored_index import StoredIndex
-
+def _answered(opened: tuple[WordStore, str], asked: Callable[[WordStore], Answer], notes: PlainOutput) -> Answer:
+    """The answer with this store, which is closed; the note on it is told."""
     store, note = opened
     if note:
         notes.print(printable(note), style="dim")
     try:
-        return find(tree, question, StoredIndex(tree, store), options.threshold, adapted)
+        return asked(store)
     finally:
         store.close()
 
