@@ -11,7 +11,7 @@ from reflect_rl.config import Frozen
 class LocateFlags(Frozen, LocateOptions):
     """Find the file of a folder, an archive or a git revision that answers a question.
 
-    Exit codes are those of grep: 0 = found (sure or likely), 1 = only a guess, 2 = a mistake.
+    Exit codes are those of grep: 0 = sure or likely, 1 = only a guess, 2 = a mistake.
     """
 
     # A field may not be called `json`, as models have a method of that name.
