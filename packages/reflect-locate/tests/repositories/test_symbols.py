@@ -124,6 +124,28 @@ def test_go_has_methods_and_types():
     assert rows("tea.go", GO) == [("Cup", "class", 3, 5), ("Pour", "function", 7, 9)]
 
 
+def test_a_comment_directly_above_belongs_to_a_definition():
+    pytest.importorskip("tree_sitter_go")
+    text = (
+        "package tea\n\n// Boil heats\n// the water.\nfunc Boil() {\n}\n\n// Far from it.\n\nfunc Pour() {\n}\n"
+        "var cup = 1 // a cup\nfunc Fill() {\n}\n\n// Pot holds tea.\ntype Pot struct {\n}\n"
+    )
+    assert rows("tea.go", text) == [
+        ("Boil", "function", 3, 6),
+        ("Pour", "function", 10, 11),
+        ("Fill", "function", 13, 14),
+        ("Pot", "class", 16, 18),
+    ]
+
+
+def test_a_javadoc_belongs_to_its_method():
+    pytest.importorskip("tree_sitter_java")
+    text = (
+        "/* Licence. */\n\n/**\n * A cup.\n */\nclass Cup {\n  /** Pours. */\n  int pour() {\n    return 1;\n  }\n}\n"
+    )
+    assert rows("Cup.java", text) == [("Cup", "class", 3, 11), ("Cup.pour", "function", 7, 10)]
+
+
 def test_java_has_classes_with_constructors_and_methods():
     pytest.importorskip("tree_sitter_java")
     text = "class Cup {\n  Cup(int size) {\n  }\n\n  int pour() {\n    return 1;\n  }\n}\n\ninterface Pot {\n}\n"

@@ -51,7 +51,7 @@ class Symbol:
     kind: str
     """`function`, `class` or `heading`."""
     first: int
-    """Number of its first line, from 1, decorators included."""
+    """Number of its first line, from 1; decorators, and in parsed languages but Python a comment above, included."""
     last: int
     """Number of its last line."""
 
@@ -143,9 +143,24 @@ def _of_grammar(module: str, text: str) -> Iterator[Symbol]:
         node, around = waiting.pop()
         if (kind := KINDS.get(node.type)) and (name := _name(node)):
             name = f"{around}{name}"
-            yield Symbol(name[:LONGEST_NAME], kind, node.start_point[0] + 1, node.end_point[0] + 1)
+            yield Symbol(name[:LONGEST_NAME], kind, _first_row(node) + 1, node.end_point[0] + 1)
             around = f"{name}."
         waiting += [(child, around) for child in reversed(node.children)]
+
+
+def _first_row(node: Node) -> int:
+    """Row (from 0) at which a definition begins: that of the comment directly above it, which tells what it does."""
+    first = node.start_point[0]
+    # In Go the comment stands before the `type` around the name, in C++ before the template.
+    while node.parent and node.parent.parent and node.parent.start_point[0] == first:
+        node = node.parent
+    above = node.prev_sibling
+    while above and above.type.endswith("comment") and above.end_point[0] == first - 1:
+        # Behind code of its line it speaks of that.
+        if above.prev_sibling and above.prev_sibling.end_point[0] == above.start_point[0]:
+            break
+        first, above = above.start_point[0], above.prev_sibling
+    return first
 
 
 def _name(node: Node) -> str:
