@@ -1,4 +1,4 @@
-r"""How often `reflect-rl locate` has the right file first for commits and documents of repositories, and how sure.
+r"""Right files first by `reflect-rl locate` for commits and documents of repositories, and what stands behind its words.
 
     python scripts/measure_commits.py ~/src/flask ~/src/httpx --era later --out rows.jsonl
 

@@ -78,7 +78,7 @@ class Evidence:
     history: float | None = None
     """BM25 score of the subjects of its earlier commits, divided by that of the best file; None = not known."""
     defined: float | None = None
-    """How well the best name that it defines fits the question (`definitions.best_name`); None = not looked at."""
+    """Fit of the best name that it defines with the question (`definitions.best_name`); None = not looked at."""
     stem: float | None = None
     """Share of the words of its own name that the question has; None = not looked at."""
 

@@ -41,7 +41,6 @@ def test_the_name_that_a_line_defines(line, name):
     "line", ["a." * 100_000, " " * 100_000, "pub " * 50_000, "func (" + "(" * 100_000, "x" * 100_000]
 )
 def test_hostile_lines_define_nothing(line):
-    # One that backtracks would not end before the time limit of the tests.
     assert defined_name(line) == ""
 
 

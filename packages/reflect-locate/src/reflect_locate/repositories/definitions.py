@@ -44,7 +44,7 @@ def defined_name(line: str) -> str:
 
 
 def best_name(lines: Iterable[str], asked: Sequence[str], rarity: Mapping[str, float]) -> float:
-    """How well the best name that a file defines fits a question, in [0, 1].
+    """Fit of the best name that a file defines with a question, in [0, 1].
 
     A name is worth the share of the question's words that it holds, by their rarity, times the share of its own words
     that the question has.
