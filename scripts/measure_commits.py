@@ -1,4 +1,4 @@
-r"""Right files first by `reflect-rl locate` for commits and documents of repositories, and what stands behind its words.
+r"""Right files first by `reflect-rl locate`, for commits and documents of repositories, and what is behind its words.
 
     python scripts/measure_commits.py ~/src/flask ~/src/httpx --era later --out rows.jsonl
 
