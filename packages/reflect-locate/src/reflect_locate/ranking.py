@@ -76,7 +76,7 @@ class FoundFile:
     reasons: tuple[str, ...] = ()
     """Reflections of that episode: after the file was read, and before it was named."""
     sureness: Sureness = "a guess"
-    """How sure it is that this file answers; of all but the first file `a guess`."""
+    """Word for the trust that this file answers; of all but the first file `a guess`."""
     lines: BestLines | None = None
     """Its best part (`Answer.with_lines`)."""
 
@@ -121,7 +121,7 @@ class Answer:
 
     @property
     def sureness(self) -> Sureness:
-        """How sure it is that the first file answers."""
+        """Word for the trust that the first file answers."""
         return self.files[0].sureness if self.files else "a guess"
 
     @property

@@ -146,6 +146,18 @@ def test_a_javadoc_belongs_to_its_method():
     assert rows("Cup.java", text) == [("Cup", "class", 3, 11), ("Cup.pour", "function", 7, 10)]
 
 
+def test_a_method_on_the_line_of_its_class_does_not_own_the_comment_of_the_class():
+    pytest.importorskip("tree_sitter_java")
+    text = "/** A cup. */\nclass Cup { int pour() { return 1; } }\n"
+    assert rows("Cup.java", text) == [("Cup", "class", 1, 2), ("Cup.pour", "function", 2, 2)]
+
+
+def test_a_comment_above_a_template_belongs_to_its_function():
+    pytest.importorskip("tree_sitter_cpp")
+    text = "// Pours.\ntemplate <class T>\nT pour() {\n  return 1;\n}\n"
+    assert rows("cup.cpp", text)[-1] == ("pour", "function", 1, 5)
+
+
 def test_java_has_classes_with_constructors_and_methods():
     pytest.importorskip("tree_sitter_java")
     text = "class Cup {\n  Cup(int size) {\n  }\n\n  int pour() {\n    return 1;\n  }\n}\n\ninterface Pot {\n}\n"

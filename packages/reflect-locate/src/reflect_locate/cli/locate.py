@@ -229,7 +229,7 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
         ConfigError: a wrong flag or value, or no path or question.
         SystemExit: the help was asked for (0).
     """
-    # What follows `--` is no flag, such as a question about one.
+    # Words behind `--` are no flags, such as a question about one.
     end = list(arguments).index("--") if "--" in arguments else len(arguments)
     arguments, plain = arguments[:end], arguments[end + 1 :]
     named, options = tuple(arguments), LocateOptions()
@@ -256,7 +256,7 @@ def told_left_out(snapshot: Snapshot) -> str:
 
 
 def _which(reason: str, snapshot: Snapshot) -> str:
-    """What was left out for a reason, where somebody may have expected it: endings, secrets, folders over the limit."""
+    """Names left out for a reason, where somebody may have expected them: endings, secrets, folders over the limit."""
     named = [entry.path for entry in snapshot.left_out if entry.path and entry.reason == reason]
     shown: list[str] = []
     if reason == Reason.OTHER_TYPE:

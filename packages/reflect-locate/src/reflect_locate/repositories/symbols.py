@@ -152,8 +152,12 @@ def _first_row(node: Node) -> int:
     """Row (from 0) at which a definition begins: that of the comment directly above it, which tells what it does."""
     first = node.start_point[0]
     # In Go the comment stands before the `type` around the name, in C++ before the template.
-    while node.parent and node.parent.parent and node.parent.start_point[0] == first:
-        node = node.parent
+    while (around := node.parent) and around.parent:
+        is_template = around.type == "template_declaration"
+        # A definition behind the brace of another one on its line does not own the other one's comment.
+        if around.type.endswith(("body", "list", "block")) or (around.start_point[0] < first and not is_template):
+            break
+        node, first = around, around.start_point[0]
     above = node.prev_sibling
     while above and above.type.endswith("comment") and above.end_point[0] == first - 1:
         # Behind code of its line it speaks of that.

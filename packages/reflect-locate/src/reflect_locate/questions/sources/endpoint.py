@@ -207,7 +207,7 @@ def _request(text: str, kind: str, config: EndpointConfig) -> _Request:
     block = _block(plain, 0 if kind == "data" else int(digest, 16), config.block_characters)
     # No text contains its own hash, so none can write the closing mark.
     prompt = PROMPT.format(mark=digest[:16], focus=FOCUS[kind], count=config.questions_per_file, block=block)
-    # What is not named has its default, so that answers of versions without these settings are found.
+    # Settings that are not named have their defaults, so that answers of versions without these settings are found.
     drawn = config.model_dump(include=DRAWING, exclude_defaults=True)
     asked = [config.model, config.max_new_tokens, config.reasoning, prompt, *([drawn] if drawn else [])]
     return _Request(hashlib.sha256(json.dumps(asked).encode()).hexdigest(), prompt, block)
