@@ -339,6 +339,10 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         find_labels(model, config.env.max_actions, config.prompt.scoring)
         if trains:
             notes.append(_check_memory(config, model.model.config))
+            parts = {name for method in config.methods for name in config.method(method).datasets}
+            if unset := sorted(name for name in parts if "learning_rate" not in config.sft.of(name).model_fields_set):
+                rate = f"learning_rate is {config.sft.of(unset[0]).learning_rate} by default, for small models"
+                notes.append(f"sft.{', sft.'.join(unset)}: {rate}. Adapters of a pretrained model often take 2e-4.")
     return config, notes
 
 
@@ -352,8 +356,8 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     on_cpu = device.type == "cpu"
     chosen = [config.method(name) for name in config.methods]
     # Online training holds the reflection player beside the policy, and the reference of the KL term.
-    beside = any(method.online and method.reflector in method.datasets for method in chosen)
-    reference = config.rlft.algorithm.needs_reference
+    beside = config.reflector.kind == "prompted" or any(m.online and m.reflector in m.datasets for m in chosen)
+    held = 1 + beside + config.rlft.algorithm.needs_reference
     fast, most = fast_tokens(causal.hidden_size, on_cpu=on_cpu), ACTIVATIONS_ON_CPU if on_cpu else ACTIVATIONS_ON_GPU
 
     def need(setting: ModelConfig) -> Estimate:
@@ -361,8 +365,7 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
         found = [estimate(causal, setting, models=1, micro_batch_tokens=fast, activations=most)]
         if any(method.online for method in chosen):
             tokens, limit = config.rlft.micro_batch_tokens or fast, math.inf if config.rlft.micro_batch_tokens else most
-            models = 1 + beside + reference
-            found.append(estimate(causal, setting, models=models, micro_batch_tokens=tokens, activations=limit))
+            found.append(estimate(causal, setting, models=held, micro_batch_tokens=tokens, activations=limit))
         return max(found, key=lambda one: one.total)
 
     # Workers beyond the number of jobs stay idle and take no memory.

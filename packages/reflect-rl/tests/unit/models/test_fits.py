@@ -11,8 +11,9 @@ from transformers import AutoConfig
 
 from reflect_rl.config import LoRAConfig, ModelConfig, parse
 from reflect_rl.errors import ModelError
+from reflect_rl.models import memory
 from reflect_rl.models.load import load_model
-from reflect_rl.models.memory import Shape, activation_bytes, estimate
+from reflect_rl.models.memory import Estimate, Shape, activation_bytes, estimate
 from reflect_rl.models.precision import choose
 from reflect_rl.models.score import ACTIVATIONS_ON_CPU, check_context, token_budget
 from reflect_rl.runs import check as settle
@@ -113,6 +114,35 @@ def test_a_run_that_does_not_fit_is_refused_with_the_number_and_a_remedy(llama, 
     settle.settle(config, trains=False)
     monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**12)
     assert settle.settle(config, trains=True)[1][0].startswith("memory: about 1.1 of 1000.0 GB")
+
+
+@pytest.mark.parametrize(
+    ("sft", "named"),
+    [
+        ({}, "sft.policy_reflect, sft.reflector: learning_rate is 0.003 by default, for small models."),
+        ({"reflector": {"learning_rate": 2e-4}}, "sft.policy_reflect: learning_rate is 0.003 by default"),
+        ({"reflector": {"learning_rate": 2e-4}, "policy_reflect": {"learning_rate": 3e-3}}, None),
+    ],
+)
+def test_a_pretrained_model_with_the_rate_of_a_small_one_is_told(llama, tmp_path, monkeypatch, sft, named):
+    values = {"output_dir": str(tmp_path), "methods": ["sft_reflect"], "sft": sft}
+    monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**12)
+    for model, says in (({"path": str(llama), "device": "cpu"}, named), ({"path": "embedded"}, None)):
+        notes = settle.settle(parse(RunConfig, values | {"model": model}), trains=True)[1]
+        told = [note for note in notes if "learning_rate" in note]
+        assert len(told) == (says is not None)
+        assert says is None or told[0].startswith(says)
+
+
+def test_a_prompted_reflection_player_is_counted_beside_the_policy(llama, tmp_path, monkeypatch):
+    monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**12)
+    counts = []
+    monkeypatch.setattr(memory, "estimate", lambda *_, models, **__: counts.append(models) or Estimate(1, 1, 1, 1))
+    for kind in ("own", "prompted"):
+        values = {"output_dir": str(tmp_path), "methods": ["reflect_rl"], "reflector": {"kind": kind}}
+        settle.settle(parse(RunConfig, values | {"model": {"path": str(llama), "device": "cpu"}}), trains=True)
+    half = len(counts) // 2
+    assert max(counts[:half]) == max(counts[half:]) == 2
 
 
 CHECKPOINTS = {"gradient_checkpointing": True}
