@@ -93,7 +93,7 @@ def test_a_damaged_index_or_one_of_another_version_is_rebuilt(tmp_path, monkeypa
     (place,) = (tmp_path / "cache").glob("*.sqlite")
     whole = place.read_bytes()
     if damage == "version":
-        monkeypatch.setattr(word_store, "FORMAT", 2)
+        monkeypatch.setattr(word_store, "FORMAT", word_store.FORMAT + 1)
     elif damage == "tables":
         place.unlink()
         with sqlite3.connect(place) as other:
@@ -203,6 +203,36 @@ def test_a_question_makes_its_store_the_one_used_last(tmp_path):
     assert place.stat().st_mtime > 0
 
 
-def test_entries_that_are_not_whole_pairs_are_refused():
-    with pytest.raises(StaleStoreError, match="not whole"):
-        word_store._unpacked(b"1234")
+def test_a_changed_byte_never_changes_a_count_in_silence(tmp_path):
+    """Every 97th byte in turn: counts are as before, a word is not found any more, or the damage is told."""
+    texts = index_cache.texts_of(Snapshot("shop", project_files()))
+    whole = WordStore(place := tmp_path / "store")
+    whole.add(texts)
+    words = sorted({word for text in texts.values() for word in count_words(text)})
+    expected, sizes = {word: whole.pairs(word) for word in words}, {digest: whole.find(digest) for digest in texts}
+    whole.close()
+    told, data = 0, place.read_bytes()
+    for position in range(0, len(data), 97):
+        place.write_bytes(data[:position] + bytes((data[position] ^ 0x11,)) + data[position + 1 :])
+        try:
+            damaged = WordStore(place)
+        except StaleStoreError:
+            told += 1
+            continue
+        assert all(damaged.find(digest) in (size, None) for digest, size in sizes.items())
+        for word in words:
+            try:
+                assert damaged.pairs(word) in (expected[word], {})
+            except (StaleStoreError, sqlite3.DatabaseError):
+                told += 1
+        damaged.close()
+    assert told > 0
+
+
+@pytest.mark.parametrize("sealed", [b"", b"123", word_store._sealed("bus", b"12345678")[:-1], 7])
+def test_entries_that_are_not_as_they_were_written_are_refused(sealed):
+    assert word_store._opened("bus", word_store._sealed("bus", b"12345678")) == b"12345678"
+    with pytest.raises(StaleStoreError), word_store._sound():
+        word_store._opened("bus", sealed)
+    with pytest.raises(StaleStoreError):
+        word_store._opened("car", word_store._sealed("bus", b"12345678"))

@@ -2,7 +2,9 @@
 
 A text is counted once and found again by its hash, so texts that did not change, moved, or stand in several commits
 cost nothing. The index is inverted: for each word the texts that hold it, so that a question reads its own words only.
-Numbers are the same as those of `passages.NamedText`.
+Numbers are the same as those of `passages.NamedText`. Each row carries a checksum: SQLite notices damage to its own
+structure only, and a changed number would rank wrongly in silence. A word whose name is damaged is not found, and
+nobody notices.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import hashlib
 import re
 import sqlite3
 import sys
+import zlib
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +27,7 @@ from reflect_locate.repositories.passages import LONGEST_TEXT
 from reflect_locate.repositories.words import words
 
 MEMORY = ":memory:"
-FORMAT = 1
+FORMAT = 2
 """Version of the tables."""
 MOST_SEGMENTS = 32
 """Additions after which the entries of each word are joined."""
@@ -32,12 +35,14 @@ MOST_WORDS = 256
 """Words whose entries are kept in memory."""
 BUSY_SECONDS = 10.0
 """Time that a reader waits for another process to finish writing."""
+CHECK_BYTES = 4
+"""Bytes of the checksum that precedes the pairs of an entry."""
 SEPARATORS = str.maketrans({chr(code): " " for code in range(128) if not re.match(r"[^\W_]|\n", chr(code))})
 """ASCII characters that no word holds. A text is cut at them first: what is left are pieces that recur, and each is cut
 into words once."""
 TABLES = """
 CREATE TABLE made (version TEXT NOT NULL);
-CREATE TABLE texts (number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, size INTEGER NOT NULL);
+CREATE TABLE texts (number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, checksum INTEGER);
 CREATE TABLE entries (word TEXT, segment INTEGER, pairs BLOB NOT NULL, PRIMARY KEY (word, segment)) WITHOUT ROWID;
 """
 
@@ -137,11 +142,11 @@ class WordStore:
         Raises:
             StaleStoreError: something else stands in their place.
         """
-        rows = self._all("SELECT * FROM texts")
-        # A damaged page can be read, and then has numbers of any kind.
-        if not all(type(number) is int and type(size) is int and size >= 0 for number, _, size in rows):
-            raise StaleStoreError("a size is no number")
-        return {digest: (number, size) for number, digest, size in rows}
+        rows = self._database.execute("SELECT number, digest, size, checksum FROM texts").fetchall()
+        # A damaged page can be read, and then has values of any kind.
+        if not all(checksum == _checksum_of_text(number, digest, size) for number, digest, size, checksum in rows):
+            raise StaleStoreError("a text is not as it was written")
+        return {digest: (number, size) for number, digest, size, _ in rows}
 
     def _all(self, query: str, values: Iterable[object] = ()) -> list[tuple[int, bytes, int]]:
         return self._database.execute(query, tuple(values)).fetchall()
@@ -200,38 +205,70 @@ class WordStore:
                 "SELECT (SELECT coalesce(max(number), 0) + 1 FROM texts), "
                 "(SELECT coalesce(max(segment), 0) + 1 FROM entries)"
             ).fetchall()
-            rows: list[tuple[int, bytes, int]] = []
+            rows: list[tuple[int, bytes, int, int]] = []
             entries: defaultdict[str, array[int]] = defaultdict(partial(array, "Q"))
             for number, (digest, text) in enumerate(new, start=first):
                 counts = count_words(text, pieces)
-                rows.append((number, digest, counts.total()))
+                size = counts.total()
+                rows.append((number, digest, size, _checksum_of_text(number, digest, size)))
                 for word, count in counts.items():
                     # Two numbers of 32 bits at once: there are millions of them.
                     entries[word].append(count << 32 | number)
-            self._database.executemany("INSERT INTO texts VALUES (?, ?, ?)", rows)
+            self._database.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", rows)
             # In the order of the key, which makes writing three times as fast.
-            packed = ((word, segment, _packed(entries[word])) for word in sorted(entries))
+            packed = ((word, segment, _sealed(word, _packed(entries[word]))) for word in sorted(entries))
             self._database.executemany("INSERT INTO entries VALUES (?, ?, ?)", packed)
             if segment >= MOST_SEGMENTS:
                 self._join()
-        self._texts |= {digest: (number, size) for number, digest, size in rows}
+        self._texts |= {digest: (number, size) for number, digest, size, _ in rows}
         self.pairs.cache_clear()
 
     def _join(self) -> None:
-        """Make one row of the rows of each word."""
+        """Make one row of the rows of each word.
+
+        Raises:
+            StaleStoreError: one is damaged.
+        """
         joined: dict[str, bytes] = {}
         for word, pairs in self._database.execute("SELECT word, pairs FROM entries ORDER BY word, segment"):
-            joined[word] = joined.get(word, b"") + pairs
+            joined[word] = joined.get(word, b"") + _opened(word, pairs)
         self._database.execute("DELETE FROM entries")
-        self._database.executemany("INSERT INTO entries VALUES (?, 1, ?)", joined.items())
+        rows = ((word, _sealed(word, pairs)) for word, pairs in joined.items())
+        self._database.executemany("INSERT INTO entries VALUES (?, 1, ?)", rows)
 
     def _pairs(self, word: str) -> Mapping[int, int]:
         found: dict[int, int] = {}
         with _sound():
             for (packed,) in self._database.execute("SELECT pairs FROM entries WHERE word = ?", (word,)):
-                flat = _unpacked(packed)
+                flat = _unpacked(_opened(word, packed))
                 found.update(zip(flat[::2], flat[1::2], strict=True))
         return found
+
+
+def _checksum_of_text(number: int, digest: bytes, size: int) -> int:
+    """The checksum of a row of the texts.
+
+    Raises:
+        TypeError: the values are of other types.
+    """
+    return zlib.crc32(digest, zlib.crc32(b"%d %d" % (number, size)))
+
+
+def _sealed(word: str, pairs: bytes) -> bytes:
+    """The pairs of a word behind their checksum, which covers the word, too."""
+    return zlib.crc32(pairs, zlib.crc32(word.encode())).to_bytes(CHECK_BYTES, "little") + pairs
+
+
+def _opened(word: str, sealed: bytes) -> memoryview:
+    """The pairs of a word without their checksum.
+
+    Raises:
+        StaleStoreError: they are not as they were written.
+    """
+    pairs = memoryview(sealed)[CHECK_BYTES:]
+    if zlib.crc32(pairs, zlib.crc32(word.encode())) != int.from_bytes(sealed[:CHECK_BYTES], "little"):
+        raise StaleStoreError("an entry is not as it was written")
+    return pairs
 
 
 def _packed(pairs: array[int]) -> bytes:
@@ -240,15 +277,9 @@ def _packed(pairs: array[int]) -> bytes:
     return pairs.tobytes()
 
 
-def _unpacked(packed: bytes) -> array[int]:
-    """Numbers of 32 bits, the lowest byte first.
-
-    Raises:
-        StaleStoreError: they are not whole pairs.
-    """
-    if not isinstance(packed, bytes) or len(packed) % 8:
-        raise StaleStoreError("an entry is not whole")
-    pairs = array("I", packed)
+def _unpacked(packed: memoryview) -> array[int]:
+    """Numbers of 32 bits, the lowest byte first."""
+    pairs = array("I", packed.tobytes())
     if sys.byteorder == "big":
         pairs.byteswap()
     return pairs
