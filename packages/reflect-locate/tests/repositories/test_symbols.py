@@ -186,10 +186,146 @@ def test_cpp_has_classes_with_methods_inside_and_outside():
         ]
 
 
+RUST = """\
+//! Tea.
+
+/// A cup.
+#[derive(Debug)]
+pub struct Cup {
+    size: u8,
+}
+
+impl Cup {
+    const SIZE: u8 = 1; // Not of `pour`.
+    pub fn pour(&self) -> u8 {
+        1
+    }
+
+    /// Fills.
+    /// Twice.
+    #[inline]
+    fn fill() {}
+}
+
+impl<T> Pot for Kettle<T> {
+    fn boil(&self) {}
+}
+
+trait Pot {
+    fn boil(&self);
+}
+
+struct Unit;
+"""
+
+
+def test_rust_has_structs_and_what_is_implemented_with_attributes_and_comments():
+    pytest.importorskip("tree_sitter_rust")
+    assert rows("tea.rs", RUST) == [
+        ("Cup", "class", 3, 7),
+        ("Cup", "class", 9, 19),
+        ("Cup.pour", "function", 11, 13),
+        ("Cup.fill", "function", 15, 18),
+        ("Kettle<T>", "class", 21, 23),
+        ("Kettle<T>.boil", "function", 22, 22),
+        ("Pot", "class", 25, 27),
+        ("Unit", "class", 29, 29),
+    ]
+
+
+JAVASCRIPT = """\
+/** Boils. */
+export function boil() {
+  return 1;
+}
+
+class Cup extends Pot {
+  // Pours.
+  pour() {
+    return 1;
+  }
+}
+
+/**
+ * Takes a kettle.
+ */
+tea.use = function use(kettle) {
+  return kettle;
+};
+
+const fill = (cup) => {
+  return cup;
+};
+const size = 3;
+module.exports = {
+  empty: function () {
+  },
+};
+"""
+
+
+@pytest.mark.parametrize("path", ["tea.js", "tea.mjs", "tea.ts", "tea.tsx"])
+def test_javascript_has_functions_that_are_given_to_names(path):
+    pytest.importorskip("tree_sitter_javascript")
+    pytest.importorskip("tree_sitter_typescript")
+    assert rows(path, JAVASCRIPT) == [
+        ("boil", "function", 1, 4),
+        ("Cup", "class", 6, 11),
+        ("Cup.pour", "function", 7, 10),
+        ("tea.use", "function", 13, 18),
+        ("fill", "function", 20, 22),
+        ("empty", "function", 25, 26),
+    ]
+
+
+def test_typescript_has_interfaces_and_decorated_classes():
+    pytest.importorskip("tree_sitter_typescript")
+    text = (
+        "// A cup.\nexport interface Cup {\n  size: number;\n}\n\n@Component()\n"
+        "export class Pot {\n  boil(): void {\n  }\n}\n"
+        "declare function pour(): void;\nenum Tea { Green }\nabstract class Kettle {\n  abstract boil(): void;\n}\n"
+    )
+    assert rows("tea.ts", text) == [
+        ("Cup", "class", 1, 4),
+        ("Pot", "class", 6, 10),
+        ("Pot.boil", "function", 8, 9),
+        ("Tea", "class", 12, 12),
+        ("Kettle", "class", 13, 15),
+    ]
+
+
+def test_ruby_has_modules_classes_and_methods_also_empty_ones():
+    pytest.importorskip("tree_sitter_ruby")
+    text = (
+        "# Tea.\nmodule Tea\n  class Cup\n    # Pours.\n    def pour\n      1\n    end\n\n"
+        "    def self.make\n    end\n  end\nend\n"
+    )
+    assert rows("tea.rb", text) == [
+        ("Tea", "class", 1, 12),
+        ("Tea.Cup", "class", 3, 11),
+        ("Tea.Cup.pour", "function", 4, 7),
+        ("Tea.Cup.make", "function", 9, 10),
+    ]
+
+
+def test_php_has_functions_classes_and_traits():
+    pytest.importorskip("tree_sitter_php")
+    text = (
+        "<?php\n/** Boils. */\nfunction boil() {\n  return 1;\n}\n\nclass Cup {\n  // Pours.\n"
+        "  public function pour() {\n    return 1;\n  }\n}\ntrait Hot {\n}\n"
+    )
+    assert rows("tea.php", text) == [
+        ("boil", "function", 2, 5),
+        ("Cup", "class", 7, 12),
+        ("Cup.pour", "function", 8, 11),
+        ("Hot", "class", 13, 14),
+    ]
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("tea.js", "function boil() {\n  return 1;\n}\n"),
+        ("tea.lua", "function boil()\n  return 1\nend\n"),
         ("tea.py", "def broken(:\n"),
         ("tea.py", "x = " + "(" * 5000),
         ("tea.py", "def f(): ...\n" + "#" * LONGEST_PARSED),

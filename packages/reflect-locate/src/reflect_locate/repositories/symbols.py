@@ -1,7 +1,8 @@
 """Functions, classes and headings of a file: where each begins and ends.
 
-Python is parsed by `ast`, which executes nothing. Documents have headings. C, C++, C#, Go and Java are parsed by
-tree-sitter where its grammars are installed (`pip install 'reflect-locate[symbols]'`). Other files have no symbols.
+Python is parsed by `ast`, which executes nothing. Documents have headings. C, C++, C#, Go, Java, JavaScript, PHP, Ruby,
+Rust and TypeScript are parsed by tree-sitter where its grammars are installed, with
+`pip install 'reflect-locate[symbols]'`. Other files have no symbols.
 """
 
 from __future__ import annotations
@@ -27,19 +28,35 @@ FENCE = re.compile(r"[ \t]*(```|~~~)")
 UNDERLINE = re.compile(r"([=\-~^\"'#*+])\1{2,}[ \t]*$")
 UNDERLINED = (".rst", ".txt", ".md")
 GRAMMARS = {
-    ".c": "tree_sitter_c", ".h": "tree_sitter_cpp", ".cpp": "tree_sitter_cpp", ".cxx": "tree_sitter_cpp",
-    ".cc": "tree_sitter_cpp", ".hpp": "tree_sitter_cpp", ".hxx": "tree_sitter_cpp",
-    ".cs": "tree_sitter_c_sharp", ".go": "tree_sitter_go", ".java": "tree_sitter_java",
+    ".c": "c", ".h": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".cc": "cpp", ".hpp": "cpp", ".hxx": "cpp",
+    ".cs": "c_sharp", ".go": "go", ".java": "java", ".js": "javascript", ".jsx": "javascript", ".mjs": "javascript",
+    ".cjs": "javascript", ".php": "php", ".rb": "ruby", ".rs": "rust", ".ts": "typescript", ".tsx": "tsx",
 }  # fmt: skip
-"""Ending of a file -> module of its grammar."""
+"""Ending of a file -> its language."""
+MODULES = {
+    "php": ("tree_sitter_php", "language_php"),
+    "tsx": ("tree_sitter_typescript", "language_tsx"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
+}
+"""Language -> module of its grammar and function in it, where they are not `tree_sitter_NAME` and `language`."""
 KINDS = {
     "function_definition": "function", "function_declaration": "function", "method_declaration": "function",
     "constructor_declaration": "function", "local_function_statement": "function", "class_declaration": "class",
     "class_specifier": "class", "struct_specifier": "class", "struct_declaration": "class", "type_spec": "class",
     "interface_declaration": "class", "enum_declaration": "class", "enum_specifier": "class",
     "record_declaration": "class",
+    "generator_function_declaration": "function", "method_definition": "function", "variable_declarator": "function",
+    "assignment_expression": "function", "pair": "function", "abstract_class_declaration": "class",
+    "function_item": "function", "struct_item": "class", "enum_item": "class", "union_item": "class",
+    "trait_item": "class", "impl_item": "class", "mod_item": "class",
+    "trait_declaration": "class", "method": "function", "singleton_method": "function", "class": "class",
+    "module": "class",
 }  # fmt: skip
 """Type of a node of these grammars -> kind of symbol."""
+BODILESS = ("type_spec", "struct_item", "method", "singleton_method", "class", "module")
+"""Types that define also without a body: Go's types, `struct Unit;` of Rust, empty ones of Ruby."""
+VALUES = ("arrow_function", "function_expression", "generator_function", "class")
+"""Values that make a function or class of the variable, the key or the member that they are given to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +68,7 @@ class Symbol:
     kind: str
     """`function`, `class` or `heading`."""
     first: int
-    """Number of its first line, from 1; decorators, and in parsed languages but Python a comment above, included."""
+    """Number of its first line, from 1; decorators, and in languages but Python comments above, included."""
     last: int
     """Number of its last line."""
 
@@ -123,18 +140,19 @@ def _is_title(line: str, mark: str) -> bool:
 
 
 @lru_cache(16)
-def _parser(module: str) -> Parser | None:
+def _parser(language: str) -> Parser | None:
     """The parser of a language; None where its grammar is not installed, or does not fit."""
+    module, function = MODULES.get(language, (f"tree_sitter_{language}", "language"))
     try:
         import tree_sitter
 
-        return tree_sitter.Parser(tree_sitter.Language(import_module(module).language()))
-    except (ImportError, ValueError, TypeError, AttributeError):
+        return tree_sitter.Parser(tree_sitter.Language(vars(import_module(module))[function]()))
+    except (ImportError, KeyError, ValueError, TypeError, AttributeError):
         return None
 
 
-def _of_grammar(module: str, text: str) -> Iterator[Symbol]:
-    parser = _parser(module)
+def _of_grammar(language: str, text: str) -> Iterator[Symbol]:
+    parser = _parser(language)
     if parser is None:
         return
     tree = parser.parse(text.encode("utf-8", "replace"))
@@ -143,7 +161,7 @@ def _of_grammar(module: str, text: str) -> Iterator[Symbol]:
         node, around = waiting.pop()
         if (kind := KINDS.get(node.type)) and (name := _name(node)):
             name = f"{around}{name}"
-            yield Symbol(name[:LONGEST_NAME], kind, _first_row(node) + 1, node.end_point[0] + 1)
+            yield Symbol(name[:LONGEST_NAME], kind, _first_row(node) + 1, _last_row(node) + 1)
             around = f"{name}."
         waiting += [(child, around) for child in reversed(node.children)]
 
@@ -151,28 +169,46 @@ def _of_grammar(module: str, text: str) -> Iterator[Symbol]:
 def _first_row(node: Node) -> int:
     """Row (from 0) at which a definition begins: that of the comment directly above it, which tells what it does."""
     first = node.start_point[0]
-    # In Go the comment stands before the `type` around the name, in C++ before the template.
+    # In Go the comment stands before the `type` around the name, in C++ before the template, in TypeScript before the
+    # decorator of what is exported.
     while (around := node.parent) and around.parent:
-        is_template = around.type == "template_declaration"
+        is_wrapper = around.type in ("template_declaration", "export_statement")
         # A definition behind the brace of another one on its line does not own the other one's comment.
-        if around.type.endswith(("body", "list", "block")) or (around.start_point[0] < first and not is_template):
+        if around.type.endswith(("body", "list", "block")) or (around.start_point[0] < first and not is_wrapper):
             break
         node, first = around, around.start_point[0]
     above = node.prev_sibling
-    while above and above.type.endswith("comment") and above.end_point[0] == first - 1:
+    while above and above.type.endswith(("comment", "attribute_item")) and _last_row(above) == first - 1:
         # Behind code of its line it speaks of that.
-        if above.prev_sibling and above.prev_sibling.end_point[0] == above.start_point[0]:
+        if above.prev_sibling and _last_row(above.prev_sibling) == above.start_point[0]:
             break
         first, above = above.start_point[0], above.prev_sibling
     return first
 
 
+def _last_row(node: Node) -> int:
+    """Row (from 0) at which a node ends; Rust's comments take the end of their line with them."""
+    row, column = node.end_point
+    return row - (column == 0 and row > node.start_point[0])
+
+
 def _name(node: Node) -> str:
     """Name of a definition; in C it stands inside the declarator. Empty for one without a body."""
-    found: Any = node.child_by_field_name("name")
+    field = node.child_by_field_name
+    value = field("value") or field("right")
+    if node.type in ("variable_declarator", "assignment_expression", "pair"):
+        if value is None or value.type not in VALUES:
+            return ""
+        found: Any = field("name") or field("left") or field("key")
+        return _text(found)
+    found = field("name") or (field("type") if node.type == "impl_item" else None)
     inner: Any = node
     while found is None and (inner := inner.child_by_field_name("declarator")) is not None:
         if inner.child_by_field_name("declarator") is None:
             found = inner
-    has_body = node.type == "type_spec" or node.child_by_field_name("body") is not None
-    return found.text.decode("utf-8", "replace") if found is not None and has_body else ""
+    return _text(found) if node.type in BODILESS or field("body") is not None else ""
+
+
+def _text(node: Any) -> str:
+    """Text of a node on one line; empty for none."""
+    return "" if node is None else " ".join(node.text.decode("utf-8", "replace").split())
