@@ -44,7 +44,7 @@ Fill it with vinegar.
 Two years.
 """
 
-JAVASCRIPT = "\n".join(
+TEXT = "\n".join(
     [*(f"const unused{number} = {number};" for number in range(45)), "function descale(kettle) {", "  vinegar();", "}"]
 )
 
@@ -94,11 +94,11 @@ def test_a_question_about_a_section_gets_that_section():
 
 
 def test_a_file_without_symbols_has_a_window_around_the_words():
-    symbol, kind, first, last = place("kettle.js", JAVASCRIPT, "descale a kettle")
+    symbol, kind, first, last = place("kettle.lua", TEXT, "descale a kettle")
     assert (symbol, kind) == ("", "")
     # Line 46 has both words; windows of 20 lines begin with the first line.
     assert (first, last) == (41, 48)
-    assert best("kettle.js", JAVASCRIPT, "descale a kettle")[0].excerpt == (
+    assert best("kettle.lua", TEXT, "descale a kettle")[0].excerpt == (
         "function descale(kettle) {",
         "  vinegar();",
         "}",
@@ -132,7 +132,7 @@ def test_a_question_about_a_c_function_gets_that_function():
 
 
 def test_without_a_word_of_the_question_the_beginning_is_shown():
-    (found,) = best("kettle.js", JAVASCRIPT, "guarantee", most=3)
+    (found,) = best("kettle.lua", TEXT, "guarantee", most=3)
     assert (found.first, found.last, found.score) == (1, WINDOW, 0.0)
     assert found.excerpt[0] == "const unused0 = 0;"
 
