@@ -12,7 +12,6 @@ import torch  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 import offline_toy  # noqa: E402
-from process_group import leave  # noqa: E402
 from reflect_algorithms.learners.a_lol import ALoL  # noqa: E402
 from reflect_algorithms.learners.archer import ArCHer  # noqa: E402
 from reflect_algorithms.learners.dagger import DAgger  # noqa: E402
@@ -29,6 +28,7 @@ from reflect_algorithms.settings import (  # noqa: E402
 )
 from reflect_algorithms.training import Training, silent  # noqa: E402
 from reflect_rl.launch import process_rank  # noqa: E402
+from reflect_rl.training.distributed import leave  # noqa: E402
 from toy import SPEC, rlft  # noqa: E402
 
 LEARNERS = {

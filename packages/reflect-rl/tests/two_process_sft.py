@@ -12,12 +12,12 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from process_group import leave
 from reflect_rl.config import ModelConfig
 from reflect_rl.launch import process_rank
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.training import sft
 from reflect_rl.training.config import SFTConfig
+from reflect_rl.training.distributed import leave
 from reflect_rl.training.sft import train_sft
 from tiny_models import save_tiny
 

@@ -24,8 +24,7 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Job, written_progress
 from reflect_rl.runs.run import Bars, explained, log_stage, prepare, unfinished
 from reflect_rl.runs.stages import execute, stages
-from reflect_rl.training.distributed import TIMEOUT, join, refuse_launch, was_lost
-from reflect_rl.watchdog import Limits
+from reflect_rl.training.distributed import TIMEOUT, join, leave, refuse_launch, was_lost
 
 PLACE = re.compile(r"^\[\S+\] ")
 """Line of a library's source at the start of a message."""
@@ -48,7 +47,8 @@ def run_jobs_distributed(config: RunConfig, kinds: Sequence[str], display: Bars)
     threading.Thread(target=_leave_with_launcher, args=(os.getppid(),), daemon=True).start()
     on_cpu = device_of(config.model.device).type == "cpu"
     with _lost_processes_explained():
-        state = join(on_cpu, _timeout(config.limits))
+        # A call of a player that is too slow is to be told by its own process, which knows more.
+        state = join(on_cpu, max(TIMEOUT, timedelta(seconds=2 * config.limits.player_seconds)))
         wait = _barrier(state)
         # The main process's list: another one may look when a job has just been finished.
         found: list[list[Job] | None] = [unfinished(config, kinds) if state.is_main_process else None]
@@ -71,18 +71,11 @@ def run_jobs_distributed(config: RunConfig, kinds: Sequence[str], display: Bars)
         # The main process alone writes the card, for all.
         for job, seconds in gather_object(done):
             _note(job, seconds, config, display, state)
-        wait()
-        # A thread of the group that outlives the interpreter would abort a process that has done its work.
-        state.destroy_process_group()
+        leave()
 
 
 def _launched(job: Job) -> str:
     return stages()[job.kind].launched
-
-
-def _timeout(limits: Limits) -> timedelta:
-    """A call of a player that is too slow is to be told by its own process, which knows more."""
-    return max(TIMEOUT, timedelta(seconds=2 * limits.player_seconds))
 
 
 def _barrier(state: PartialState) -> Callable[[], None]:

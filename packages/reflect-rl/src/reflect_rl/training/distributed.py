@@ -10,6 +10,7 @@ and the weights that play are refreshed from it after each update.
 from __future__ import annotations
 
 import copy
+import gc
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -40,6 +41,14 @@ def join(on_cpu: bool, timeout: timedelta = TIMEOUT) -> PartialState:
     # Ranks above zero would load empty weights, which they could not play with.
     os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
     return PartialState(cpu=on_cpu, **({"timeout": timeout} if process_count() > 1 else {}))
+
+
+def leave() -> None:
+    """Wait for the others and end the group; a thread of it would abort an interpreter that ends before it."""
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
+        gc.collect()  # cycles of wrapped models hold the group, and so its threads
 
 
 def refuse_launch(on_cpu: bool) -> None:
@@ -172,8 +181,7 @@ class Engine:
 
     def local_only(self, network: nn.Module) -> AbstractContextManager[None]:
         """Gradients of backward passes in this context stay here until a pass outside it."""
-        context: AbstractContextManager[None] = self.accelerator.no_sync(network)
-        return context
+        return cast(AbstractContextManager[None], self.accelerator.no_sync(network))
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradient of a loss whose sum over all processes is to be minimised."""
@@ -181,8 +189,7 @@ class Engine:
 
     def first(self) -> AbstractContextManager[None]:
         """The main process goes through this context before the others."""
-        context: AbstractContextManager[None] = self.accelerator.main_process_first()
-        return context
+        return cast(AbstractContextManager[None], self.accelerator.main_process_first())
 
     def wait(self) -> None:
         """Block until all processes are here."""

@@ -6,6 +6,7 @@ processes, and `resumed` is interrupted after its fourth step and goes on.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,10 +16,10 @@ from typing import Any
 import torch
 from distributed_training import allow_sharding
 
-from process_group import leave
 from reflect_rl.launch import process_rank
 from reflect_rl.training import sft
 from reflect_rl.training.config import SFTConfig
+from reflect_rl.training.distributed import leave
 from reflect_rl.training.metrics import MetricsLog
 from reflect_rl.training.sft import train_sft
 from toy import tiny_player
@@ -68,3 +69,5 @@ if __name__ == "__main__":
     allow_sharding()
     main(Path(sys.argv[1]))
     leave()
+    # Sharded weights keep a group of gloo, whose threads would abort an interpreter that ends before them.
+    os._exit(0)
