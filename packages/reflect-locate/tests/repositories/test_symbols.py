@@ -278,6 +278,24 @@ def test_javascript_has_functions_that_are_given_to_names(path):
     ]
 
 
+@pytest.mark.parametrize("path", ["tea.js", "tea.ts", "tea.tsx"])
+def test_members_that_are_given_functions_are_functions_and_classes_may_be_given_to_names(path):
+    pytest.importorskip("tree_sitter_javascript")
+    pytest.importorskip("tree_sitter_typescript")
+    text = (
+        "export const Pot = class {\n  // Pours.\n  pour = (cup) => cup;\n  #lid = function () {};\n"
+        "  size = 3;\n  static of = async () => new Pot();\n};\ntea.Cup = class {\n  fill() {\n  }\n};\n"
+    )
+    assert rows(path, text) == [
+        ("Pot", "class", 1, 7),
+        ("Pot.pour", "function", 2, 3),
+        ("Pot.#lid", "function", 4, 4),
+        ("Pot.of", "function", 6, 6),
+        ("tea.Cup", "class", 8, 11),
+        ("tea.Cup.fill", "function", 9, 10),
+    ]
+
+
 def test_typescript_has_interfaces_and_decorated_classes():
     pytest.importorskip("tree_sitter_typescript")
     text = (

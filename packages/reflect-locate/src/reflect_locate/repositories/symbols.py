@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +32,6 @@ GRAMMARS = {
     ".cjs": "javascript", ".php": "php", ".rb": "ruby", ".rs": "rust", ".ts": "typescript", ".tsx": "tsx",
 }  # fmt: skip
 """Ending of a file -> its language."""
-MODULES = {
-    "php": ("tree_sitter_php", "language_php"),
-    "tsx": ("tree_sitter_typescript", "language_tsx"),
-    "typescript": ("tree_sitter_typescript", "language_typescript"),
-}
-"""Language -> module of its grammar and function in it, where they are not `tree_sitter_NAME` and `language`."""
 KINDS = {
     "function_definition": "function", "function_declaration": "function", "method_declaration": "function",
     "constructor_declaration": "function", "local_function_statement": "function", "class_declaration": "class",
@@ -51,12 +44,17 @@ KINDS = {
     "trait_item": "class", "impl_item": "class", "mod_item": "class",
     "trait_declaration": "class", "method": "function", "singleton_method": "function", "class": "class",
     "module": "class",
+    "field_definition": "function", "public_field_definition": "function",
 }  # fmt: skip
 """Type of a node of these grammars -> kind of symbol."""
 BODILESS = ("type_spec", "struct_item", "method", "singleton_method", "class", "module")
 """Types that define also without a body: Go's types, `struct Unit;` of Rust, empty ones of Ruby."""
-VALUES = ("arrow_function", "function_expression", "generator_function", "class")
-"""Values that make a function or class of the variable, the key or the member that they are given to."""
+VALUES = {
+    "arrow_function": "function", "function_expression": "function", "generator_function": "function", "class": "class",
+}  # fmt: skip
+"""Type of a value -> kind of symbol that it makes of the variable, the key or the member that it is given to."""
+GIVEN = ("variable_declarator", "assignment_expression", "pair", "field_definition", "public_field_definition")
+"""Types that define only where such a value is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +140,63 @@ def _is_title(line: str, mark: str) -> bool:
 @lru_cache(16)
 def _parser(language: str) -> Parser | None:
     """The parser of a language; None where its grammar is not installed, or does not fit."""
-    module, function = MODULES.get(language, (f"tree_sitter_{language}", "language"))
     try:
         import tree_sitter
 
-        return tree_sitter.Parser(tree_sitter.Language(vars(import_module(module))[function]()))
-    except (ImportError, KeyError, ValueError, TypeError, AttributeError):
+        return tree_sitter.Parser(tree_sitter.Language(_grammar(language)))
+    except (ImportError, AttributeError, ValueError, TypeError):
         return None
+
+
+def _grammar(language: str) -> object:
+    """The grammar of a language, an address for tree-sitter; ImportError where it is not installed."""
+    grammar: object
+    match language:
+        case "c":
+            import tree_sitter_c
+
+            grammar = tree_sitter_c.language()
+        case "cpp":
+            import tree_sitter_cpp
+
+            grammar = tree_sitter_cpp.language()
+        case "c_sharp":
+            import tree_sitter_c_sharp
+
+            grammar = tree_sitter_c_sharp.language()
+        case "go":
+            import tree_sitter_go
+
+            grammar = tree_sitter_go.language()
+        case "java":
+            import tree_sitter_java
+
+            grammar = tree_sitter_java.language()
+        case "javascript":
+            import tree_sitter_javascript
+
+            grammar = tree_sitter_javascript.language()
+        case "php":
+            import tree_sitter_php
+
+            grammar = tree_sitter_php.language_php()
+        case "ruby":
+            import tree_sitter_ruby
+
+            grammar = tree_sitter_ruby.language()
+        case "rust":
+            import tree_sitter_rust
+
+            grammar = tree_sitter_rust.language()
+        case "tsx":
+            import tree_sitter_typescript
+
+            grammar = tree_sitter_typescript.language_tsx()
+        case _:
+            import tree_sitter_typescript
+
+            grammar = tree_sitter_typescript.language_typescript()
+    return grammar
 
 
 def _of_grammar(language: str, text: str) -> Iterator[Symbol]:
@@ -161,6 +209,8 @@ def _of_grammar(language: str, text: str) -> Iterator[Symbol]:
         node, around = waiting.pop()
         if (kind := KINDS.get(node.type)) and (name := _name(node)):
             name = f"{around}{name}"
+            if node.type in GIVEN and (value := _given(node)):
+                kind = VALUES[value.type]
             yield Symbol(name[:LONGEST_NAME], kind, _first_row(node) + 1, _last_row(node) + 1)
             around = f"{name}."
         waiting += [(child, around) for child in reversed(node.children)]
@@ -195,18 +245,22 @@ def _last_row(node: Node) -> int:
 def _name(node: Node) -> str:
     """Name of a definition; in C it stands inside the declarator. Empty for one without a body."""
     field = node.child_by_field_name
-    value = field("value") or field("right")
-    if node.type in ("variable_declarator", "assignment_expression", "pair"):
-        if value is None or value.type not in VALUES:
-            return ""
-        found: Any = field("name") or field("left") or field("key")
-        return _text(found)
+    found: Any
+    if node.type in GIVEN:
+        found = field("name") or field("left") or field("key") or field("property")
+        return _text(found) if _given(node) else ""
     found = field("name") or (field("type") if node.type == "impl_item" else None)
     inner: Any = node
     while found is None and (inner := inner.child_by_field_name("declarator")) is not None:
         if inner.child_by_field_name("declarator") is None:
             found = inner
     return _text(found) if node.type in BODILESS or field("body") is not None else ""
+
+
+def _given(node: Node) -> Node | None:
+    """Function or class that is given to a variable, a key or a member; None for other values."""
+    value = node.child_by_field_name("value") or node.child_by_field_name("right")
+    return value if value is not None and value.type in VALUES else None
 
 
 def _text(node: Any) -> str:
