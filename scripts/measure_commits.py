@@ -5,6 +5,7 @@ r"""Right files first by `reflect-rl locate`, for commits and documents of repos
 Questions are those of `reflect-rl adapt`: subjects of commits, asked about the tree before them (any changed file is
 right), and masked sentences of docstrings and documents. `--era earlier` takes those to which `adapt` fits weights, on
 which choices may be made. A second column ranks without the names that files have and define (`definitions.py`).
+With `--reader`, a third one has the ranking of `--deep` after this model has read the best files.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from reflect_locate.adapt import Asker, eras_of
 from reflect_locate.evidence import DEFAULT_WEIGHTS, Sureness, score
 from reflect_locate.questions.task_set import Question
 from reflect_locate.ranking import Answer
+from reflect_locate.reader import Reader, load_reader, reread
 from reflect_rl.evaluation.compare import paired_difference
 
 TOP = 5
@@ -39,6 +41,8 @@ class Row:
     """Place when names do not count."""
     confidence: float
     sureness: Sureness
+    deep: int | None
+    """Place after a model has read the best files (None: no model was asked)."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -47,13 +51,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("repositories", nargs="+", type=Path, help="git checkouts or bare repositories")
     parser.add_argument("--era", default="later", choices=("earlier", "later"))
     parser.add_argument("--out", type=Path, help="file to write a row for each question to, JSON lines")
+    parser.add_argument("--reader", help="model of `--deep`: `small`, a name of `reflect-rl model list`, or a folder")
+    parser.add_argument("--precision", default="auto", help="number format of the reader")
     options = parser.parse_args(arguments)
+    reader = load_reader(options.reader, options.precision) if options.reader else None
     rows = list[Row]()
     for place in options.repositories:
         era = eras_of(place.resolve())[options.era == "later"]
         asker = Asker(era, None)
         for kind, questions in (("commit", era.commits), ("document", era.documents)):
-            rows += [row_of(place.name, kind, question, asker.ask(question)) for question in questions]
+            for question in questions:
+                answer = asker.ask(question)
+                deep = reread(reader, asker.tree(question), question.text, answer) if reader else None
+                rows.append(row_of(place.name, kind, question, answer, deep))
         print(f"{place}: {len(era.commits)} commits, {len(era.documents)} sentences", file=sys.stderr, flush=True)
     if options.out:
         options.out.write_text("".join(f"{json.dumps(asdict(row))}\n" for row in rows), encoding="utf-8")
@@ -62,17 +72,28 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def row_of(repository: str, kind: str, question: Question, answer: Answer) -> Row:
-    """Judge an answer."""
+def row_of(repository: str, kind: str, question: Question, answer: Answer, deep: Answer | None = None) -> Row:
+    """Judge an answer, and the one of `--deep`."""
     plain = {
         entry.path: score(replace(entry.evidence, defined=None, stem=None), DEFAULT_WEIGHTS) for entry in answer.files
     }
-    orders = [entry.path for entry in answer.files], sorted(plain, key=lambda path: (-plain[path], path))
-    places = (
-        min((number for number, path in enumerate(paths, start=1) if path in question.targets), default=0)
-        for paths in orders
+    return Row(
+        repository,
+        kind,
+        _place(_paths(answer), question),
+        _place(sorted(plain, key=lambda path: (-plain[path], path)), question),
+        round(answer.confidence, 4),
+        answer.sureness,
+        _place(_paths(deep), question) if deep else None,
     )
-    return Row(repository, kind, *places, round(answer.confidence, 4), answer.sureness)
+
+
+def _paths(answer: Answer) -> list[str]:
+    return [entry.path for entry in answer.files]
+
+
+def _place(paths: Sequence[str], question: Question) -> int:
+    return min((number for number, path in enumerate(paths, start=1) if path in question.targets), default=0)
 
 
 def show(kind: str, rows: Sequence[Row]) -> None:
@@ -86,8 +107,19 @@ def show(kind: str, rows: Sequence[Row]) -> None:
     print(f"  difference       {paired_difference(first, plain)}")
     print(f"  first {TOP}          {rate([1 <= row.rank <= TOP for row in rows])}")
     print(f"  without names    {rate([1 <= row.without_names <= TOP for row in rows])}")
+    if read := [row.deep for row in rows if row.deep is not None]:
+        deep = [place == 1 for place in read]
+        print(f"  with --deep      {rate(deep)}")
+        print(f"  difference       {paired_difference(deep, first)}")
+        print(f"  first {TOP}          {rate([1 <= place <= TOP for place in read])}")
+        print(f"  MRR              {mrr([row.rank for row in rows]):.3f}, with --deep {mrr(read):.3f}")
     for word in WORDS:
         print(f"  {word:8} first right {rate([row.rank == 1 for row in rows if row.sureness == word])}")
+
+
+def mrr(places: Sequence[int]) -> float:
+    """Mean of 1 / place, 0 where no right file is among the candidates."""
+    return sum(1 / place for place in places if place) / len(places)
 
 
 def _sides(rows: Sequence[Row]) -> tuple[list[int], list[int]]:

@@ -217,12 +217,13 @@ class Asker:
 
     def ask(self, question: Question) -> Answer:
         """All candidates for a question, best first."""
-        tree, index = self._era.tree, self._index
-        if question.spans:
-            # The sentence that a question was made from must not answer it.
-            tree = Tree(tree.snapshot, masks=question.spans)
-            index = StoredIndex(tree, self._store)
+        tree = self.tree(question)
+        index = StoredIndex(tree, self._store) if question.spans else self._index
         return find(tree, question.text, index, adapted=self._adapted)
+
+    def tree(self, question: Question) -> Tree:
+        """Tree that a question is asked about, without the sentence that it was made from."""
+        return Tree(self._era.tree.snapshot, masks=question.spans) if question.spans else self._era.tree
 
 
 def minutes(fitted: Era, tested: Era) -> float:
