@@ -23,7 +23,7 @@ from reflect_locate.adapt import Asker, eras_of
 from reflect_locate.evidence import DEFAULT_WEIGHTS, Sureness, score
 from reflect_locate.questions.task_set import Question
 from reflect_locate.ranking import Answer
-from reflect_locate.reader import Reader, load_reader, reread
+from reflect_locate.reader import load_reader, reread
 from reflect_rl.evaluation.compare import paired_difference
 
 TOP = 5
