@@ -22,7 +22,7 @@ from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import ConfigError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import LISTED, check_context, score
+from reflect_rl.models.score import check_context, row_tokens, score
 from reflect_rl.players.language_model import score_views, tokenize
 from reflect_rl.rollout import Reflector
 from reflect_rl.training.config import OptimiserConfig
@@ -214,8 +214,7 @@ class _Examples:
 
     def _length(self, view: View) -> int:
         """Padded tokens that a view needs."""
-        ids, actions = self._tokenized(view)
-        return len(ids) if self.training.rule in LISTED else len(actions) * (len(ids) + max(map(len, actions)))
+        return row_tokens(self.training.model, *self._tokenized(view), self.training.rule)
 
 
 def fit(training: Training, objective: Objective) -> None:

@@ -38,6 +38,7 @@ from reflect_rl.errors import UserError
 from reflect_rl.evaluation.compare import Evaluation
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_split
 from reflect_rl.models.load import LanguageModel, load_model as load_language_model
+from reflect_rl.models.score import LISTED
 from reflect_rl.players.language_model import Decoding
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import Reflector, Request, play
@@ -255,16 +256,17 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
 
         def trained(part: str) -> LanguageModel:
             # A copy: the same model is the start of the policy and of the reflection player, and stays the caller's.
-            twin, ends, place = trainable_copy(agent.model), part == "reflector", unit.sft(part)
+            twin, place = trainable_copy(agent.model), unit.sft(part)
+            rule = "choice_token" if part == "reflector" else agent.scoring
             train_on_pairs(
                 twin,
                 pairs(part),
                 config,
                 place,
                 seed_for(seed, "sft", part),
-                ends=ends,
+                ends=part == "reflector" or rule not in LISTED,
                 progress=progress or _silent,
-                rule="choice_token" if ends else agent.scoring,
+                rule=rule,
             )
             checkpoints_in(place).clear()
             if out is not None:

@@ -21,26 +21,27 @@ ATTENTION = "reflect_rl_cpu"
 
 
 class _CausalAttention(torch.autograd.Function):
-    """softmax(Q Kᵀ / √d) V of (N, heads, T, d) tensors; a position sees itself and those before it."""
+    """softmax(Q Kᵀ / √d + mask) V of (N, heads, T, d) tensors; without a mask a position sees none after itself."""
 
     @staticmethod
-    def forward(context: Any, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        context.save_for_backward(query, key, value)
+    def forward(context: Any, query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor | None) -> Tensor:
+        context.save_for_backward(query, key, value, mask)
         context.scale = scale
-        return nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale)
+        attention, causal = nn.functional.scaled_dot_product_attention, mask is None
+        return attention(query, key, value, attn_mask=mask, is_causal=causal, scale=scale)
 
     @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        query, key, value = context.saved_tensors
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        query, key, value, mask = context.saved_tensors
         (gradient,) = gradients
         later = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).triu_(1)
         # The scale goes into the smaller factor; the products stay in their format, which is half the memory to move.
         scores = (query * context.scale) @ key.transpose(-1, -2)
-        weights = torch.softmax(scores.masked_fill_(later, -torch.inf), -1)
+        weights = torch.softmax(scores.masked_fill_(later, -torch.inf) if mask is None else scores.add_(mask), -1)
         # dS = P ∘ (dP - rowsum(P ∘ dP)), with dP = dO Vᵀ.
         slope = torch.ops.aten._softmax_backward_data(gradient @ value.transpose(-1, -2), weights, -1, weights.dtype)
         slope = slope * context.scale
-        return slope @ key, slope.transpose(-1, -2) @ query, weights.transpose(-1, -2) @ gradient, None
+        return slope @ key, slope.transpose(-1, -2) @ query, weights.transpose(-1, -2) @ gradient, None, None
 
 
 def attend(
@@ -53,10 +54,12 @@ def attend(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Attention as transformers calls it: ours where a gradient flows through plain causal attention, else theirs."""
-    plain = attention_mask is None and not dropout and query.shape[-2] == key.shape[-2] > 1
+    """Attention as transformers calls it: ours where a gradient flows through a whole row, else theirs."""
+    plain = not dropout and query.shape[-2] == key.shape[-2] > 1
     causal = options.get("is_causal") is not False and getattr(module, "is_causal", True)
-    if not (plain and causal and torch.is_grad_enabled() and query.device.type == "cpu"):
+    # A mask of numbers, as trees have it, says alone what a position sees.
+    known = causal if attention_mask is None else attention_mask.is_floating_point()
+    if not (plain and known and torch.is_grad_enabled() and query.device.type == "cpu"):
         theirs: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
         )
@@ -66,7 +69,8 @@ def attend(
     key, value = repeat_kv(key, groups), repeat_kv(value, groups)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     # Rotation leaves queries and keys in float32 under autocast, which PyTorch's own attention casts as well.
-    result = _CausalAttention.apply(query.to(value.dtype), key.to(value.dtype), value, scale)
+    mask = None if attention_mask is None else attention_mask.to(value.dtype)
+    result = _CausalAttention.apply(query.to(value.dtype), key.to(value.dtype), value, scale, mask)
     return result.transpose(1, 2).contiguous(), None
 
 

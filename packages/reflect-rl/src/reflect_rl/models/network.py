@@ -6,6 +6,7 @@ onto the vocabulary and the critic's head are inside.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -13,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
+
+from reflect_rl.models.attention import ATTENTION
 
 if TYPE_CHECKING:
     from reflect_rl.models.load import LanguageModel
@@ -37,6 +40,45 @@ class Read(NamedTuple):
     """(M, outputs) float32, None without a critic."""
 
 
+class Tree(NamedTuple):
+    """Rows of N trees of at most T tokens, which a model reads as it reads sequences: each path as if it were alone."""
+
+    depths: Tensor
+    """(N, T) position of each token on its path."""
+    mask: Tensor
+    """(N, 1, T, T) 0 where a token sees another one, the lowest number where it does not."""
+
+    @classmethod
+    def of(cls, parents: Sequence[Sequence[int]], device: torch.device) -> Tree:
+        """The trees of these parents, the place before each token on its path; -1 for the first of a row."""
+        longest = max(map(len, parents))
+        depths = torch.zeros(len(parents), longest, dtype=torch.long)
+        # Padding sees itself: a token that sees nothing would be NaN.
+        sees = torch.eye(longest, dtype=torch.bool).repeat(len(parents), 1, 1)
+        for row, places in enumerate(parents):
+            # Up to the first branch, a token sees all before it.
+            plain = next((k for k, parent in enumerate(places) if parent != k - 1), len(places))
+            sees[row, :plain, :plain] = torch.ones(plain, plain, dtype=torch.bool).tril_()
+            depths[row, :plain] = torch.arange(plain)
+            for place in range(plain, len(places)):
+                sees[row, place] |= sees[row, places[place]]
+                depths[row, place] = depths[row, places[place]] + 1
+        lowest = torch.finfo(torch.bfloat16).min
+        return cls(depths.to(device), torch.where(sees, 0.0, lowest)[:, None].to(device))
+
+
+def reads_trees(model: LanguageModel) -> bool:
+    """Tell whether a model can read trees: only the mask hides tokens, and positions are numbers that it is given.
+
+    Not so where attention is a window, a recurrence, or biased by distances in the row.
+    """
+    network: Any = model.model
+    known = "position_ids" in signature(_backbone(network).forward).parameters
+    config = network.config
+    plain = config._attn_implementation in (ATTENTION, "sdpa", "eager") and not getattr(config, "alibi", False)
+    return known and plain and all(type(layer) is DynamicLayer for layer in DynamicCache(config=config).layers)
+
+
 class Network(nn.Module):
     """The language model, and the critic's head if there is one."""
 
@@ -46,7 +88,14 @@ class Network(nn.Module):
         self.head = head
         self.mixed = model.mixed
 
-    def forward(self, input_ids: Tensor, rows: Tensor, columns: Tensor, vocabulary: Tensor | None = None) -> Read:
+    def forward(
+        self,
+        input_ids: Tensor,
+        rows: Tensor,
+        columns: Tensor,
+        vocabulary: Tensor | None = None,
+        tree: Tree | None = None,
+    ) -> Read:
         """Read the positions (rows[m], columns[m]).
 
         Args:
@@ -54,11 +103,16 @@ class Network(nn.Module):
             rows: (M,) sequence of each position.
             columns: (M,) place of each position in its sequence.
             vocabulary: (V,) tokens whose logits are wanted, None = all.
+            tree: what follows what, where the rows are no plain sequences.
         """
         with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self.mixed):
-            shared, cached = self._beginning(input_ids, columns)
-            # No mask: padding is on the right, where causal attention never looks.
-            states = self._backbone()(input_ids=input_ids[:, shared:], attention_mask=None, **cached)
+            shared, options = self._beginning(input_ids, columns)
+            # No mask otherwise: padding is on the right, where causal attention never looks.
+            options["attention_mask"] = None
+            if tree is not None:
+                options["attention_mask"] = tree.mask[:, :, shared:].to(self.language_model.dtype)
+                options["position_ids"] = tree.depths[:, shared:]
+            states = _backbone(self.language_model)(input_ids=input_ids[:, shared:], **options)
             # Only these positions are projected: logits of all would be the largest tensor of the pass.
             hidden = states.last_hidden_state[rows, columns - shared]
             logits = self._project(hidden, vocabulary).float()
@@ -69,7 +123,7 @@ class Network(nn.Module):
 
         It is computed as one row, where `reuses` says so.
         """
-        backbone, count = self._backbone(), len(input_ids)
+        backbone, count = _backbone(self.language_model), len(input_ids)
         if reuses(self.language_model.config) and "past_key_values" in signature(backbone.forward).parameters:
             shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
             cache = DynamicCache(config=self.language_model.config)
@@ -83,13 +137,6 @@ class Network(nn.Module):
                     return shared, kept
         return 0, {"use_cache": False}
 
-    def _backbone(self) -> nn.Module:
-        outer = self.language_model
-        # PEFT changes layers in place, so the model inside has the adapters as well.
-        base = outer.get_base_model() if hasattr(outer, "get_base_model") else outer
-        backbone: nn.Module = getattr(base, base.base_model_prefix)
-        return backbone
-
     def _project(self, hidden: Tensor, vocabulary: Tensor | None) -> Tensor:
         head = self.language_model.get_output_embeddings()
         weight = head.weight if vocabulary is None else head.weight[vocabulary]
@@ -98,6 +145,13 @@ class Network(nn.Module):
         # Gemma 2 caps its logits; `check_scoring` refuses models that do anything else to theirs.
         cap = getattr(self.language_model.config, "final_logit_softcapping", None)
         return logits if cap is None else torch.tanh(logits / cap) * cap
+
+
+def _backbone(outer: Any) -> nn.Module:
+    # PEFT changes layers in place, so the model inside has the adapters as well.
+    base = outer.get_base_model() if hasattr(outer, "get_base_model") else outer
+    backbone: nn.Module = getattr(base, base.base_model_prefix)
+    return backbone
 
 
 class ValueHead(nn.Module):

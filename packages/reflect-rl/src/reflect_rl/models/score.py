@@ -10,15 +10,16 @@ Rules:
 - `sum` (SayCan): log π(a|s) ∝ Σ_j log p(a_j | s, a_<j) over the tokens of the action's own text.
 - `token_mean` (TWOSOME, token normalisation): the mean instead of the sum.
 
-Only the hidden states that are needed are projected, and under `choice_token` only onto the label rows; nowhere is
-there a vocabulary-wide projection over all positions. Equal prompts of a batch are computed once.
+Under the last two the texts of a state's actions are read as one tree behind the prompt, so what they begin with alike
+is computed once, forwards and backwards. Only the hidden states that are needed are projected, and under `choice_token`
+only onto the label rows; nowhere is there a vocabulary-wide projection over all positions. Equal prompts of a batch are
+computed once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field
 from typing import get_args
 
 import torch
@@ -29,13 +30,13 @@ from reflect_rl.config import Rule
 from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import activation_bytes, shape_of
-from reflect_rl.models.network import Network, Read, reuses
+from reflect_rl.models.network import Network, Read, Tree, reads_trees
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
 """Bytes of activations that a micro-batch may leave for its backward pass."""
 
 LISTED = ("choice_token", "line_end")
-"""Rules whose prompts list the actions, so that one forward pass scores them all."""
+"""Rules whose prompts list the actions; under the others an action is its text, which the model writes and ends."""
 
 Ids = Sequence[int]
 
@@ -133,6 +134,7 @@ def read(
     positions: Sequence[tuple[int, int]],
     vocabulary: Tensor | None = None,
     network: torch.nn.Module | None = None,
+    trees: Sequence[Sequence[int]] = (),
 ) -> Read:
     """Run one forward pass over right-padded sequences, read at M positions only.
 
@@ -142,16 +144,19 @@ def read(
         positions: M pairs (sequence, place in it).
         vocabulary: (V,) tokens whose logits are wanted, None = all.
         network: the module that does the pass, where it is wrapped or has a critic (default: the model alone).
+        trees: of each sequence, the place of the token that each token follows, -1 for the first (unset: the one
+            before it).
 
     Raises:
         ModelError: a sequence is longer than the model's context.
     """
-    check_context(model, max(map(len, sequences)))
+    tree = Tree.of(trees, model.device) if trees else None
+    check_context(model, max(map(len, sequences)) if tree is None else 1 + int(tree.depths.max()))
     # Nobody reads behind a row's end. With the padding token there, transformers would warn that a mask is missing.
     ids = pad_sequence([torch.as_tensor(sequence) for sequence in sequences], batch_first=True)
     # A batch whose completions are all empty reads nothing.
     rows, columns = torch.tensor(positions, device=model.device, dtype=torch.long).view(-1, 2).T
-    answer: Read = (network or Network(model))(ids.to(model.device), rows, columns, vocabulary)
+    answer: Read = (network or Network(model))(ids.to(model.device), rows, columns, vocabulary, tree)
     return answer
 
 
@@ -239,44 +244,92 @@ def _score_listed(
 def _score_texts(
     model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
 ) -> Raw:
+    """A pass for the tree of each state's actions, read where a token of an action comes next."""
     if not all(action for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a text of at least one token.")
-    places = [(row, column) for row, (_, actions) in enumerate(keys) for column in range(len(actions))]
-    sequences = [keys[row][0] + keys[row][1][column] for row, column in places]
-    # A token is predicted at the position before it, so an action begins at the prompt's last one.
-    starts = [len(keys[row][0]) - 1 for row, _ in places]
-    results: dict[int, Tensor] = {}
+    limit = max_tokens if reads_trees(model) else 0
+    rows = [(state, tree) for state, (prompt, actions) in enumerate(keys) for tree in _trees(prompt, actions, limit)]
+    results: dict[tuple[int, int], Tensor] = {}
     states: dict[int, tuple[Tensor, Tensor | None]] = {}
-    for group in _together(model, [row for row, _ in places], sequences, max_tokens):
-        spans = [range(starts[i], len(sequences[i]) - 1) for i in group]
-        positions = [(k, place) for k, span in enumerate(spans) for place in span]
-        answer = read(model, [sequences[i] for i in group], positions, None, network)
-        tokens = torch.tensor([t for i in group for t in sequences[i][starts[i] + 1 :]], device=model.device)
-        log_probs = torch.log_softmax(answer.logits, -1).gather(1, tokens[:, None])[:, 0]
-        first = 0
-        for i, span in zip(group, spans, strict=True):
-            own = log_probs[first : first + len(span)]
-            results[i] = own.sum() if rule == "sum" else own.mean()
-            # Each action of a state has read the same prompt, so any of them gives its hidden state.
-            states[places[i][0]] = answer.hidden[first], None if answer.values is None else answer.values[first]
-            first += len(span)
+    for group in micro_batches([len(tree.ids) for _, tree in rows], max_tokens):
+        trees = [rows[i][1] for i in group]
+        places = list(dict.fromkeys((k, place) for k, tree in enumerate(trees) for place, _ in tree.steps()))
+        shape = [tree.parents for tree in trees] if any(tree.branches for tree in trees) else ()
+        answer = read(model, [tree.ids for tree in trees], places, None, network, shape)
+        number = {place: m for m, place in enumerate(places)}
+        taken = [(number[k, place], token) for k, tree in enumerate(trees) for place, token in tree.steps()]
+        at, tokens = torch.tensor(taken, device=model.device).T
+        # Not `log_softmax`, which would keep a second tensor of this size.
+        chosen = iter(
+            (answer.logits[at, tokens] - answer.logits.logsumexp(-1)[at]).split(
+                [len(path) for tree in trees for path in tree.paths.values()]
+            )
+        )
+        for k, i in enumerate(group):
+            state, tree = rows[i]
+            results |= {
+                (state, action): part.sum() if rule == "sum" else part.mean()
+                for action, part in zip(tree.paths, chosen, strict=False)
+            }
+            first = number[k, len(keys[state][0]) - 1]
+            states[state] = answer.hidden[first], None if answer.values is None else answer.values[first]
     raw = torch.zeros(len(keys), max(len(actions) for _, actions in keys), device=model.device)
-    scored = torch.stack([results[i] for i in range(len(places))])
+    scored = torch.stack(list(results.values()))
     # Out of place, because gradients flow through it.
-    raw = raw.index_put(tuple(torch.tensor(places, device=model.device).T), scored)
+    raw = raw.index_put(tuple(torch.tensor(list(results), device=model.device).T), scored)
     values = [value for row in range(len(keys)) if (value := states[row][1]) is not None]
     return raw, torch.stack([states[row][0] for row in range(len(keys))]), torch.stack(values) if values else None
 
 
-def _together(
-    model: LanguageModel, states: list[int], sequences: list[tuple[int, ...]], max_tokens: int
-) -> Iterator[list[int]]:
-    """Places of the sequences that are read in one pass: those of one state where that reads its prompt only once."""
-    apart = reuses(model.model.config)
-    for _, part in groupby(range(len(states)), key=lambda place: apart and states[place]):
-        own = list(part)
-        for group in micro_batches([len(sequences[place]) for place in own], max_tokens):
-            yield [own[i] for i in group]
+@dataclass
+class _Texts:
+    """A prompt and the texts of some of its actions, each beginning that they share once."""
+
+    ids: list[int]
+    """The prompt, then the tokens that others follow: what comes after an action's last token is not asked."""
+    parents: list[int]
+    """Place of the token before each of them; -1 before the first."""
+    paths: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """For each action, the place where each of its tokens comes next, and the token."""
+
+    @property
+    def branches(self) -> bool:
+        """Whether a token is followed by several, so that the row is no plain sequence."""
+        return any(parent != place - 1 for place, parent in enumerate(self.parents))
+
+    def steps(self) -> Iterator[tuple[int, int]]:
+        """The pairs of all paths, action by action."""
+        for path in self.paths.values():
+            yield from path
+
+
+def _trees(prompt: Ids, actions: Sequence[Ids], limit: int) -> Iterator[_Texts]:
+    """The actions of a state in as few rows of at most `limit` tokens as may be; at least one action a row."""
+    tree, nodes = _Texts(list(prompt), list(range(-1, len(prompt) - 1))), dict[tuple[int, int], int]()
+    for number, action in enumerate(actions):
+        if tree.paths and len(tree.ids) + len(action) > limit:
+            yield tree
+            tree, nodes = _Texts(list(prompt), list(range(-1, len(prompt) - 1))), {}
+        place, path = len(prompt) - 1, []
+        for step, token in enumerate(action):
+            path.append((place, token))
+            if step == len(action) - 1:
+                break
+            if (place, token) not in nodes:
+                nodes[place, token] = len(tree.ids)
+                tree.ids.append(token)
+                tree.parents.append(place)
+            place = nodes[place, token]
+        tree.paths[number] = path
+    yield tree
+
+
+def row_tokens(model: LanguageModel, prompt: Ids, actions: Sequence[Ids], rule: Rule) -> int:
+    """Tokens that the model reads to score a state's actions, in one row or several."""
+    if rule in LISTED:
+        return len(prompt)
+    limit = token_budget(model) if reads_trees(model) else 0
+    return sum(len(tree.ids) for tree in _trees(prompt, actions, limit))
 
 
 def completion_losses(

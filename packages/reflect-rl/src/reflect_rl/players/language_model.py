@@ -33,7 +33,9 @@ def tokenize(
         return tuple(ids), tuple((ends[number[index]],) for index in range(len(actions)))
     if rule != "choice_token":
         text = action_text_prompt(view)
-        return tuple(model.encode_prompt(text)), tuple(tuple(model.encode_after(text, action)) for action in actions)
+        # Each ends: `drawer 1` would otherwise be at least as likely as `drawer 12`, which goes on.
+        texts = ((*model.encode_after(text, action), model.end_id) for action in actions)
+        return tuple(model.encode_prompt(text)), tuple(texts)
     prompt = tuple(model.encode_prompt(policy_prompt(view, labels.texts)))
     return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
 

@@ -39,6 +39,7 @@ from reflect_rl.evaluation.evaluate import (
 from reflect_rl.evaluation.methods import Decoding, Measure, Method
 from reflect_rl.launch import process_rank, release
 from reflect_rl.models.labels import find_labels
+from reflect_rl.models.score import LISTED
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import Policy, Reflector, RunsElsewhere
 from reflect_rl.runs.config import BuiltForRun, ChoosesDecodings, RunConfig, TakesTurns, result_mark
@@ -131,7 +132,7 @@ class SFTStage(Stage):
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Train one model and save it."""
         part = job.name.removesuffix("_positive")
-        examples = examples_of(job.unit, job.name)
+        examples, rule = examples_of(job.unit, job.name), _rule_of(run, part)
         folder, made_by = base_folder(run.model, job.unit), job.unit.sft(BASE)
         # Every other training begins with the base; the base itself with random weights, which `data` has saved.
         if job.name == BASE:
@@ -144,11 +145,11 @@ class SFTStage(Stage):
             job.folder,
             # By name, not by turn: adding a method to a run leaves the draws of the others as they are.
             seed_for(job.unit.seed, "sft", job.name),
-            # A policy's answer is scored, not written out, so only reflections must learn where to stop.
-            ends=part == "reflector",
+            # A label or a line is chosen; reflections and texts of actions must learn where to stop.
+            ends=part == "reflector" or rule not in LISTED,
             progress=progress,
             metrics=metrics_log(job, run),
-            rule=_rule_of(run, part),
+            rule=rule,
         )
         save_whole(model, job.unit.model(job.name), card_of_sft(run, job.unit, job.name))
         # After the model is whole on the disk: a kill in between must find one of the two.

@@ -27,7 +27,7 @@ from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel, forked_rng
 from reflect_rl.models.network import Network, ValueHead
-from reflect_rl.models.score import LISTED, Scores, score, token_budget
+from reflect_rl.models.score import Scores, row_tokens, score, token_budget
 from reflect_rl.players.language_model import tokenize
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig
@@ -172,7 +172,7 @@ class Learner:
             return PartialLoss(result.value * (share * len(own) / len(turns)), len(own), metrics)
 
         # The budget is of prompts, not turns: equal prompts go through the model once.
-        lengths = [_tokens(prompts[view], self.rule) for view in unique]
+        lengths = [row_tokens(self.model, *prompts[view], self.rule) for view in unique]
         metrics = self.step.accumulate(lengths, self.token_budget, loss)
         # Before the norm is taken, which is that of the gradient that will be applied.
         self._hold_back(update)
@@ -289,12 +289,6 @@ def no_dropout(model: nn.Module) -> None:
     for module in model.modules():
         if getattr(module, "gradient_checkpointing", False):
             module.training = True
-
-
-def _tokens(prompt: Tokens, rule: Rule) -> int:
-    """Padded tokens that a prompt needs: once where it lists the actions, else once for each action."""
-    ids, actions = prompt
-    return len(ids) if rule in LISTED else len(actions) * (len(ids) + max(map(len, actions)))
 
 
 def _by_action(scores: Scores, views: Sequence[View]) -> Tensor:

@@ -43,6 +43,21 @@ def test_a_mask_is_obeyed():
     assert torch.allclose(attend(torch.nn.Module(), query, key, value, mask)[0], value.transpose(1, 2))
 
 
+def test_values_and_gradients_under_a_mask_of_numbers_are_those_of_the_definition():
+    torch.manual_seed(0)
+    query, key, value = parts = [torch.randn(2, 3, 4, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    # Two branches behind the first position: the third does not see the second.
+    sees = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 1, 1]], dtype=torch.bool)
+    mask = torch.where(sees, 0.0, torch.finfo(torch.bfloat16).min)[None, None].double()
+    goal = torch.randn(2, 4, 3, 2, dtype=torch.float64)
+    ours, _ = attend(torch.nn.Module(), *parts, mask)
+    weights = ((query @ key.transpose(-1, -2)) / math.sqrt(2)).exp() * sees
+    theirs = (weights / weights.sum(-1, keepdim=True) @ value).transpose(1, 2)
+    assert torch.allclose(ours, theirs)
+    for mine, wanted in zip(*(torch.autograd.grad((x * goal).sum(), parts) for x in (ours, theirs)), strict=True):
+        assert torch.allclose(mine, wanted)
+
+
 @pytest.mark.parametrize("architecture", ["gpt2", "llama"])
 def test_a_model_has_the_gradients_that_it_has_with_the_attention_of_pytorch(architecture):
     """Rows of several lengths: padding on the right changes nothing before it."""
