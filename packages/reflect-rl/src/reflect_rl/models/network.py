@@ -24,9 +24,9 @@ REUSE_WIDTH, REUSE_TOKENS = 512, 128
 """Smallest hidden size, and fewest tokens saved, from which rows that begin alike share that computation."""
 
 
-def reuses(config: Any) -> bool:
-    """Tell whether rows that begin alike share that computation: in wide models, without a backward pass to slow."""
-    return bool(config.hidden_size >= REUSE_WIDTH) and not torch.is_grad_enabled()
+def wide(config: Any) -> bool:
+    """Tell whether a model is so wide that rows which begin alike should share that computation."""
+    return bool(config.hidden_size >= REUSE_WIDTH)
 
 
 class Read(NamedTuple):
@@ -121,10 +121,11 @@ class Network(nn.Module):
     def _beginning(self, input_ids: Tensor, columns: Tensor) -> tuple[int, dict[str, Any]]:
         """Length of a beginning that all rows share and nobody reads, and its keys and values for the rest of the pass.
 
-        It is computed as one row, where `reuses` says so.
+        It is computed as one row, in wide models and without a backward pass to slow.
         """
         backbone, count = _backbone(self.language_model), len(input_ids)
-        if reuses(self.language_model.config) and "past_key_values" in signature(backbone.forward).parameters:
+        reuses = wide(self.language_model.config) and not torch.is_grad_enabled()
+        if reuses and "past_key_values" in signature(backbone.forward).parameters:
             shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
             cache = DynamicCache(config=self.language_model.config)
             # Other layers keep a sliding window or a recurrent state, which is not one column for each token.

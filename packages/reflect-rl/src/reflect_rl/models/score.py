@@ -10,16 +10,16 @@ Rules:
 - `sum` (SayCan): log π(a|s) ∝ Σ_j log p(a_j | s, a_<j) over the tokens of the action's own text.
 - `token_mean` (TWOSOME, token normalisation): the mean instead of the sum.
 
-Under the last two the texts of a state's actions are read as one tree behind the prompt, so what they begin with alike
-is computed once, forwards and backwards. Only the hidden states that are needed are projected, and under `choice_token`
-only onto the label rows; nowhere is there a vocabulary-wide projection over all positions. Equal prompts of a batch are
-computed once.
+What sequences begin with alike is read once, forwards and backwards: the texts of a state's actions behind its prompt,
+and with wide models the states of an episode that begin with the turns before (`models/prefixes.py`). Only the hidden
+states that are needed are projected, and under `choice_token` only onto the label rows; nowhere is there a
+vocabulary-wide projection over all positions. Equal prompts of a batch are computed once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import get_args
 
 import torch
@@ -30,7 +30,8 @@ from reflect_rl.config import Rule
 from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import activation_bytes, shape_of
-from reflect_rl.models.network import Network, Read, Tree, reads_trees
+from reflect_rl.models.network import REUSE_TOKENS, Network, Read, Tree, reads_trees, wide
+from reflect_rl.models.prefixes import ROW_TOKENS, merge
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
 """Bytes of activations that a micro-batch may leave for its backward pass."""
@@ -212,7 +213,7 @@ Raw = tuple[Tensor, Tensor, Tensor | None]
 def _score_listed(
     model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
 ) -> Raw:
-    """One pass for each prompt, read at its end, and under `line_end` at the end of each line."""
+    """Each prompt is read at its end, and under `line_end` at the end of each line."""
     if any(len(action) != 1 for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a label of exactly one token.")
     by_line = rule == "line_end"
@@ -220,116 +221,121 @@ def _score_listed(
         raise ModelError(f"under the rule {rule!r} every action needs a line that ends inside its prompt.")
     tokens = [model.end_id] if by_line else sorted({action[0] for _, actions in keys for action in actions})
     column, vocabulary = {token: i for i, token in enumerate(tokens)}, torch.tensor(tokens, device=model.device)
-    groups = list(micro_batches([len(prompt) for prompt, _ in keys], max_tokens))
-    scores, hidden, values = [], [], []
-    for group in groups:
-        count, listed = len(group), [(row, action[0]) for row, i in enumerate(group) for action in keys[i][1]]
-        ends = [(row, len(keys[i][0]) - 1) for row, i in enumerate(group)]
-        answer = read(model, [keys[i][0] for i in group], [*ends, *(listed if by_line else ())], vocabulary, network)
-        rows, columns = torch.tensor([(row, column.get(token, 0)) for row, token in listed], device=model.device).T
-        scores.append(answer.logits[count:, 0] if by_line else answer.logits[rows, columns])
-        hidden.append(answer.hidden[:count])
-        if answer.values is not None:
-            values.append(answer.values[:count])
-    # Micro-batches are in order of length; the rows go back to that of the keys.
-    order = [i for group in groups for i in group]
-    places = torch.tensor([(i, k) for i in order for k in range(len(keys[i][1]))], device=model.device)
-    raw = torch.zeros(len(keys), max(len(actions) for _, actions in keys), device=model.device)
-    back = torch.argsort(torch.tensor(order, device=model.device))
-    # Out of place, because gradients flow through it.
-    raw = raw.index_put(tuple(places.T), torch.cat(scores))
-    return raw, torch.cat(hidden)[back], torch.cat(values)[back] if values else None
+    prompts = [prompt for prompt, _ in keys]
+    reads = [[len(prompt) - 1, *(action[0] for action in actions if by_line)] for prompt, actions in keys]
+    found = _Found(keys, model.device)
+    for taken, answer in _passes(model, prompts, reads, [len(p) + 1 for p in prompts], max_tokens, vocabulary, network):
+        for state, (end, *lines) in taken.items():
+            at = lines or [end] * len(keys[state][1])
+            labels = [column.get(token, 0) for (token,) in keys[state][1]]
+            found.scores.append(answer.logits[at, [0] * len(at) if by_line else labels])
+            found.places += [(state, number) for number in range(len(at))]
+            found.keep(state, answer, end)
+    return found.raw()
 
 
 def _score_texts(
     model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
 ) -> Raw:
-    """A pass for the tree of each state's actions, read where a token of an action comes next."""
+    """The text of each action is read behind its prompt, where a token of it comes next."""
     if not all(action for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a text of at least one token.")
-    limit = max_tokens if reads_trees(model) else 0
-    rows = [(state, tree) for state, (prompt, actions) in enumerate(keys) for tree in _trees(prompt, actions, limit)]
-    results: dict[tuple[int, int], Tensor] = {}
-    states: dict[int, tuple[Tensor, Tensor | None]] = {}
-    for group in micro_batches([len(tree.ids) for _, tree in rows], max_tokens):
-        trees = [rows[i][1] for i in group]
-        places = list(dict.fromkeys((k, place) for k, tree in enumerate(trees) for place, _ in tree.steps()))
-        shape = [tree.parents for tree in trees] if any(tree.branches for tree in trees) else ()
-        answer = read(model, [tree.ids for tree in trees], places, None, network, shape)
-        number = {place: m for m, place in enumerate(places)}
-        taken = [(number[k, place], token) for k, tree in enumerate(trees) for place, token in tree.steps()]
-        at, tokens = torch.tensor(taken, device=model.device).T
+    owners = [(state, number) for state, (_, actions) in enumerate(keys) for number in range(len(actions))]
+    # What follows an action's last token is not asked, so that token is not read.
+    texts = [keys[state][0] + keys[state][1][number][:-1] for state, number in owners]
+    first = [len(keys[state][0]) - 1 for state, _ in owners]
+    reads = [range(start, len(text)) for start, text in zip(first, texts, strict=True)]
+    found = _Found(keys, model.device)
+    for taken, answer in _passes(model, texts, reads, [start + 1 for start in first], max_tokens, None, network):
+        at = torch.tensor([place for places in taken.values() for place in places], device=model.device)
+        owned = [owners[text] for text in taken]
+        tokens = [token for state, number in owned for token in keys[state][1][number]]
         # Not `log_softmax`, which would keep a second tensor of this size.
-        chosen = iter(
-            (answer.logits[at, tokens] - answer.logits.logsumexp(-1)[at]).split(
-                [len(path) for tree in trees for path in tree.paths.values()]
-            )
+        chosen = answer.logits[at, tokens] - answer.logits.logsumexp(-1)[at]
+        for owner, part, places in zip(
+            owned, chosen.split(list(map(len, taken.values()))), taken.values(), strict=True
+        ):
+            found.scores.append((part.sum() if rule == "sum" else part.mean())[None])
+            found.places.append(owner)
+            # Each action of a state has read the same prompt, so any of them gives its hidden state.
+            found.keep(owner[0], answer, places[0])
+    return found.raw()
+
+
+class _Found:
+    """Scores as the passes give them, in any order."""
+
+    def __init__(self, keys: list[Key], device: torch.device) -> None:
+        self.shape, self.device = (len(keys), max(len(actions) for _, actions in keys)), device
+        self.scores: list[Tensor] = []
+        self.places: list[tuple[int, int]] = []
+        """State and action of each score."""
+        self.states: dict[int, tuple[Tensor, Tensor | None]] = {}
+
+    def keep(self, state: int, answer: Read, row: int) -> None:
+        """Keep what was read at the end of a state's prompt."""
+        self.states[state] = answer.hidden[row], None if answer.values is None else answer.values[row]
+
+    def raw(self) -> Raw:
+        table = torch.zeros(self.shape, device=self.device)
+        # Out of place, because gradients flow through it.
+        table = table.index_put(tuple(torch.tensor(self.places, device=self.device).T), torch.cat(self.scores))
+        hidden, values = zip(*(self.states[row] for row in range(self.shape[0])), strict=True)
+        return table, torch.stack(hidden), None if values[0] is None else torch.stack(values)
+
+
+def _passes(
+    model: LanguageModel,
+    sequences: Sequence[tuple[int, ...]],
+    reads: Sequence[Sequence[int]],
+    whole: Sequence[int],
+    max_tokens: int,
+    vocabulary: Tensor | None,
+    network: torch.nn.Module | None,
+) -> Iterator[tuple[dict[int, list[int]], Read]]:
+    """Passes over sequences: for each of a pass, by number, the rows of the answer that are its reads.
+
+    `whole` is what narrow models must find equal to read two sequences as one; see `_least`.
+    """
+    rows = merge(sequences, reads, least_shared(model, sequences, whole), min(max_tokens, ROW_TOKENS))
+    # In the order in which they were given, so that batches are the same where nothing is shared.
+    rows.sort(key=lambda row: min(row.places))
+    for group in micro_batches([len(row.ids) for row in rows], max_tokens):
+        own = [rows[i] for i in group]
+        places = dict.fromkeys(
+            (k, place) for k, row in enumerate(own) for read in row.places.values() for place in read
         )
-        for k, i in enumerate(group):
-            state, tree = rows[i]
-            results |= {
-                (state, action): part.sum() if rule == "sum" else part.mean()
-                for action, part in zip(tree.paths, chosen, strict=False)
-            }
-            first = number[k, len(keys[state][0]) - 1]
-            states[state] = answer.hidden[first], None if answer.values is None else answer.values[first]
-    raw = torch.zeros(len(keys), max(len(actions) for _, actions in keys), device=model.device)
-    scored = torch.stack(list(results.values()))
-    # Out of place, because gradients flow through it.
-    raw = raw.index_put(tuple(torch.tensor(list(results), device=model.device).T), scored)
-    values = [value for row in range(len(keys)) if (value := states[row][1]) is not None]
-    return raw, torch.stack([states[row][0] for row in range(len(keys))]), torch.stack(values) if values else None
+        number = {place: m for m, place in enumerate(places)}
+        trees = [row.parents for row in own] if any(row.branches for row in own) else ()
+        answer = read(model, [row.ids for row in own], list(places), vocabulary, network, trees)
+        yield {i: [number[k, p] for p in read] for k, row in enumerate(own) for i, read in row.places.items()}, answer
 
 
-@dataclass
-class _Texts:
-    """A prompt and the texts of some of its actions, each beginning that they share once."""
+def least_shared(model: LanguageModel, sequences: Sequence[Ids], whole: Sequence[int]) -> list[int]:
+    """Tokens that each sequence must share with another one for both to be read in one row.
 
-    ids: list[int]
-    """The prompt, then the tokens that others follow: what comes after an action's last token is not asked."""
-    parents: list[int]
-    """Place of the token before each of them; -1 before the first."""
-    paths: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """For each action, the place where each of its tokens comes next, and the token."""
+    Narrow models gain only where a state's whole prompt is shared. Wide ones gain where a third of the sequence is, as
+    in the states of an episode in raw text.
 
-    @property
-    def branches(self) -> bool:
-        """Whether a token is followed by several, so that the row is no plain sequence."""
-        return any(parent != place - 1 for place, parent in enumerate(self.parents))
-
-    def steps(self) -> Iterator[tuple[int, int]]:
-        """The pairs of all paths, action by action."""
-        for path in self.paths.values():
-            yield from path
-
-
-def _trees(prompt: Ids, actions: Sequence[Ids], limit: int) -> Iterator[_Texts]:
-    """The actions of a state in as few rows of at most `limit` tokens as may be; at least one action a row."""
-    tree, nodes = _Texts(list(prompt), list(range(-1, len(prompt) - 1))), dict[tuple[int, int], int]()
-    for number, action in enumerate(actions):
-        if tree.paths and len(tree.ids) + len(action) > limit:
-            yield tree
-            tree, nodes = _Texts(list(prompt), list(range(-1, len(prompt) - 1))), {}
-        place, path = len(prompt) - 1, []
-        for step, token in enumerate(action):
-            path.append((place, token))
-            if step == len(action) - 1:
-                break
-            if (place, token) not in nodes:
-                nodes[place, token] = len(tree.ids)
-                tree.ids.append(token)
-                tree.parents.append(place)
-            place = nodes[place, token]
-        tree.paths[number] = path
-    yield tree
+    Args:
+        model: the language model.
+        sequences: N sequences.
+        whole: of each, what narrow models ask for.
+    """
+    if not reads_trees(model):
+        return [len(sequence) + 1 for sequence in sequences]
+    if not wide(model.model.config):
+        return list(whole)
+    return [min(own, max(REUSE_TOKENS, len(ids) // 3)) for own, ids in zip(whole, sequences, strict=True)]
 
 
 def row_tokens(model: LanguageModel, prompt: Ids, actions: Sequence[Ids], rule: Rule) -> int:
-    """Tokens that the model reads to score a state's actions, in one row or several."""
+    """Tokens that the model reads to score a state's actions."""
     if rule in LISTED:
         return len(prompt)
-    limit = token_budget(model) if reads_trees(model) else 0
-    return sum(len(tree.ids) for tree in _trees(prompt, actions, limit))
+    texts = [(*prompt, *action[:-1]) for action in actions]
+    least = least_shared(model, texts, [len(prompt)] * len(texts))
+    return sum(len(row.ids) for row in merge(texts, [()] * len(texts), least, ROW_TOKENS))
 
 
 def completion_losses(

@@ -26,8 +26,8 @@ from reflect_rl.config import Rule
 from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel, forked_rng
-from reflect_rl.models.network import Network, ValueHead
-from reflect_rl.models.score import Scores, row_tokens, score, token_budget
+from reflect_rl.models.network import Network, ValueHead, wide
+from reflect_rl.models.score import Scores, least_shared, row_tokens, score, token_budget
 from reflect_rl.players.language_model import tokenize
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig
@@ -173,7 +173,11 @@ class Learner:
 
         # The budget is of prompts, not turns: equal prompts go through the model once.
         lengths = [row_tokens(self.model, *prompts[view], self.rule) for view in unique]
-        metrics = self.step.accumulate(lengths, self.token_budget, loss)
+        beginnings = None
+        if wide(self.model.model.config):
+            own = [prompts[view][0] for view in unique]
+            beginnings = own, least_shared(self.model, own, [len(ids) + 1 for ids in own])
+        metrics = self.step.accumulate(lengths, self.token_budget, loss, beginnings)
         # Before the norm is taken, which is that of the gradient that will be applied.
         self._hold_back(update)
         try:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from reflect_rl.errors import TrainingError
+from reflect_rl.models.prefixes import prefix_batches
 from reflect_rl.models.score import micro_batches
 from reflect_rl.training.distributed import Engine
 from reflect_rl.types import seed_for
@@ -73,7 +74,11 @@ class OptimiserStep:
         """Tokens trained on so far by all processes, without padding; a token counts once for each pass."""
 
     def accumulate(
-        self, lengths: Sequence[int], max_tokens: int, loss: Callable[[list[int]], PartialLoss]
+        self,
+        lengths: Sequence[int],
+        max_tokens: int,
+        loss: Callable[[list[int]], PartialLoss],
+        beginnings: tuple[Sequence[tuple[int, ...]], Sequence[int]] | None = None,
     ) -> dict[str, float]:
         """Add up the gradient of a batch; the weighted means of its metrics over all micro-batches and processes.
 
@@ -81,10 +86,12 @@ class OptimiserStep:
             lengths: tokens of each row of the batch.
             max_tokens: upper bound on the padded tokens of one micro-batch.
             loss: forward pass over the rows with these indices.
+            beginnings: prompts of the rows, and how much of its own each must share with another to be read with it
+                (unset: each row is read by itself).
         """
         self.optimizer.zero_grad(set_to_none=True)
         self.tokens += sum(lengths)
-        groups = self._own_groups(lengths, max_tokens)
+        groups = self._own_groups(lengths, max_tokens, beginnings)
         rows: list[tuple[int, dict[str, float]]] = []
         for number, (group, counts) in enumerate(groups, 1):
             # Processes exchange gradients once, in the last pass. Sharded, every pass must exchange them: a whole
@@ -111,11 +118,19 @@ class OptimiserStep:
         """Change the weights."""
         self._stepper.step()
 
-    def _own_groups(self, lengths: Sequence[int], max_tokens: int) -> list[tuple[list[int], bool]]:
+    def _own_groups(
+        self,
+        lengths: Sequence[int],
+        max_tokens: int,
+        beginnings: tuple[Sequence[tuple[int, ...]], Sequence[int]] | None,
+    ) -> list[tuple[list[int], bool]]:
         """Micro-batches of this process, as many as each other process has, and whether they count."""
         # A batch that would fit into one pass is cut as well, so that each process has work.
         most = min(max_tokens, math.ceil(max(lengths) * len(lengths) / self.engine.count))
-        groups = [(group, True) for group in micro_batches(lengths, most)]
+        if beginnings is None:
+            groups = [(group, True) for group in micro_batches(lengths, most)]
+        else:
+            groups = [(group, True) for group in prefix_batches(beginnings[0], lengths, beginnings[1], most)]
         # Layers of sharded weights are gathered by all processes at the same time, so each makes as many passes.
         groups += [(groups[0][0], False)] * (-len(groups) % self.engine.count)
         return list(self.engine.share(groups))

@@ -206,7 +206,10 @@ def test_the_vocabulary_is_never_projected_at_all_positions(model, rule, monkeyp
         assert shapes == [(len(prompts), len(labels))]
     elif rule == "line_end":
         # The end token alone, at each line and at each prompt's end, where the critic reads.
-        assert shapes == [(len(prompts) + sum(map(len, actions)), 1)]
+        ends = [
+            {len(prompt) - 1, *(place for (place,) in listed)} for prompt, listed in zip(prompts, actions, strict=True)
+        ]
+        assert shapes == [(sum(map(len, ends)), 1)]
     else:
         # One row for each beginning of a state's actions, none for the tokens of the prompts.
         beginnings = {(row, *action[:k]) for row in range(4) for action in actions[row] for k in range(len(action))}

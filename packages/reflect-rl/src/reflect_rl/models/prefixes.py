@@ -1,0 +1,103 @@
+"""Rows of a forward pass in which sequences that begin alike are read once, as a tree.
+
+The texts of a state's actions follow one prompt. The states of an episode in raw text begin with what the turns before
+have shown. Sorted, sequences that begin alike are neighbours, so each one is compared with the one before it only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+ROW_TOKENS = 1024
+"""Most tokens of a row of several sequences: attention costs their square, also where the mask hides the most of it."""
+
+Ids = tuple[int, ...]
+
+
+@dataclass
+class Row:
+    """Sequences that are read together, each beginning that some of them share once."""
+
+    ids: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    """Place of the token before each of them; -1 before the first."""
+    places: dict[int, list[int]] = field(default_factory=dict)
+    """For the number of each sequence, the places in this row of the positions that are read."""
+
+    @property
+    def branches(self) -> bool:
+        """Whether a token is followed by several, so that the row is no plain sequence."""
+        return any(parent != place - 1 for place, parent in enumerate(self.parents))
+
+
+def common(one: Ids, other: Ids) -> int:
+    """Number of tokens with which both begin.
+
+    >>> common((1, 2, 3), (1, 2, 4, 5)), common((1,), (1,)), common((1,), (2,))
+    (2, 1, 0)
+    """
+    low, high = 0, min(len(one), len(other))
+    # Slices are compared in C, which makes halving much faster than a loop over tokens.
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def merge(sequences: Sequence[Ids], reads: Sequence[Sequence[int]], least: Sequence[int], limit: int) -> list[Row]:
+    """Sequences in rows of at most `limit` tokens; one that is longer has a row of its own.
+
+    Args:
+        sequences: N sequences of token ids.
+        reads: of each, the positions that are read.
+        least: of each, the tokens that it must share with the one before it to join its row.
+        limit: see above.
+    """
+    rows: list[Row] = []
+    trail: list[int] = []
+    before: Ids = ()
+    for number in sorted(range(len(sequences)), key=sequences.__getitem__):
+        sequence = sequences[number]
+        shared = common(before, sequence)
+        if not rows or shared < least[number] or len(rows[-1].ids) + len(sequence) - shared > limit:
+            rows.append(Row())
+            shared = 0
+        row = rows[-1]
+        del trail[shared:]
+        for token in sequence[shared:]:
+            row.parents.append(trail[-1] if trail else -1)
+            trail.append(len(row.ids))
+            row.ids.append(token)
+        row.places[number] = [trail[position] for position in reads[number]]
+        before = sequence
+    return rows
+
+
+def prefix_batches(prompts: Sequence[Ids], lengths: Sequence[int], least: Sequence[int], limit: int) -> list[list[int]]:
+    """Rows in groups of at most `limit` tokens, counting a shared beginning once (at least one row a group).
+
+    Args:
+        prompts: beginnings of the rows.
+        lengths: tokens of each row, those of its prompt included.
+        least: of each, the tokens that it must share with the one before it for these to be read once.
+        limit: see above.
+
+    >>> prefix_batches([(1, 2, 3), (9, 9), (1, 2, 4)], [5, 4, 5], [2, 2, 2], 8)
+    [[0, 2], [1]]
+    """
+    groups: list[list[int]] = []
+    before: Ids = ()
+    tokens = 0
+    for number in sorted(range(len(prompts)), key=prompts.__getitem__):
+        shared = common(before, prompts[number])
+        more = lengths[number] - (shared if shared >= least[number] else 0)
+        if not groups or tokens + more > limit:
+            groups.append([])
+            tokens, more = 0, lengths[number]
+        groups[-1].append(number)
+        tokens, before = tokens + more, prompts[number]
+    return groups

@@ -1,0 +1,117 @@
+"""Sequences that begin alike share a row: which tokens it holds, and that scores and gradients stay what they were."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, strategies as st
+
+from reflect_rl.config import ModelConfig
+from reflect_rl.models import network
+from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.prefixes import common, merge, prefix_batches
+from reflect_rl.models.score import score
+from tiny_models import KINDS, save_tiny
+
+# Three states of one game as raw text grows, another game, and one that is cut off.
+FIRST = tuple(range(30, 42))
+STATES = [FIRST, (*FIRST, 50, 51, 52), (*FIRST, 50, 51, 53, 54), (60, 61, 62, 63, 64, 65), FIRST[:9]]
+RULES = ("choice_token", "line_end", "sum", "token_mean")
+ids = st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple)
+
+
+@pytest.fixture(params=KINDS)
+def model(request, tmp_path) -> LanguageModel:
+    found = load_model(ModelConfig(device="cpu"), save_tiny(request.param, tmp_path), trainable=True)
+    # Weights of the usual size give nearly uniform distributions, on which mistakes would not show.
+    with torch.no_grad():
+        for weight in found.model.parameters():
+            weight.mul_(4 if weight.dim() > 1 else 1)
+    return found
+
+
+def actions_of(rule: str) -> list[list[list[int]]]:
+    if rule == "choice_token":
+        return [[[20], [21], [22]]] * 5
+    if rule == "line_end":
+        return [[[2], [len(state) - 2], [len(state) - 1]] for state in STATES]
+    return [[[20, 21], [20, 22, 23], [24]]] * 5
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("graded", [False, True])
+def test_states_of_an_episode_are_one_row_in_wide_models(model, rule, graded, monkeypatch):
+    actions = actions_of(rule)
+
+    def computed() -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
+        model.model.zero_grad()
+        with torch.set_grad_enabled(graded):
+            result = score(model, STATES, actions, rule)
+            if graded:
+                (result.log_probs[:, 0] * torch.tensor([1.0, -2.0, 3.0, 0.5, 1.5])).sum().backward()
+        gradients = [weight.grad.clone() for weight in model.model.parameters() if weight.grad is not None]
+        return result.log_probs.detach(), result.hidden.detach(), gradients
+
+    expected = computed()
+    shapes = passes(model, monkeypatch)
+    monkeypatch.setattr(network, "REUSE_WIDTH", 1)
+    monkeypatch.setattr("reflect_rl.models.score.REUSE_TOKENS", 1)
+    found = computed()
+    # One row for the game of which three states and a cut-off one are there, and one for the other.
+    assert shapes[-1][0] == 2
+    game = len(FIRST) + 5
+    assert shapes[-1][1] == (game if rule in ("choice_token", "line_end") else game + 4 * 2)
+    torch.testing.assert_close(found[0], expected[0], atol=2e-5, rtol=0)
+    torch.testing.assert_close(found[1], expected[1], atol=1e-5, rtol=1e-4)
+    assert len(found[2]) == (len(expected[2]) if graded else 0)
+    for ours, theirs in zip(found[2], expected[2], strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
+
+
+def passes(model: LanguageModel, monkeypatch) -> list[tuple[int, ...]]:
+    """Rows and columns of each pass through the backbone, appended as they happen."""
+    backbone = getattr(model.model, model.model.base_model_prefix)
+    shapes: list[tuple[int, ...]] = []
+    original = backbone.forward
+
+    # With the signature of the original, which says what a model can be told.
+    def forward(*args, position_ids=None, **kwargs):
+        shapes.append(tuple(kwargs["input_ids"].shape))
+        return original(*args, position_ids=position_ids, **kwargs)
+
+    monkeypatch.setattr(backbone, "forward", forward)
+    return shapes
+
+
+@given(st.lists(ids, max_size=12), st.integers(1, 4), st.integers(1, 20))
+def test_every_sequence_can_be_read_off_its_row(sequences, least, limit):
+    rows = merge(sequences, [range(len(s)) for s in sequences], [least] * len(sequences), limit)
+    assert sorted(number for row in rows for number in row.places) == list(range(len(sequences)))
+    for row in rows:
+        assert len(row.ids) <= limit or len(row.places) == 1 or len({sequences[n] for n in row.places}) == 1
+        for number, places in row.places.items():
+            assert tuple(row.ids[place] for place in places) == sequences[number]
+            assert [row.parents[place] for place in places] == [-1, *places[:-1]]
+        # No beginning stands in a row twice.
+        children = list(zip(row.parents, row.ids, strict=True))
+        assert len(set(children)) == len(children)
+
+
+@given(ids, ids)
+def test_common_counts_what_both_begin_with(one, other):
+    expected = next((k for k, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    assert common(one, other) == (min(len(one), len(other)) if expected is None else expected)
+
+
+@given(st.lists(st.tuples(ids, st.integers(0, 5)), max_size=12), st.integers(1, 4), st.integers(1, 30))
+def test_groups_hold_every_row_once_and_count_a_beginning_once(rows, least, limit):
+    prompts = [prompt for prompt, _ in rows]
+    lengths = [len(prompt) + more for prompt, more in rows]
+    groups = prefix_batches(prompts, lengths, [least] * len(rows), limit)
+    assert sorted(i for group in groups for i in group) == list(range(len(rows)))
+    for group in groups:
+        shared = [common(prompts[a], prompts[b]) for a, b in pairwise(group)]
+        tokens = sum(lengths[i] for i in group) - sum(count for count in shared if count >= least)
+        assert tokens <= limit or len(group) == 1
