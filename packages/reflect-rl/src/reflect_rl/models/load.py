@@ -217,6 +217,10 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         with forked_rng(seed):
             # The draw of the adapters must not move the global generator, from which others may draw later.
             model = new_adapter(model, config.lora, str(model.name_or_path))
+    if adapter or config.lora.rank:
+        from reflect_rl.models.dropout import draw_places
+
+        draw_places(model)
     # Quantised weights were placed while they were loaded.
     if config.quantization == "none":
         with explained(base):
