@@ -7,9 +7,12 @@ import torch
 from transformers import MistralConfig, MistralForCausalLM
 
 from reflect_rl.config import ModelConfig
+from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.network import Tree, reads_trees
 from reflect_rl.models.score import row_tokens, score
+from reflect_rl.players.language_model import tokenize
+from reflect_rl.types import Observation, View
 from tiny_models import KINDS, save_tiny
 
 PROMPTS = [[3, 4, 5, 6, 7], [8, 9, 10]]
@@ -127,3 +130,11 @@ def test_a_token_sees_its_own_path_and_nothing_else():
     assert sees[0] == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 0, 1, 0], [1, 1, 0, 1, 1]]
     assert sees[1][:2] == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0]]
     assert all(sees[1][place][place] for place in (2, 3, 4)), "padding must see something"
+
+
+@pytest.mark.parametrize("rule", ["sum", "token_mean"])
+def test_each_text_ends_so_that_an_action_that_begins_another_is_not_favoured(model, rule):
+    view = View(Observation("You see a drawer.", ("go to drawer 1", "go to drawer 12")), (0, 1))
+    _, (short, long) = tokenize(model, Labels((), ()), view, rule)
+    assert short[-1] == long[-1] == model.end_id
+    assert model.end_id not in (*short[:-1], *long[:-1])

@@ -6,6 +6,7 @@ import pytest
 
 from reflect_rl.config import parse
 from reflect_rl.errors import RunFolderError
+from reflect_rl.runs import stages
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.stages import execute, plan
 from reflect_rl.runs.start import open_run
@@ -33,3 +34,28 @@ def test_one_flipped_bit_in_the_data_stops_the_training_that_reads_them(tmp_path
     assert "again" in str(refused.value)
     assert not training.done
     assert not (training.folder / "metrics.jsonl").exists()
+
+
+@pytest.mark.parametrize(("rule", "ends"), [("choice_token", False), ("line_end", False), ("sum", True)])
+def test_a_policy_learns_where_its_answer_ends_where_that_is_a_text(tmp_path, monkeypatch, rule, ends):
+    values = {
+        "output_dir": str(tmp_path),
+        "methods": ["sft_reflect"],
+        "environment": {"name": "corridor"},
+        "data": {"demonstration_starts": [2]},
+        "prompt": {"scoring": rule},
+    }
+    config = parse(RunConfig, values)
+    open_run(config, "")
+    trained: dict[str, bool] = {}
+    for job in plan(config):
+        if job.kind == "data":
+            execute(job, config, lambda *_: None)
+        if job.kind == "sft":
+            monkeypatch.setattr(stages, "load_of_run", lambda *_, **__: None)
+            monkeypatch.setattr(stages, "save_whole", lambda *_: None)
+            monkeypatch.setattr(
+                stages, "train_sft", lambda *_, name=job.name, **rest: trained.update({name: rest["ends"]})
+            )
+            stages.SFTStage().do(job, config, lambda *_: None)
+    assert trained == {"base": False, "reflector": True, "policy_reflect": ends}

@@ -1,9 +1,10 @@
-"""A run of every stage whose actions are scored where their lines end."""
+"""Runs of every stage whose actions are scored where their lines end, or by their texts."""
 
 from __future__ import annotations
 
 import json
 
+import pytest
 from tiny_run import SMOKE, TINY
 
 
@@ -16,6 +17,23 @@ def test_a_run_scores_lines_in_every_stage_and_online_rl_changes_the_policy(call
     rows = [json.loads(line) for line in (unit / "data" / "base.jsonl").read_text().splitlines()]
     assert rows
     assert all("\nWanted: " in row["prompt"] and row["completion"] in row["prompt"].splitlines() for row in rows)
+    check_online_rl(run)
+
+
+@pytest.mark.parametrize("rule", ["sum", "token_mean"])
+def test_a_run_scores_texts_in_every_stage_and_online_rl_changes_the_policy(call, tmp_path, rule):
+    run = tmp_path / "run"
+    answer = call("run", SMOKE, "--output-dir", run, *TINY, "--methods", "sft", "sft_rlft", "--prompt.scoring", rule)
+    assert answer.code == 0, answer
+    rows = (run / "starts-4" / "seed-0" / "data" / "policy_plain.jsonl").read_text().splitlines()
+    assert rows
+    assert all("Actions:" not in json.loads(row)["prompt"] and json.loads(row)["completion"].isalpha() for row in rows)
+    check_online_rl(run)
+
+
+def check_online_rl(run) -> None:
+    """Online RL has played, has changed the policy, and has a row."""
+    unit = run / "starts-4" / "seed-0"
     updates = [json.loads(line) for line in (unit / "rlft" / "sft_rlft" / "metrics.jsonl").read_text().splitlines()]
     assert updates[-1]["turns"] >= 40
     before = (unit / "models" / "policy_plain" / "model.safetensors").read_bytes()
