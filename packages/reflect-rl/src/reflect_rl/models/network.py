@@ -61,8 +61,10 @@ class Tree(NamedTuple):
             sees[row, :plain, :plain] = torch.ones(plain, plain, dtype=torch.bool).tril_()
             depths[row, :plain] = torch.arange(plain)
             for place in range(plain, len(places)):
-                sees[row, place] |= sees[row, places[place]]
-                depths[row, place] = depths[row, places[place]] + 1
+                # Trees may stand side by side; the first token of one follows none.
+                if places[place] >= 0:
+                    sees[row, place] |= sees[row, places[place]]
+                    depths[row, place] = depths[row, places[place]] + 1
         lowest = torch.finfo(torch.bfloat16).min
         return cls(depths.to(device), torch.where(sees, 0.0, lowest)[:, None].to(device))
 

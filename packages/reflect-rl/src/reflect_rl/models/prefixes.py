@@ -77,6 +77,26 @@ def merge(sequences: Sequence[Ids], reads: Sequence[Sequence[int]], least: Seque
     return rows
 
 
+def pack(rows: Sequence[Row]) -> list[Row]:
+    """The rows, with short ones side by side in one as long as the longest, so that little of a pass is padding.
+
+    Side by side they see nothing of each other: each begins with a token that follows none.
+    """
+    longest = max((len(row.ids) for row in rows), default=0)
+    packed: list[Row] = []
+    # The longest first, each into the first row that has room.
+    for row in sorted(rows, key=lambda row: -len(row.ids)):
+        into = next((other for other in packed if len(other.ids) + len(row.ids) <= longest), None)
+        if into is None:
+            into = Row()
+            packed.append(into)
+        start = len(into.ids)
+        into.ids += row.ids
+        into.parents += [parent if parent < 0 else parent + start for parent in row.parents]
+        into.places |= {number: [place + start for place in places] for number, places in row.places.items()}
+    return packed
+
+
 def prefix_batches(prompts: Sequence[Ids], lengths: Sequence[int], least: Sequence[int], limit: int) -> list[list[int]]:
     """Rows in groups of at most `limit` tokens, counting a shared beginning once (at least one row a group).
 

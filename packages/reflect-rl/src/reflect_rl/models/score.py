@@ -31,7 +31,7 @@ from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import activation_bytes, shape_of
 from reflect_rl.models.network import REUSE_TOKENS, Network, Read, Tree, reads_trees, wide
-from reflect_rl.models.prefixes import ROW_TOKENS, merge
+from reflect_rl.models.prefixes import ROW_TOKENS, merge, pack
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
 """Bytes of activations that a micro-batch may leave for its backward pass."""
@@ -298,8 +298,8 @@ def _passes(
     `whole` is what narrow models must find equal to read two sequences as one; see `_least`.
     """
     rows = merge(sequences, reads, least_shared(model, sequences, whole), min(max_tokens, ROW_TOKENS))
-    # In the order in which they were given, so that batches are the same where nothing is shared.
-    rows.sort(key=lambda row: min(row.places))
+    # Where nothing is shared, in the order in which they were given.
+    rows = pack(rows) if any(row.branches for row in rows) else sorted(rows, key=lambda row: min(row.places))
     for group in micro_batches([len(row.ids) for row in rows], max_tokens):
         own = [rows[i] for i in group]
         places = dict.fromkeys(

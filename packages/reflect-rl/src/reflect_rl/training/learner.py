@@ -8,6 +8,7 @@ divided among micro-batches and processes. Turns that cannot change a weight are
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -187,7 +188,9 @@ class Learner:
         return metrics | {"policy/gradient_norm": norm}
 
     def _outputs(self, views: Sequence[View], prompts: dict[View, Tokens]) -> Outputs:
-        scores = self._scores(self.model, views, prompts, self.step.network)
+        # In one pass: the turns were cut to the budget before, and what wraps the network to train it on several
+        # processes waits in each pass for the others, which may need fewer.
+        scores = self._scores(self.model, views, prompts, self.step.network, sys.maxsize)
         if scores.values is None:
             return Outputs(scores.log_probs)
         if self.algorithm.critic == "state":
@@ -195,11 +198,16 @@ class Learner:
         return Outputs(scores.log_probs, action_values=_by_action(scores, views))
 
     def _scores(
-        self, model: LanguageModel, views: Sequence[View], prompts: dict[View, Tokens], network: nn.Module | None
+        self,
+        model: LanguageModel,
+        views: Sequence[View],
+        prompts: dict[View, Tokens],
+        network: nn.Module | None,
+        max_tokens: int,
     ) -> Scores:
         pairs = [prompts[view] for view in views]
         prompts_only, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
-        return score(model, prompts_only, actions, self.rule, self.token_budget, network, self.config.temperature)
+        return score(model, prompts_only, actions, self.rule, max_tokens, network, self.config.temperature)
 
     def _hold_back(self, update: int) -> None:
         """Drop the gradients of what this update does not train."""
@@ -235,7 +243,7 @@ class Learner:
         rows: list[list[float]] = []
         if mine:
             prompts = {view: tokenize(model, self.labels, view, self.rule) for view in mine}
-            table = part(self._scores(model, mine, prompts, network))
+            table = part(self._scores(model, mine, prompts, network, self.token_budget))
             if table is None:
                 raise ValueError("this algorithm has no critic")
             rows = table.tolist()

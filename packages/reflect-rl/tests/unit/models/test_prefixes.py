@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from reflect_rl.config import ModelConfig
 from reflect_rl.models import network
 from reflect_rl.models.load import LanguageModel, load_model
-from reflect_rl.models.prefixes import common, merge, prefix_batches
+from reflect_rl.models.prefixes import common, merge, pack, prefix_batches
 from reflect_rl.models.score import score
 from tiny_models import KINDS, save_tiny
 
@@ -97,6 +97,23 @@ def test_every_sequence_can_be_read_off_its_row(sequences, least, limit):
         # No beginning stands in a row twice.
         children = list(zip(row.parents, row.ids, strict=True))
         assert len(set(children)) == len(children)
+
+
+@given(st.lists(ids, min_size=1, max_size=12), st.integers(1, 4))
+def test_packed_rows_hold_the_same_and_are_no_longer_than_the_longest(sequences, least):
+    rows = merge(sequences, [range(len(s)) for s in sequences], [least] * len(sequences), 20)
+    longest, tokens = max(len(row.ids) for row in rows), sum(len(row.ids) for row in rows)
+    packed = pack(rows)
+    assert sum(len(row.ids) for row in packed) == tokens
+    assert max(len(row.ids) for row in packed) == longest
+    # Two rows that fit into one would have been put there.
+    lengths = sorted(len(row.ids) for row in packed)
+    assert len(lengths) == 1 or lengths[0] + lengths[1] > longest
+    assert sorted(number for row in packed for number in row.places) == list(range(len(sequences)))
+    for row in packed:
+        for number, places in row.places.items():
+            assert tuple(row.ids[place] for place in places) == sequences[number]
+            assert [row.parents[place] for place in places] == [-1, *places[:-1]]
 
 
 @given(ids, ids)

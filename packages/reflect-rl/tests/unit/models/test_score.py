@@ -13,7 +13,7 @@ from transformers import GraniteConfig, GraniteForCausalLM
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel, forked_rng, load_model
-from reflect_rl.models.score import check_scoring, completion_losses, micro_batches, read, score
+from reflect_rl.models.score import LISTED, check_scoring, completion_losses, micro_batches, read, score
 from tiny_models import KINDS, save_tiny
 
 RULES = ("choice_token", "line_end", "sum", "token_mean")
@@ -131,7 +131,8 @@ def test_repeated_states_get_the_same_row_and_cost_one_forward_pass(model, rule,
     repeated = score(model, [prompts[i] for i in order], [actions[i] for i in order], rule)
     torch.testing.assert_close(repeated.log_probs, once.log_probs[order], atol=1e-5, rtol=0)
     torch.testing.assert_close(repeated.hidden, once.hidden[order], atol=1e-5, rtol=1e-5)
-    assert sum(rows) == 4
+    # Short trees stand side by side in one row.
+    assert sum(rows) == 4 if rule in LISTED else sum(rows) <= 4
 
 
 def count_rows(model: LanguageModel, monkeypatch) -> list[int]:

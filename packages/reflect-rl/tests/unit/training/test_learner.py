@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from reflect_rl.models import network, score as score_module
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.training.distributed import Engine
@@ -112,3 +113,33 @@ def test_an_update_ends_where_the_policy_has_gone_too_far(episodes, algorithm):
     assert found[None]["policy/steps"] >= 3
     assert 1 <= found[1e-6]["policy/steps"] < found[None]["policy/steps"]
     assert len({row["hash"] for row in found.values()}) == 2
+
+
+@pytest.mark.parametrize("rule", ["choice_token", "sum"])
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_each_part_of_a_minibatch_is_one_pass_whatever_its_rows_need(episodes, monkeypatch, rule, is_wide):
+    """Processes wait for each other in every pass, so a part with two of them would stop a launch of several."""
+    if is_wide:
+        monkeypatch.setattr(network, "REUSE_WIDTH", 1)
+        monkeypatch.setattr(score_module, "REUSE_TOKENS", 1)
+    # Rows of so few tokens that most states need several.
+    monkeypatch.setattr(score_module, "ROW_TOKENS", 12)
+    model, labels = tiny_player(seed=3)
+    model.model.requires_grad_(True)
+    algorithm = {"name": "grpo", "epochs": 1, "entropy_coef": 0.0}
+    settings = {"minibatch_turns": 1000, "micro_batch_tokens": 60, "algorithm": algorithm}
+    made = Learner(model, labels, rlft(**settings), 0, Engine(model.device), rule=rule)
+    passes, parts = [], []
+    read, outputs = score_module.read, made._outputs
+    monkeypatch.setattr(score_module, "read", lambda *given: passes.append(1) or read(*given))
+
+    def counted(views, prompts):
+        before = len(passes)
+        result = outputs(views, prompts)
+        parts.append(len(passes) - before)
+        return result
+
+    monkeypatch.setattr(made, "_outputs", counted)
+    made.learn(*made.batch_of(episodes), 0, 0.0)
+    assert len(parts) > 1
+    assert set(parts) == {1}
