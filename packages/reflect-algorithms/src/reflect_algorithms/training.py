@@ -7,6 +7,7 @@ seed gives the same weights, bit for bit on one kind of machine, with or without
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -197,8 +198,7 @@ class _Examples:
         pairs = [self._tokenized(view) for view in views]
         prompts, actions = [prompt for prompt, _ in pairs], [texts for _, texts in pairs]
         # One pass: the examples were cut to the budget before.
-        whole = sum(self._length(view) for view in views) + max(map(self._length, views)) * len(views)
-        scores = score(self.training.model, prompts, actions, self.training.rule, whole, network)
+        scores = score(self.training.model, prompts, actions, self.training.rule, sys.maxsize, network)
         if scores.values is None:
             return Outputs(scores.log_probs)
         if scores.values.shape[1] == 1:

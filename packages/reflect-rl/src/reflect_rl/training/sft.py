@@ -6,6 +6,7 @@ same on its one choice token. Rows are tokenised here, prompt and completion apa
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -127,8 +128,7 @@ class _Rows:
             return completion_losses(self.model, ids, masks, network)
         lines = [[(place,) for place in row.line_ends] for row in rows]
         # One pass: the rows were cut to the budget before.
-        longest = max(len(row.input_ids) for row in rows) * len(rows)
-        scores = score(self.model, [row.input_ids for row in rows], lines, "line_end", longest, network)
+        scores = score(self.model, [row.input_ids for row in rows], lines, "line_end", sys.maxsize, network)
         chosen = torch.tensor([row.chosen for row in rows], device=self.model.device)
         return -scores.log_probs.gather(1, chosen[:, None])[:, 0]
 
