@@ -52,7 +52,7 @@ def head_scores(
     """
     pairs = [tokenize(model, labels, view, rule) for view in views]
     prompts, actions = [prompt for prompt, _ in pairs], [texts for _, texts in pairs]
-    # What is trained was cut to the budget before, and several processes must need as many passes.
+    # Examples that are trained on were cut to the budget before, and several processes must need as many passes.
     most = sys.maxsize if torch.is_grad_enabled() else token_budget(model)
     scores = score(model, prompts, actions, rule, most, network)
     assert scores.values is not None  # noqa: S101 (the network has a head)
