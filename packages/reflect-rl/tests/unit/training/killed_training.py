@@ -6,15 +6,14 @@ Each child is a fork of this process, which has imported everything and computed
 from __future__ import annotations
 
 import os
-import random
 import signal
 import sys
-import threading
-import time
 from pathlib import Path
 
 import torch
 
+from reflect_rl.envs.base import Step
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.players.scripted import OracleReflector
 from toy import rlft, tiny_player, trainer
 
@@ -58,8 +57,17 @@ def kill_at_flush(count: int) -> None:
     os.fsync = counting
 
 
-def kill_after(seconds: float) -> None:
-    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+def kill_at_step(count: int) -> None:
+    """The process dies in the n-th step of its environments, in the middle of a rollout."""
+    step, calls = Corridor.step, [0]
+
+    def counting(env: Corridor, action: int) -> Step:
+        calls[0] += 1
+        if calls[0] == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(env, action)
+
+    Corridor.step = counting
 
 
 def child(work) -> int:
@@ -77,14 +85,10 @@ def child(work) -> int:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    started = time.perf_counter()
     assert child(lambda: train(folder / "whole")) == 0
-    duration = time.perf_counter() - started
     deaths = []
-    rng = random.Random(0)
-    moments = [lambda k=k: kill_at_flush(k) for k in (1, 3, 6, 8, 9, 12, 17)]
-    times = [rng.uniform(0.1, 0.6) * duration for _ in range(4)]
-    moments += [lambda s=seconds: kill_after(s) for seconds in times]
+    moments = [lambda k=k: kill_at_step(k) for k in (1, 10, 30, 60)]
+    moments += [lambda k=k: kill_at_flush(k) for k in (1, 3, 6, 8, 9, 12, 17)]
     for moment in moments:
         deaths.append(child(lambda moment=moment: (moment(), train(folder / "parts"))))
     assert child(lambda: train(folder / "parts")) == 0
