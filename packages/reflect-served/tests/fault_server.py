@@ -247,7 +247,7 @@ def HANG(handler: Handler, body: Mapping[str, Any]) -> None:
 def DRIP(handler: Handler, body: Mapping[str, Any]) -> None:
     """A byte every few hundredths of a second, so that no single wait is long."""
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n")
-    for _ in range(400):
+    for _ in range(4000):
         handler.wfile.write(b" ")
         handler.wfile.flush()
         time.sleep(0.02)

@@ -21,7 +21,7 @@ def hangs_in(act, seconds=0.1, **options):
     started = time.monotonic()
     with pytest.raises(options.get("error", HangError)) as caught, watch("the thing", seconds, **options):
         act()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 50
     return str(caught.value)
 
 
@@ -42,12 +42,12 @@ def test_the_error_and_the_remedy_can_be_chosen():
 
 
 def test_code_that_is_in_time_is_left_alone():
-    with on_duty(0.2):
+    with on_duty(1):
         for _ in range(6):
-            with watch("quick", 0.2):
-                time.sleep(0.1)
+            with watch("quick", 1):
+                time.sleep(0.2)
         # Nothing is watched here.
-        time.sleep(0.4)
+        time.sleep(1.2)
 
 
 def test_each_watch_on_duty_has_its_own_time():
@@ -98,8 +98,8 @@ def test_ctrl_c_works_while_watching():
     started = time.monotonic()
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt), on_duty(60), watch("the thing", 60):
-        time.sleep(10)
-    assert time.monotonic() - started < 5
+        time.sleep(100)
+    assert time.monotonic() - started < 50
     assert not watchdog._watcher.active
     # And after a hang, too.
     hangs_in(lambda: time.sleep(60))

@@ -182,7 +182,7 @@ def test_a_server_that_hangs_is_given_up(model):
 
 
 def test_the_watchdog_does_not_wait_for_the_server(model):
-    with ReflectionServer(model, fault=hang(2)) as server:
+    with ReflectionServer(model, fault=hang(60)) as server:
         began = time.monotonic()
         with pytest.raises(PlayerTimeoutError, match=r"'served'.*limits\.player_seconds"):
             play(
@@ -192,7 +192,7 @@ def test_the_watchdog_does_not_wait_for_the_server(model):
                 RandomPolicy(),
                 limits=Limits(player_seconds=0.3),
             )
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 50
 
 
 def test_after_a_failure_nothing_more_is_asked(model):
