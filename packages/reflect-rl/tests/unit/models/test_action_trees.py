@@ -6,28 +6,21 @@ import pytest
 import torch
 from transformers import MistralConfig, MistralForCausalLM
 
-from reflect_rl.config import ModelConfig
 from reflect_rl.models.labels import Labels
-from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Tree, reads_trees
 from reflect_rl.models.score import row_tokens, score
 from reflect_rl.players.language_model import tokenize
 from reflect_rl.types import Observation, View
-from tiny_models import KINDS, save_tiny
 
 PROMPTS = [[3, 4, 5, 6, 7], [8, 9, 10]]
 # One is the beginning of another, two differ in their last token only, one has a single token.
 ACTIONS = [[[20, 21], [20, 21, 22], [20, 23], [24], [25, 21, 22, 26]], [[20, 21, 22], [27, 21], [20, 21, 23]]]
 
 
-@pytest.fixture(params=KINDS)
-def model(request, tmp_path) -> LanguageModel:
-    found = load_model(ModelConfig(device="cpu"), save_tiny(request.param, tmp_path), trainable=True)
-    # Weights of the usual size give nearly uniform distributions, on which mistakes would not show.
-    with torch.no_grad():
-        for weight in found.model.parameters():
-            weight.mul_(4 if weight.dim() > 1 else 1)
-    return found
+@pytest.fixture
+def model(scaled_model) -> LanguageModel:
+    return scaled_model
 
 
 def apart(model: LanguageModel, rule: str) -> list[torch.Tensor]:
@@ -63,8 +56,8 @@ def test_scores_and_gradients_are_those_of_texts_read_apart(model, rule, impleme
     assert max(float(gradient.abs().max()) for gradient in gradients.values()) > 1e-2
 
 
-def test_a_state_is_one_row_of_its_prompt_and_the_beginnings_of_its_actions(model, monkeypatch):
-    shapes = recorded(model, monkeypatch)
+def test_a_state_is_one_row_of_its_prompt_and_the_beginnings_of_its_actions(model, passes):
+    shapes = passes(model)
     with torch.no_grad():
         score(model, PROMPTS[:1], ACTIONS[:1], "sum")
     # Behind the prompt: 20, 20 21, 25, 25 21, 25 21 22. What follows a last token is not asked.
@@ -74,10 +67,10 @@ def test_a_state_is_one_row_of_its_prompt_and_the_beginnings_of_its_actions(mode
 
 
 @pytest.mark.parametrize("most", [1, 8, 9])
-def test_long_lists_are_cut_into_rows_of_the_budget(model, most, monkeypatch):
+def test_long_lists_are_cut_into_rows_of_the_budget(model, most, passes):
     with torch.no_grad():
         whole = score(model, PROMPTS, ACTIONS, "sum").log_probs
-        shapes = recorded(model, monkeypatch)
+        shapes = passes(model)
         cut = score(model, PROMPTS, ACTIONS, "sum", most).log_probs
     torch.testing.assert_close(cut, whole, atol=2e-5, rtol=0)
     # One action is read in one row even where it is too long.
@@ -85,22 +78,7 @@ def test_long_lists_are_cut_into_rows_of_the_budget(model, most, monkeypatch):
     assert len(shapes) > 2
 
 
-def recorded(model: LanguageModel, monkeypatch) -> list[tuple[int, ...]]:
-    """Rows and columns of each pass through the backbone, appended as they happen."""
-    backbone = getattr(model.model, model.model.base_model_prefix)
-    shapes: list[tuple[int, ...]] = []
-    original = backbone.forward
-
-    # With the signature of the original, which says what a model can be told.
-    def forward(*args, position_ids=None, **kwargs):
-        shapes.append(tuple(kwargs["input_ids"].shape))
-        return original(*args, position_ids=position_ids, **kwargs)
-
-    monkeypatch.setattr(backbone, "forward", forward)
-    return shapes
-
-
-def test_models_with_a_window_read_each_text_apart(model, monkeypatch):
+def test_models_with_a_window_read_each_text_apart(model, passes):
     config = MistralConfig(
         vocab_size=len(model.tokenizer),
         hidden_size=16,
@@ -113,7 +91,7 @@ def test_models_with_a_window_read_each_text_apart(model, monkeypatch):
     windowed = LanguageModel(MistralForCausalLM(config).eval(), model.tokenizer)
     assert reads_trees(model)
     assert not reads_trees(windowed)
-    shapes = recorded(windowed, monkeypatch)
+    shapes = passes(windowed)
     with torch.no_grad():
         found = score(windowed, PROMPTS, ACTIONS, "sum").log_probs
         assert sum(rows for rows, _ in shapes) == 8

@@ -8,12 +8,10 @@ import pytest
 import torch
 from transformers import MistralConfig, MistralForCausalLM
 
-from reflect_rl.config import ModelConfig
 from reflect_rl.models import network
-from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import read, score
 from reflect_rl.training.learner import no_dropout
-from tiny_models import KINDS, save_tiny
 
 BEGINNING = "You drive a taxi. Bring the passenger to the hotel. "
 STATES = ["Taxi at 1 1.", "Taxi at 0 4. Blocked: east.", "Passenger waits at 0 4, I must correct it."]
@@ -21,14 +19,9 @@ ACTIONS = ["south", "north now", "pickup"]
 RULES = ("choice_token", "line_end", "sum", "token_mean")
 
 
-@pytest.fixture(params=KINDS)
-def model(request, tmp_path) -> LanguageModel:
-    found = load_model(ModelConfig(device="cpu"), save_tiny(request.param, tmp_path), trainable=True)
-    # Weights of the usual size give nearly uniform distributions, on which mistakes would not show.
-    with torch.no_grad():
-        for weight in found.model.parameters():
-            weight.mul_(4 if weight.dim() > 1 else 1)
-    return found
+@pytest.fixture
+def model(scaled_model) -> LanguageModel:
+    return scaled_model
 
 
 @pytest.fixture
@@ -47,33 +40,18 @@ def inputs(model: LanguageModel, rule: str) -> tuple[list[list[int]], list[list[
     return prompts, [[model.encode_after(text, action) for action in ACTIONS] for text in texts]
 
 
-def passes(model: LanguageModel, monkeypatch) -> list[tuple[int, ...]]:
-    """Rows and columns of each pass through the backbone, appended as they happen."""
-    backbone = getattr(model.model, model.model.base_model_prefix)
-    shapes: list[tuple[int, ...]] = []
-    original = backbone.forward
-
-    # With the signature of the original, which says whether a model can go on from keys and values.
-    def forward(*args, position_ids=None, past_key_values=None, **kwargs):
-        shapes.append(tuple(kwargs["input_ids"].shape))
-        return original(*args, position_ids=position_ids, past_key_values=past_key_values, **kwargs)
-
-    monkeypatch.setattr(backbone, "forward", forward)
-    return shapes
-
-
 def common(rows: list[list[int]]) -> int:
     return next(k for k in range(min(map(len, rows))) if len({row[k] for row in rows}) > 1)
 
 
 @pytest.mark.parametrize("rule", RULES)
 @torch.no_grad()
-def test_scores_are_those_of_whole_prompts(model, rule, monkeypatch):
+def test_scores_are_those_of_whole_prompts(model, rule, monkeypatch, passes):
     prompts, actions = inputs(model, rule)
     whole = score(model, prompts, actions, rule)
     monkeypatch.setattr(network, "REUSE_WIDTH", 1)
     monkeypatch.setattr(network, "REUSE_TOKENS", 1)
-    shapes = passes(model, monkeypatch)
+    shapes = passes(model)
     shared = score(model, prompts, actions, rule)
     assert shapes[0] == (1, common(prompts)), "the beginning is not one row"
     assert [rows for rows, _ in shapes[1:]] == [3], "a state is computed in more than one row"
@@ -83,19 +61,19 @@ def test_scores_are_those_of_whole_prompts(model, rule, monkeypatch):
 
 
 @torch.no_grad()
-def test_a_place_that_is_read_is_never_in_the_beginning(model, reused, monkeypatch):
+def test_a_place_that_is_read_is_never_in_the_beginning(model, reused, passes):
     # One prompt begins with the whole other one, and the first is read at its second token as well.
     rows = [model.encode(BEGINNING), [*model.encode(BEGINNING), 5, 6]]
     places = [(0, 1), (0, len(rows[0]) - 1), (1, len(rows[1]) - 1)]
     expected = [model.model(torch.tensor([rows[row]])).logits[0, place] for row, place in places]
-    shapes = passes(model, monkeypatch)
+    shapes = passes(model)
     torch.testing.assert_close(read(model, rows, places).logits, torch.stack(expected), atol=1e-4, rtol=1e-4)
     assert shapes == [(1, 1), (2, len(rows[1]) - 1)]
 
 
-def test_gradients_are_those_of_whole_prompts(model, reused, monkeypatch):
+def test_gradients_are_those_of_whole_prompts(model, reused, passes):
     prompts, actions = inputs(model, "choice_token")
-    shapes = passes(model, monkeypatch)
+    shapes = passes(model)
     score(model, prompts, actions).log_probs[:, 0].sum().backward()
     found = {name: weight.grad.clone() for name, weight in model.model.named_parameters()}
     assert [rows for rows, _ in shapes] == [3]
@@ -107,9 +85,9 @@ def test_gradients_are_those_of_whole_prompts(model, reused, monkeypatch):
 
 
 @torch.no_grad()
-def test_small_models_and_short_beginnings_are_computed_whole(model, monkeypatch):
+def test_small_models_and_short_beginnings_are_computed_whole(model, monkeypatch, passes):
     prompts, actions = inputs(model, "choice_token")
-    shapes = passes(model, monkeypatch)
+    shapes = passes(model)
     score(model, prompts, actions)
     monkeypatch.setattr(network, "REUSE_WIDTH", 1)
     score(model, prompts, actions)
@@ -118,7 +96,7 @@ def test_small_models_and_short_beginnings_are_computed_whole(model, monkeypatch
     assert [rows for rows, _ in shapes] == [3, 3, 1, 3]
 
 
-def test_models_that_keep_less_than_all_tokens_compute_whole_prompts(model, reused, monkeypatch):
+def test_models_that_keep_less_than_all_tokens_compute_whole_prompts(model, reused, passes):
     config = MistralConfig(
         vocab_size=len(model.tokenizer),
         hidden_size=16,
@@ -130,7 +108,7 @@ def test_models_that_keep_less_than_all_tokens_compute_whole_prompts(model, reus
     )
     sliding = replace(model, model=MistralForCausalLM(config).eval())
     prompts, actions = inputs(sliding, "choice_token")
-    shapes = passes(sliding, monkeypatch)
+    shapes = passes(sliding)
     with torch.no_grad():
         result = score(sliding, prompts, actions)
         logits = sliding.model(torch.tensor([prompts[0]])).logits[0, -1, [20, 21, 22]]

@@ -8,12 +8,10 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from reflect_rl.config import ModelConfig
 from reflect_rl.models import network
-from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.prefixes import common, merge, pack, prefix_batches
 from reflect_rl.models.score import score
-from tiny_models import KINDS, save_tiny
 
 # Three states of one game as raw text grows, another game, and one that is cut off.
 FIRST = tuple(range(30, 42))
@@ -22,14 +20,9 @@ RULES = ("choice_token", "line_end", "sum", "token_mean")
 ids = st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple)
 
 
-@pytest.fixture(params=KINDS)
-def model(request, tmp_path) -> LanguageModel:
-    found = load_model(ModelConfig(device="cpu"), save_tiny(request.param, tmp_path), trainable=True)
-    # Weights of the usual size give nearly uniform distributions, on which mistakes would not show.
-    with torch.no_grad():
-        for weight in found.model.parameters():
-            weight.mul_(4 if weight.dim() > 1 else 1)
-    return found
+@pytest.fixture
+def model(scaled_model) -> LanguageModel:
+    return scaled_model
 
 
 def actions_of(rule: str) -> list[list[list[int]]]:
@@ -42,7 +35,7 @@ def actions_of(rule: str) -> list[list[list[int]]]:
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("graded", [False, True])
-def test_states_of_an_episode_are_one_row_in_wide_models(model, rule, graded, monkeypatch):
+def test_states_of_an_episode_are_one_row_in_wide_models(model, rule, graded, monkeypatch, passes):
     actions = actions_of(rule)
 
     def computed() -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
@@ -55,7 +48,7 @@ def test_states_of_an_episode_are_one_row_in_wide_models(model, rule, graded, mo
         return result.log_probs.detach(), result.hidden.detach(), gradients
 
     expected = computed()
-    shapes = passes(model, monkeypatch)
+    shapes = passes(model)
     monkeypatch.setattr(network, "REUSE_WIDTH", 1)
     monkeypatch.setattr("reflect_rl.models.score.REUSE_TOKENS", 1)
     found = computed()
@@ -68,21 +61,6 @@ def test_states_of_an_episode_are_one_row_in_wide_models(model, rule, graded, mo
     assert len(found[2]) == (len(expected[2]) if graded else 0)
     for ours, theirs in zip(found[2], expected[2], strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
-
-
-def passes(model: LanguageModel, monkeypatch) -> list[tuple[int, ...]]:
-    """Rows and columns of each pass through the backbone, appended as they happen."""
-    backbone = getattr(model.model, model.model.base_model_prefix)
-    shapes: list[tuple[int, ...]] = []
-    original = backbone.forward
-
-    # With the signature of the original, which says what a model can be told.
-    def forward(*args, position_ids=None, **kwargs):
-        shapes.append(tuple(kwargs["input_ids"].shape))
-        return original(*args, position_ids=position_ids, **kwargs)
-
-    monkeypatch.setattr(backbone, "forward", forward)
-    return shapes
 
 
 @given(st.lists(ids, max_size=12), st.integers(1, 4), st.integers(1, 20))
