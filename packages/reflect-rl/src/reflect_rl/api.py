@@ -333,8 +333,8 @@ def train_rl(
             (None: nothing is kept).
         seed: of everything random.
         progress: told after each update.
-        **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ... The default rate is that of
-            small models; a pretrained one wants about 1.5e-4 with `target_kl=0.02`.
+        **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ... The default rate is
+            that of small models; a pretrained one wants about 1.5e-4 with `target_kl=0.02`.
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.

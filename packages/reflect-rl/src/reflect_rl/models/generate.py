@@ -1,4 +1,7 @@
-"""Batched generation for the reflection player, through Hugging Face's `generate` with its KV cache."""
+"""Batched generation for the reflection player, through Hugging Face's `generate` with its KV cache.
+
+Wide models read the prompts before that, in passes of a size that is fast, each beginning that prompts share once.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
+from torch.nn.utils.rnn import pad_sequence
+from transformers import DynamicCache, GenerationConfig
 
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import check_context, micro_batches
+from reflect_rl.models.network import Tree, backbone, reads_trees, wide
+from reflect_rl.models.score import check_context, micro_batches, shared_rows, token_budget
 
 
 def generate_greedy(model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[str]:
@@ -57,6 +62,9 @@ def generate(
         whole = network.get_output_embeddings().register_forward_pre_hook(lambda _, states: (states[0].contiguous(),))
         autocast = torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed)
         with _own_defaults_set_aside(model), whole, autocast:
+            read = {}
+            if wide(network.config) and reads_trees(model) and min(len(prompts[i]) for i in group) > 1:
+                read = {"past_key_values": _without_last_tokens(model, [tuple(prompts[i]) for i in group])}
             output = network.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
@@ -67,11 +75,43 @@ def generate(
                 max_new_tokens=max_new_tokens,
                 eos_token_id=model.end_id,
                 pad_token_id=model.pad_id,
+                **read,
             )
         for index, new in zip(group, output[:, width:].tolist(), strict=True):
             # Rows that ended early are filled up, with the end token where there is no padding token.
             found[index] = new[: new.index(model.end_id) + 1] if model.end_id in new else new
     return [found[i] for i in range(len(prompts))]
+
+
+def _without_last_tokens(model: LanguageModel, prompts: Sequence[tuple[int, ...]]) -> DynamicCache:
+    """Keys and values of prompts without their last token, which `generate` reads itself, padded on the left."""
+    network: Any = model.model
+    read = [prompt[:-1] for prompt in prompts]
+    width = max(map(len, read))
+    layers: list[tuple[torch.Tensor, ...]] = []
+    places = [range(len(prompt)) for prompt in read]
+    for rows in shared_rows(model, read, places, [len(prompt) + 1 for prompt in read], token_budget(model)):
+        cache = DynamicCache(config=network.config)
+        options: dict[str, Any] = {}
+        if any(row.branches for row in rows):
+            tree = Tree.of([row.parents for row in rows], model.device)
+            options = {"attention_mask": tree.mask.to(network.dtype), "position_ids": tree.depths}
+        ids = pad_sequence([torch.tensor(row.ids) for row in rows], batch_first=True).to(model.device)
+        backbone(network)(input_ids=ids, past_key_values=cache, use_cache=True, **options)
+        kept: list[Any] = cache.layers
+        layers = layers or [
+            tuple(part.new_zeros(len(read), part.shape[1], width, part.shape[3]) for part in (layer.keys, layer.values))
+            for layer in kept
+        ]
+        for whole, layer in zip(layers, kept, strict=True):
+            for k, row in enumerate(rows):
+                for prompt, columns in row.places.items():
+                    for into, part in zip(whole, (layer.keys, layer.values), strict=True):
+                        into[prompt, :, width - len(columns) :] = part[k, :, columns]
+    found = DynamicCache(config=network.config)
+    for number, (keys, values) in enumerate(layers):
+        found.update(keys, values, number)
+    return found
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def reads_trees(model: LanguageModel) -> bool:
     Not so where attention is a window, a recurrence, or biased by distances in the row.
     """
     network: Any = model.model
-    known = "position_ids" in signature(_backbone(network).forward).parameters
+    known = "position_ids" in signature(backbone(network).forward).parameters
     config = network.config
     plain = config._attn_implementation in (ATTENTION, "sdpa", "eager") and not getattr(config, "alibi", False)
     return known and plain and all(type(layer) is DynamicLayer for layer in DynamicCache(config=config).layers)
@@ -114,7 +114,7 @@ class Network(nn.Module):
             if tree is not None:
                 options["attention_mask"] = tree.mask[:, :, shared:].to(self.language_model.dtype)
                 options["position_ids"] = tree.depths[:, shared:]
-            states = _backbone(self.language_model)(input_ids=input_ids[:, shared:], **options)
+            states = backbone(self.language_model)(input_ids=input_ids[:, shared:], **options)
             # Only these positions are projected: logits of all would be the largest tensor of the pass.
             hidden = states.last_hidden_state[rows, columns - shared]
             logits = self._project(hidden, vocabulary).float()
@@ -125,15 +125,15 @@ class Network(nn.Module):
 
         It is computed as one row, in wide models and without a backward pass to slow.
         """
-        backbone, count = _backbone(self.language_model), len(input_ids)
+        inside, count = backbone(self.language_model), len(input_ids)
         reuses = wide(self.language_model.config) and not torch.is_grad_enabled()
-        if reuses and "past_key_values" in signature(backbone.forward).parameters:
+        if reuses and "past_key_values" in signature(inside.forward).parameters:
             shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
             cache = DynamicCache(config=self.language_model.config)
             # Other layers keep a sliding window or a recurrent state, which is not one column for each token.
             if shared * (count - 1) >= REUSE_TOKENS and all(type(layer) is DynamicLayer for layer in cache.layers):
                 kept = {"use_cache": True, "past_key_values": cache}
-                backbone(input_ids=input_ids[:1, :shared], attention_mask=None, **kept)
+                inside(input_ids=input_ids[:1, :shared], attention_mask=None, **kept)
                 # With checkpointed activations a model in training keeps nothing.
                 if cache.get_seq_length() == shared:
                     cache.batch_repeat_interleave(count)
@@ -150,11 +150,12 @@ class Network(nn.Module):
         return logits if cap is None else torch.tanh(logits / cap) * cap
 
 
-def _backbone(outer: Any) -> nn.Module:
+def backbone(outer: Any) -> nn.Module:
+    """The model without its projection onto the vocabulary."""
     # PEFT changes layers in place, so the model inside has the adapters as well.
     base = outer.get_base_model() if hasattr(outer, "get_base_model") else outer
-    backbone: nn.Module = getattr(base, base.base_model_prefix)
-    return backbone
+    inside: nn.Module = getattr(base, base.base_model_prefix)
+    return inside
 
 
 class ValueHead(nn.Module):

@@ -31,7 +31,7 @@ from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import activation_bytes, shape_of
 from reflect_rl.models.network import REUSE_TOKENS, Network, Read, Tree, reads_trees, wide
-from reflect_rl.models.prefixes import ROW_TOKENS, merge, pack
+from reflect_rl.models.prefixes import ROW_TOKENS, Row, merge, pack
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
 """Bytes of activations that a micro-batch may leave for its backward pass."""
@@ -295,13 +295,9 @@ def _passes(
 ) -> Iterator[tuple[dict[int, list[int]], Read]]:
     """Passes over sequences: for each of a pass, by number, the rows of the answer that are its reads.
 
-    `whole` is what narrow models must find equal to read two sequences as one; see `_least`.
+    `whole`: see `least_shared`.
     """
-    rows = merge(sequences, reads, least_shared(model, sequences, whole), min(max_tokens, ROW_TOKENS))
-    # Where nothing is shared, in the order in which they were given.
-    rows = pack(rows) if any(row.branches for row in rows) else sorted(rows, key=lambda row: min(row.places))
-    for group in micro_batches([len(row.ids) for row in rows], max_tokens):
-        own = [rows[i] for i in group]
+    for own in shared_rows(model, sequences, reads, whole, max_tokens):
         places = dict.fromkeys(
             (k, place) for k, row in enumerate(own) for read in row.places.values() for place in read
         )
@@ -309,6 +305,29 @@ def _passes(
         trees = [row.parents for row in own] if any(row.branches for row in own) else ()
         answer = read(model, [row.ids for row in own], list(places), vocabulary, network, trees)
         yield {i: [number[k, p] for p in read] for k, row in enumerate(own) for i, read in row.places.items()}, answer
+
+
+def shared_rows(
+    model: LanguageModel,
+    sequences: Sequence[tuple[int, ...]],
+    reads: Sequence[Sequence[int]],
+    whole: Sequence[int],
+    max_tokens: int,
+) -> Iterator[list[Row]]:
+    """Sequences in rows, in groups of at most `max_tokens` padded tokens (at least one row); see `merge`.
+
+    Args:
+        model: the model that will read them.
+        sequences: N sequences.
+        reads: of each, the positions that are read.
+        whole: see `least_shared`.
+        max_tokens: see above.
+    """
+    rows = merge(sequences, reads, least_shared(model, sequences, whole), min(max_tokens, ROW_TOKENS))
+    # Where nothing is shared, in the order in which they were given.
+    rows = pack(rows) if any(row.branches for row in rows) else sorted(rows, key=lambda row: min(row.places))
+    for group in micro_batches([len(row.ids) for row in rows], max_tokens):
+        yield [rows[i] for i in group]
 
 
 def least_shared(model: LanguageModel, sequences: Sequence[Ids], whole: Sequence[int]) -> list[int]:
