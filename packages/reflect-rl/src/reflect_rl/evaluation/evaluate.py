@@ -215,10 +215,8 @@ def reset_usage(*players: Reflector | Policy) -> None:
         player.reset_usage()
 
 
-def progress_of(
-    tell: Callable[[str], None], mode: str, *players: Reflector | Policy
-) -> Callable[[Episode], None] | None:
-    """Make a callback that shows how far metered players are and what they have cost; None where there are none.
+def progress_of(tell: Callable[[str], None], mode: str, *players: Reflector | Policy) -> Callable[[Episode], None]:
+    """Make a callback that shows how many games have ended and been won, and what metered players have cost.
 
     Args:
         tell: shows a note.
@@ -232,9 +230,10 @@ def progress_of(
         ended.append(episode.success)
         bills = [player.bill for player in metered]
         sent, cost = sum(bill.requests for bill in bills), sum(bill.cost for bill in bills)
-        tell(f"{mode} {sum(ended)} of {len(ended)} won, {sent} requests" + (f", cost {cost:.4g}" if cost else ""))
+        spent = f", {sent} requests" if metered else ""
+        tell(f"{mode} {sum(ended)} of {len(ended)} won{spent}" + (f", cost {cost:.4g}" if cost else ""))
 
-    return on_episode if metered else None
+    return on_episode
 
 
 def origin_of(*players: Reflector | Policy) -> RemotePlayers | None:
