@@ -49,7 +49,7 @@ class Reading:
     passages: tuple[str, ...]
     """Best candidate of the index first."""
     scores: tuple[float, ...]
-    """Of the index, in [0, 1]."""
+    """Scores of the index, in [0, 1]."""
     right: tuple[bool, ...]
 
     @property

@@ -32,7 +32,7 @@ class Asked(BaseModel, frozen=True):
     evidence: tuple[Evidence, ...]
     right: tuple[bool, ...]
     likelihoods: tuple[float, ...]
-    """Of the first candidates, as many as the reader reads."""
+    """Likelihoods of the first candidates, as many as the reader reads."""
     seconds: float
     """CPU time of the reading."""
 

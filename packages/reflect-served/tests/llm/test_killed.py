@@ -36,10 +36,8 @@ def test_the_same_command_asks_only_for_the_rest(tmp_path, ending):
         process = subprocess.Popen([sys.executable, "-c", RUN, server.url, str(tmp_path)], stderr=subprocess.DEVNULL)
         # Two hang, so the twelve answers have been read; they are on the disk a moment later.
         until(lambda: len(server.bodies) == 14 and len(rows(tmp_path, "answers")) == 12, process)
-        began = time.monotonic()
         process.send_signal(ending)
-        process.wait(60)
-        assert time.monotonic() - began < 60  # of the 120 s that the two may take
+        process.wait(15)  # the two that hang say nothing for 20 s
         answered = {body["messages"][0]["content"] for body in server.bodies[:12]}
         server.released.set()
         server.fault = None

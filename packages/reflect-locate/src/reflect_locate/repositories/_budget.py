@@ -1,4 +1,4 @@
-"""What reading something of a stranger may take: bytes, seconds and memory, one object for every reader."""
+"""Limits of reading something of a stranger: bytes, seconds and memory, one object for every reader."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from reflect_locate.repositories._budget import Budget, SnapshotError
 SMALL_BYTES = 100_000
 """Largest of the small files (`HEAD`, `.git`, `commondir`, `config`, `alternates`) that are read here."""
 SHARED = ("refs", "packed-refs", "shallow")
-"""What git gets besides objects: names of commits, and where a shallow history ends."""
+"""Parts of a repository besides objects: names of commits, and where a shallow history ends."""
 LOOSE = re.compile("[0-9a-f]{2}")
 SHA256 = re.compile(r"^\s*objectformat\s*=\s*\"?sha256", re.IGNORECASE | re.MULTILINE)
 

@@ -32,7 +32,7 @@ def passes(monkeypatch):
 
         # With the signature of the original, which says what a model can be told and can go on from.
         def forward(*args, position_ids=None, past_key_values=None, **kwargs):
-            shapes.append(tuple(kwargs["input_ids"].shape))
+            shapes.append(tuple((args[0] if args else kwargs["input_ids"]).shape))
             if past_key_values is not None:
                 kwargs["past_key_values"] = past_key_values
             return original(*args, position_ids=position_ids, **kwargs)

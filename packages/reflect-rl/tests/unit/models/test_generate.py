@@ -9,7 +9,6 @@ from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ModelError
 from reflect_rl.models.generate import generate, generate_greedy
 from reflect_rl.models.load import LanguageModel, load_model
-from reflect_rl.models.network import backbone
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.types import Observation, View
 from tiny_models import KINDS, save_tiny
@@ -113,24 +112,16 @@ def test_a_state_too_long_for_its_reflection_is_shown(families):
         reflector.reflect(views)
 
 
-def test_wide_models_read_what_prompts_begin_with_alike_once(model, monkeypatch):
+def test_wide_models_read_what_prompts_begin_with_alike_once(model, monkeypatch, passes):
     texts = [*TEXTS[:3], TEXTS[2] + " Now ls.", TEXTS[2] + " Now stop, please.", TEXTS[1]]
     prompts = [model.encode(text) for text in texts]
     expected = generate(model, prompts, NEW_TOKENS)
     assert len({tuple(new) for new in expected}) > 3
     monkeypatch.setattr("reflect_rl.models.network.REUSE_WIDTH", 1)
     monkeypatch.setattr("reflect_rl.models.score.REUSE_TOKENS", 1)
-    read = []
-    inside = backbone(model.model)
-    original = inside.forward
-
-    def forward(*args, position_ids=None, past_key_values=None, **kwargs):
-        read.append((args[0] if args else kwargs["input_ids"]).shape)
-        return original(*args, position_ids=position_ids, past_key_values=past_key_values, **kwargs)
-
-    monkeypatch.setattr(inside, "forward", forward)
+    read = passes(model)
     assert generate(model, prompts, NEW_TOKENS) == expected
     # The prompts in one pass, where what they share stands once; then a token of each at a time.
     assert read[1] == (len(texts), 1)
-    assert read[0].numel() < sum(map(len, prompts)) - len(prompts[2]) - len(prompts[1])
+    assert read[0][0] * read[0][1] < sum(map(len, prompts)) - len(prompts[2]) - len(prompts[1])
     assert generate(model, [*prompts, [5]], NEW_TOKENS)[:-1] == expected, "a prompt of one token is read as before"
