@@ -1,12 +1,13 @@
 """Train DangerousTaxi's reflection player in several orders of its rows, and count what it gets wrong.
 
     reflect-rl data configs/taxi/clean.toml --methods sft_reflect --environment.split-seed 4 --output-dir runs/orders
-    reflect-rl sft runs/orders                       # the base models; its other models are not used
+    reflect-rl sft runs/orders     # the base models and the policies; its reflection players are not used
     python scripts/measure_orders.py runs/orders rows.jsonl --orders 0 1 2
 
-A row has the games won by doing what the reflections say (`full`, 30 turns), and the wrong states: of all 400 open
-states, those in which a reflection, after any last action that leads there, ends with an action that is on no shortest
-way. Rows that are in the file already are not made again. `--set dropout=0.05` tries other settings of the training.
+A row has the test games won by the pair of players, greedily, and by doing what the reflections say (`full`, 30 turns),
+and the wrong states: of all 400 open states, those in which a reflection, after any last action that leads there, ends
+with an action that is on no shortest way. Rows that are in the file already are not made again. `--set attempts=3`
+tries other settings of the training.
 """
 
 from __future__ import annotations
@@ -18,22 +19,26 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reflect_rl.config import ModelConfig
+from reflect_rl.config import ModelConfig, parse
 from reflect_rl.data.generate import BASE
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.dangerous_taxi import ACTIONS, OPEN_STATES, DangerousTaxi, DangerousTaxiConfig, transition_table
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import Request, play
-from reflect_rl.store import read_jsonl
-from reflect_rl.training.config import SFTConfig
+from reflect_rl.runs.attempts import FILE, play_pair, train_until_good
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.folder import Job, units
+from reflect_rl.store import read_json, read_jsonl
+from reflect_rl.training.config import ReflectorSFTConfig, SFTConfig
 from reflect_rl.training.sft import train_sft
-from reflect_rl.types import Decision, View
+from reflect_rl.types import Decision, Progress, View
 
 MODE, TURNS = "full", 30
 ADVICE = re.compile(r"(?:Next:|I choose) (\w+)\.")
@@ -45,22 +50,27 @@ LISTED = tuple(range(len(ACTIONS)))
 def main() -> None:
     """Train in each order, and append a row for each."""
     arguments = _arguments()
-    run: dict[str, Any] = json.loads((arguments.run / "config.json").read_text())
-    game = DangerousTaxiConfig(**run["environment"])
-    settings = SFTConfig(**run["sft"]["reflector"] | arguments.set)
+    run = parse(RunConfig, read_json(arguments.run / "config.json", AGAIN))
+    reflector = ReflectorSFTConfig(**run.sft.reflector.model_dump() | arguments.set)
+    run = run.model_copy(
+        update={"output_dir": arguments.run, "sft": run.sft.model_copy(update={"reflector": reflector})}
+    )
+    game = DangerousTaxiConfig(**run.environment.model_dump())
     done = [(row["seed"], row["order"], row["settings"]) for row in _rows(arguments.out)]
     for order in arguments.orders:
-        for folder in sorted(arguments.run.glob("starts-*/seed-*")):
-            seed = int(folder.name.removeprefix("seed-"))
-            if (seed, order, settings.model_dump()) in done:
+        for unit in units(run):
+            if (unit.seed, order, reflector.model_dump()) in done:
                 continue
             began = time.process_time()
-            model, loss = _train(folder, settings, order)
+            with tempfile.TemporaryDirectory() as scratch:
+                job = Job(unit, "sft", "reflector", Path(scratch))
+                model = train_until_good(job, run, partial(_train, job, reflector, order), lambda *_: None)
+                attempts = json.loads((job.folder / FILE).read_text())
             seconds = round(time.process_time() - began)
             player = FrozenReflector(model, max_new_tokens=96, cache_size=100_000)
-            row = {"split_seed": game.split_seed, "seed": seed, "order": order, "settings": settings.model_dump()}
-            row |= {"loss": loss, "cpu_seconds": seconds}
-            row |= {split: _play(player, game, split) for split in ("validation", "test")}
+            row = {"split_seed": game.split_seed, "seed": unit.seed, "order": order, "settings": reflector.model_dump()}
+            row |= {"attempts": attempts, "cpu_seconds": seconds, "test_won": play_pair(job, run, model, "test")}
+            row |= {"obeyed": {split: _play(player, game, split) for split in ("validation", "test")}}
             row |= {"wrong_states": _wrong(player, game)}
             with arguments.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
@@ -89,14 +99,13 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return read_jsonl(path, "Delete it to begin anew.", appended=True) if path.is_file() else []
 
 
-def _train(folder: Path, settings: SFTConfig, order: int) -> tuple[LanguageModel, float]:
-    """The reflection player of this seed, and its loss at the end."""
-    model = load_model(ModelConfig(), folder / "models" / BASE, trainable=True)
-    pairs = [(row["prompt"], row["completion"]) for row in read_jsonl(folder / "data" / "reflector.jsonl", AGAIN)]
-    with tempfile.TemporaryDirectory() as scratch:
-        train_sft(model, pairs, settings, Path(scratch), order, ends=True, progress=lambda *_: None)
-        last = read_jsonl(Path(scratch) / "metrics.jsonl", AGAIN)[-1]
-    return model, float(last["loss"])
+def _train(job: Job, settings: SFTConfig, order: int, attempt: int, progress: Progress) -> LanguageModel:
+    """The reflection player of this order; of further attempts, of an order that no first attempt has."""
+    model = load_model(ModelConfig(), job.unit.model(BASE), trainable=True)
+    pairs = [(row["prompt"], row["completion"]) for row in read_jsonl(job.unit.dataset("reflector"), AGAIN)]
+    seed = order + 1000 * (attempt - 1)
+    train_sft(model, pairs, settings, job.folder / str(attempt), seed, ends=True, progress=progress)
+    return model
 
 
 class Obedient:

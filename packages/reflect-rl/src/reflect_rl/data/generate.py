@@ -64,6 +64,16 @@ BASE = "base"
 """The embedded model's plain text."""
 
 
+def is_reflector(dataset: str) -> bool:
+    """Tell whether a reflection player learns from this data set."""
+    return dataset.startswith("reflector")
+
+
+def policy_beside(dataset: str) -> str:
+    """Name the data set of the policy that reads what a reflection player of this data set writes."""
+    return dataset.replace("reflector", "policy_reflect")
+
+
 class DataConfig(Frozen):
     """Demonstrations for supervised training."""
 

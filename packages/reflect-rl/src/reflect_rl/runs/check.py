@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from reflect_rl import registry
 from reflect_rl.config import EMBEDDED, ModelConfig, parse
-from reflect_rl.data.generate import Source, source_of
+from reflect_rl.data.generate import Source, is_reflector, policy_beside, source_of
 from reflect_rl.data.recorded import has_reflections, read_episodes
 from reflect_rl.envs.base import HasTeacher, NumbersActions
 from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
@@ -216,6 +216,18 @@ def _numbers(config: RunConfig) -> Iterator[str]:
     yield from _repeated("evaluation.decodings", config.evaluation.decodings)
     if config.rlft.keep == "best" and not config.rlft.validate_every:
         yield "rlft.keep: 'best' needs measurements on the validation tasks. Set rlft.validate_every to 1 or more."
+    yield from _attempts(config)
+
+
+def _attempts(config: RunConfig) -> Iterator[str]:
+    """Attempts at a reflection player without the policy that would judge them."""
+    trained = {dataset for name in config.methods for dataset in config.method(name).datasets}
+    alone = sorted(d for d in trained if is_reflector(d) and policy_beside(d) not in trained)
+    if config.sft.reflector.attempts > 1 and alone:
+        yield (
+            "sft.reflector.attempts: attempts are judged by games that a policy plays, and no method trains one that "
+            "reads these reflections. Add 'sft_reflect' to methods, or set attempts = 1."
+        )
 
 
 def _parts(config: RunConfig) -> Iterator[str]:

@@ -29,7 +29,7 @@ from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.evaluation.methods import LEXICAL, Decoding, Method, find_method
 from reflect_rl.prompts import TEMPLATE_VERSION, policy_prompt, reflection_prompt
 from reflect_rl.rollout import Reflector
-from reflect_rl.training.config import RLFTConfig, SFTConfig, TrackerName
+from reflect_rl.training.config import ReflectorSFTConfig, RLFTConfig, SFTConfig, TrackerName
 from reflect_rl.types import Episode, View, stream
 from reflect_rl.watchdog import Limits, guarded
 
@@ -67,7 +67,7 @@ class SFTStageConfig(Frozen):
 
     base: SFTConfig = Field(default_factory=SFTConfig)
     """The embedded model, reading plain text before anything else (other models come trained)."""
-    reflector: SFTConfig = Field(default_factory=SFTConfig)
+    reflector: ReflectorSFTConfig = Field(default_factory=ReflectorSFTConfig)
     """The reflection player."""
     policy_plain: SFTConfig = Field(default_factory=SFTConfig)
     """The policy without reflection."""

@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from reflect_rl import registry
 from reflect_rl.config import EMBEDDED, ModelConfig, Rule
-from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS
+from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS, is_reflector, policy_beside
 from reflect_rl.envs.base import EnvSpec, NamesGames
 from reflect_rl.errors import ConfigError, RunFolderError
 from reflect_rl.evaluation.evaluate import (
@@ -39,9 +39,11 @@ from reflect_rl.evaluation.evaluate import (
 from reflect_rl.evaluation.methods import Decoding, Measure, Method
 from reflect_rl.launch import process_rank, release
 from reflect_rl.models.labels import find_labels
+from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import LISTED
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import Policy, Reflector, RunsElsewhere
+from reflect_rl.runs.attempts import attempt_of, clear_checkpoints, seed_of, train_until_good
 from reflect_rl.runs.config import BuiltForRun, ChoosesDecodings, RunConfig, TakesTurns, result_mark
 from reflect_rl.runs.demonstrate import demonstrate, examples_of, excluded_states
 from reflect_rl.runs.folder import Job, Unit, check_job, seal_job, units
@@ -58,7 +60,6 @@ from reflect_rl.runs.models import (
 from reflect_rl.store import write_json, write_jsonl
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import train_sft
-from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Progress, seed_for
 
 
@@ -122,39 +123,49 @@ class SFTStage(Stage):
         """The base, then each model that goes on from it; methods that learn from the same data set share its model."""
         methods = [run.method(name) for name in run.methods]
         wanted = [d for d in (*DATASETS, *LEXICAL_DATASETS) if any(d in method.datasets for method in methods)]
-        wanted.sort(key=lambda d: d.startswith("policy_plain"))  # RL with reflections, the longer way, begins sooner
+        repeats = [d for d in wanted if is_reflector(d) and run.sft.reflector.attempts > 1]
+        # RL with reflections, the longer way, begins sooner; and attempts are judged by games, which need the policy.
+        wanted.sort(key=lambda d: (d.startswith("policy_plain"), d in repeats))
         for unit in units(run):
             if run.model.path == EMBEDDED and any(method.model for method in methods):
                 yield Job(unit, self.name, BASE, unit.sft(BASE), (unit.folder / "data",))
             for dataset in wanted:
-                yield Job(unit, self.name, dataset, unit.sft(dataset), (_first_job(run.model, unit),))
+                policy = (unit.sft(policy_beside(dataset)),) if dataset in repeats else ()
+                yield Job(unit, self.name, dataset, unit.sft(dataset), (_first_job(run.model, unit), *policy))
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Train one model and save it."""
-        part = job.name.removesuffix("_positive")
+        if is_reflector(job.name) and run.sft.reflector.attempts > 1:
+            model = train_until_good(job, run, partial(self._train, job, run), progress)
+        else:
+            model = self._train(job, run, 1, progress)
+        save_whole(model, job.unit.model(job.name), card_of_sft(run, job.unit, job.name))
+        # After the model is whole on the disk: a kill in between must find one of the two.
+        if process_rank() == 0:
+            clear_checkpoints(job, run)
+
+    def _train(self, job: Job, run: RunConfig, attempt: int, progress: Progress) -> LanguageModel:
+        """A model, from its beginning."""
+        part, place = job.name.removesuffix("_positive"), attempt_of(job, attempt)
         examples, rule = examples_of(job.unit, job.name), _rule_of(run, part)
         folder, made_by = base_folder(run.model, job.unit), job.unit.sft(BASE)
         # Every other training begins with the base; the base itself with random weights, which `data` has saved.
         if job.name == BASE:
             folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
-        model, settings = load_of_run(run.model, folder, made_by, trainable=True), run.sft.of(job.name)
+        model = load_of_run(run.model, folder, made_by, trainable=True)
         train_sft(
             model,
             examples,
-            settings,
-            job.folder,
-            # By name, not by turn: adding a method to a run leaves the draws of the others as they are.
-            seed_for(job.unit.seed, "sft", job.name),
+            run.sft.of(job.name),
+            place.folder,
+            seed_of(job, attempt),
             # A label or a line is chosen; reflections and texts of actions must learn where to stop.
             ends=part == "reflector" or rule not in LISTED,
             progress=progress,
-            metrics=metrics_log(job, run),
+            metrics=metrics_log(place, run),
             rule=rule,
         )
-        save_whole(model, job.unit.model(job.name), card_of_sft(run, job.unit, job.name))
-        # After the model is whole on the disk: a kill in between must find one of the two.
-        if process_rank() == 0:
-            checkpoints_in(job.folder).clear()
+        return model
 
 
 def _first_job(settings: ModelConfig, unit: Unit) -> Path:

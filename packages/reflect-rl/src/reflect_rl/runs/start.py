@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reflect_rl.config import EMBEDDED, Section, parse, sections, sections_of
-from reflect_rl.data.generate import BASE
+from reflect_rl.data.generate import BASE, is_reflector, policy_beside
 from reflect_rl.envs.base import ComparesTraining
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError
 from reflect_rl.registry import dotted_names, refuse_foreign
@@ -295,10 +295,15 @@ def _trained_alike(job: Job, before: RunConfig, after: RunConfig) -> bool:
     """Tell whether supervised training of this model follows from the same settings in both runs."""
     part = job.name.removesuffix("_positive")
     # Every supervised training goes on from the base, so its settings count for each.
-    names = sorted({BASE, part})
+    names = {BASE, part}
+    judged = is_reflector(part) and max(config.sft.reflector.attempts for config in (before, after)) > 1
+    if judged:
+        names.add(policy_beside(part))
 
     def settings(config: RunConfig) -> list[object]:
-        return [config.sft.of(name).model_dump(exclude=UNTRAINED) for name in names]
+        trained: list[object] = [config.sft.of(name).model_dump(exclude=UNTRAINED) for name in sorted(names)]
+        # Games tell which attempt is kept.
+        return [*trained, config.reflector.model_dump(), config.evaluated_modes] if judged else trained
 
     return settings(before) == settings(after)
 

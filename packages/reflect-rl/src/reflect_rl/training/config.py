@@ -44,6 +44,16 @@ class SFTConfig(OptimiserConfig):
     `gpt2` shape; too much of it keeps a small model from learning (docs/results/log.md)."""
 
 
+class ReflectorSFTConfig(SFTConfig):
+    """Supervised training of the reflection player."""
+
+    attempts: int = Field(1, ge=1, le=20)
+    """Trainings at most, each with another order of the rows. With more than one, the pair of players plays the
+    validation tasks greedily after each, and the best player is kept."""
+    retrain_below: float = Field(0.975, gt=0, le=1)
+    """Share of the validation games won, in the mode that went worst, below which another attempt is made."""
+
+
 class RLFTConfig(Frozen):
     """Online RL fine-tuning."""
 

@@ -240,6 +240,7 @@ def test_a_job_whose_model_was_deleted_is_not_taken(source, tmp_path):
         ({"policy_reflect": {"steps": 5}}, {"data", "sft base", "sft reflector"}),
         ({"policy_plain": {"steps": 5}}, set(JOBS)),
         ({"base": {"save_steps": 5}, "reflector": {"save_steps": 7}}, set(JOBS)),
+        ({"reflector": {"attempts": 3}}, {"data", "sft base", "sft policy_reflect"}),
     ],
 )
 def test_models_that_were_trained_with_other_settings_are_left_to_this_run(source, tmp_path, changes, taken):
