@@ -62,6 +62,8 @@ Model = LanguageModel | Blueprint | Agent
 Split = Literal["train", "validation", "test"]
 PRETRAINED_RATE = 2e-4
 """Learning rate of supervised training where the weights were trained before (Reflect-RL, appendix)."""
+ADAPTER_SETTINGS: Mapping[str, float] = {"learning_rate": 1.5e-4, "target_kl": 0.02}
+"""Settings of online RL where adapters are trained: those of `configs/pretrained/taxi.toml`."""
 
 
 def load_model(
@@ -333,8 +335,8 @@ def train_rl(
             (None: nothing is kept).
         seed: of everything random.
         progress: told after each update.
-        **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ... The default rate is
-            that of small models; a pretrained one wants about 1.5e-4 with `target_kl=0.02`.
+        **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ... Adapters are trained with
+            a lower rate and a bound on the step by default (`ADAPTER_SETTINGS`); other settings stay as they are.
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
@@ -343,9 +345,10 @@ def train_rl(
         TrainingError: the loss or the gradient is not finite.
     """
     spec = make_env(env)
-    config = parse(RLFTConfig, {"algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
     # Before the copy: labels belong to the tokenizer, which copy and reference share.
     start = _agent(model, (), spec, seed).for_actions(spec.max_actions)
+    own = ADAPTER_SETTINGS if start.model.has_adapter else {}
+    config = parse(RLFTConfig, {**own, "algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
     twin, writer = trainable_copy(start.model), reflector or start.reflector
     before = start.origin
     method = {"base": "rlft", "sft": "sft_rlft", "sft_reflect": "reflect_rl"}.get(before.method, before.method)

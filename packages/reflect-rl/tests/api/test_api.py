@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import reflect_rl as rrl
 from guess import Guess
 from reflect_rl.agent import Agent
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError
+from reflect_rl.training.config import RLFTConfig
+from tiny_models import save_tiny
 
 SMALL = {"hidden_size": 16, "layers": 1, "heads": 2, "context_tokens": 192, "device": "cpu"}
 TINY_RL = {"turns": 40, "starts_per_update": 4, "episodes_per_start": 2, "validate_every": 0}
@@ -180,6 +183,23 @@ def test_a_finished_training_is_taken_up_and_one_with_other_settings_is_refused(
     assert rrl.train_rl(warm, Guess, out=out, **TINY_RL).model.hash() == first.model.hash()
     with pytest.raises(RunFolderError, match=r"training\.total_turns is 40 there and 41 here"):
         rrl.train_rl(warm, Guess, out=out, **(TINY_RL | {"turns": 41}))
+
+
+def test_adapters_are_trained_online_with_settings_of_their_own(tmp_path, warm):
+    def settings(model, **own):
+        out = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
+        rrl.train_rl(model, Guess, out=out, **TINY_RL, max_episode_steps=1, **own)
+        (path,) = out.rglob("settings.json")
+        return json.loads(path.read_text())["training"]
+
+    folder = save_tiny("gpt2", tmp_path / "model")
+    adapted = rrl.load_model(folder, lora_rank=2, device="cpu")
+    found = settings(adapted)
+    assert (found["learning_rate"], found["target_kl"]) == (1.5e-4, 0.02)
+    found = settings(adapted, learning_rate=1e-3)
+    assert (found["learning_rate"], found["target_kl"]) == (1e-3, 0.02)
+    found, usual = settings(warm), RLFTConfig()
+    assert (found["learning_rate"], found["target_kl"]) == (usual.learning_rate, usual.target_kl)
 
 
 def test_a_model_plays_as_it_is_without_being_made_an_agent():

@@ -81,6 +81,13 @@ class LanguageModel:
         return next(self.model.parameters()).device
 
     @property
+    def has_adapter(self) -> bool:
+        """True = an adapter stands on weights that were trained before."""
+        from peft import PeftModel
+
+        return isinstance(self.model, PeftModel)
+
+    @property
     def end_id(self) -> int:
         """Token after which a text ends."""
         return int(self.tokenizer.eos_token_id)
@@ -160,10 +167,8 @@ class LanguageModel:
 
         A model with an adapter writes the adapter alone, which records where its base model is.
         """
-        from peft import PeftModel
-
         folder.mkdir(parents=True, exist_ok=True)
-        if isinstance(self.model, PeftModel):
+        if self.has_adapter:
             # PEFT would ask the hub for the base model to see whether its embeddings were resized.
             self.model.save_pretrained(str(folder), save_embedding_layers=False)
         else:
