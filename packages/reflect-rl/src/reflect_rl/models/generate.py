@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, GenerationConfig
+from transformers.cache_utils import DynamicLayer
 
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Tree, backbone, reads_trees, wide
@@ -63,8 +64,11 @@ def generate(
         autocast = torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed)
         with _own_defaults_set_aside(model), whole, autocast:
             read = {}
-            if wide(network.config) and reads_trees(model) and min(len(prompts[i]) for i in group) > 1:
-                read = {"past_key_values": _without_last_tokens(model, [tuple(prompts[i]) for i in group])}
+            if reads_trees(model):
+                cache = _roomy_cache(model, width + max_new_tokens)
+                if wide(network.config) and min(len(prompts[i]) for i in group) > 1:
+                    _read_without_last_tokens(model, [tuple(prompts[i]) for i in group], cache)
+                read = {"past_key_values": cache}
             output = network.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
@@ -83,35 +87,62 @@ def generate(
     return [found[i] for i in range(len(prompts))]
 
 
-def _without_last_tokens(model: LanguageModel, prompts: Sequence[tuple[int, ...]]) -> DynamicCache:
-    """Keys and values of prompts without their last token, which `generate` reads itself, padded on the left."""
+class _RoomyLayer(DynamicLayer):
+    """Keys and values of a layer with room for all tokens to come: a new token is written behind the others.
+
+    transformers' own layer copies all of them for each new token, which took more time than any product.
+    """
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room, self.whole = room, list[torch.Tensor]()
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Add the keys and values of new tokens, (N, heads, new, d); those of all tokens."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            shapes = [(*part.shape[:2], self.room, part.shape[3]) for part in (key_states, value_states)]
+            self.whole = [key_states.new_empty(shape) for shape in shapes]
+        before = self.get_seq_length()
+        after = before + key_states.shape[2]
+        for whole, part in zip(self.whole, (key_states, value_states), strict=True):
+            whole[:, :, before:after] = part
+        self.keys, self.values = (whole[:, :, :after] for whole in self.whole)
+        return self.keys, self.values
+
+
+def _roomy_cache(model: LanguageModel, tokens: int) -> DynamicCache:
+    """An empty cache with room for so many tokens of each row."""
+    cache = DynamicCache(config=model.model.config)
+    cache.layers = [_RoomyLayer(tokens) for _ in cache.layers]
+    return cache
+
+
+def _read_without_last_tokens(model: LanguageModel, prompts: Sequence[tuple[int, ...]], cache: DynamicCache) -> None:
+    """Fill an empty cache with prompts, padded on the left, but for their last token, which `generate` reads itself."""
     network: Any = model.model
     read = [prompt[:-1] for prompt in prompts]
     width = max(map(len, read))
-    layers: list[tuple[torch.Tensor, ...]] = []
     places = [range(len(prompt)) for prompt in read]
     for rows in shared_rows(model, read, places, [len(prompt) + 1 for prompt in read], token_budget(model)):
-        cache = DynamicCache(config=network.config)
+        found = DynamicCache(config=network.config)
         options: dict[str, Any] = {}
         if any(row.branches for row in rows):
             tree = Tree.of([row.parents for row in rows], model.device)
             options = {"attention_mask": tree.mask.to(network.dtype), "position_ids": tree.depths}
         ids = pad_sequence([torch.tensor(row.ids) for row in rows], batch_first=True).to(model.device)
-        backbone(network)(input_ids=ids, past_key_values=cache, use_cache=True, **options)
-        kept: list[Any] = cache.layers
-        layers = layers or [
-            tuple(part.new_zeros(len(read), part.shape[1], width, part.shape[3]) for part in (layer.keys, layer.values))
-            for layer in kept
-        ]
-        for whole, layer in zip(layers, kept, strict=True):
+        backbone(network)(input_ids=ids, past_key_values=found, use_cache=True, **options)
+        layers: Any = zip(cache.layers, found.layers, strict=True)
+        for whole, layer in layers:
+            parts: tuple[torch.Tensor, ...] = (layer.keys, layer.values)
+            if not whole.is_initialized:
+                whole.update(*(part.new_zeros(len(read), part.shape[1], width, part.shape[3]) for part in parts))
             for k, row in enumerate(rows):
                 for prompt, columns in row.places.items():
-                    for into, part in zip(whole, (layer.keys, layer.values), strict=True):
+                    for into, part in zip((whole.keys, whole.values), parts, strict=True):
                         into[prompt, :, width - len(columns) :] = part[k, :, columns]
-    found = DynamicCache(config=network.config)
-    for number, (keys, values) in enumerate(layers):
-        found.update(keys, values, number)
-    return found
 
 
 @contextmanager

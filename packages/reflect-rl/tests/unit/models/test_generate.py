@@ -7,7 +7,7 @@ import torch
 
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ModelError
-from reflect_rl.models.generate import generate, generate_greedy
+from reflect_rl.models.generate import _RoomyLayer, generate, generate_greedy
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.types import Observation, View
@@ -125,3 +125,25 @@ def test_wide_models_read_what_prompts_begin_with_alike_once(model, monkeypatch,
     assert read[1] == (len(texts), 1)
     assert read[0][0] * read[0][1] < sum(map(len, prompts)) - len(prompts[2]) - len(prompts[1])
     assert generate(model, [*prompts, [5]], NEW_TOKENS)[:-1] == expected, "a prompt of one token is read as before"
+
+
+@pytest.mark.parametrize("width", [1, 10_000])
+def test_a_new_token_is_written_behind_the_others_and_nothing_is_copied(model, monkeypatch, width):
+    # transformers' own cache copied all keys and values for each token, which took more time than the products.
+    made = []
+    update = _RoomyLayer.update
+
+    def watched(layer, *parts, **rest):
+        before = [whole.data_ptr() for whole in layer.whole]
+        result = update(layer, *parts, **rest)
+        made.append((before, [part.data_ptr() for part in result], result[0].shape[2]))
+        return result
+
+    monkeypatch.setattr("reflect_rl.models.network.REUSE_WIDTH", width)
+    monkeypatch.setattr(_RoomyLayer, "update", watched)
+    prompts = [model.encode(text) for text in TEXTS]
+    new = generate(model, prompts, NEW_TOKENS)
+    assert max(length for *_, length in made) == max(map(len, prompts)) + max(map(len, new)) - 1
+    later = [(before, after) for before, after, _ in made if before]
+    assert len(later) >= (NEW_TOKENS - 1) * model.model.config.num_hidden_layers
+    assert all(before == after for before, after in later)
