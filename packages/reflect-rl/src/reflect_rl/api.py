@@ -415,14 +415,14 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     _tasks(spec, split)
     longest = horizon or spec.max_episode_steps
     config = EvaluationConfig(split=split, horizons=(longest,), repetitions=repetitions, num_envs=num_envs)
-    played: dict[str, tuple[list[Episode], float]] = {}
+    played: dict[str, tuple[list[Episode], float | None]] = {}
     for mode in modes or spec.modes:
         require_known(f"mode of {spec.name}", mode, spec.all_modes)
         # Not every mode has tasks in every split; that the split has any was checked above.
         if spec.tasks(mode, split):
             played[mode] = play_split(spec, config, mode, decoding, writer, player)
     episodes = tuple(episode for part, _ in played.values() for episode in part)
-    seconds = sum(sum(len(e.turns) for e in part) / speed for part, speed in played.values())
+    seconds = sum(sum(len(e.turns) for e in part) / speed for part, speed in played.values() if speed)
     # Turns over seconds of all modes: a mean of speeds would count short modes too much.
     speed = sum(len(episode.turns) for episode in episodes) / seconds
     # Other players have no training whose folder could keep the result.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -141,7 +141,8 @@ class Measurement(Frozen):
     """Undiscounted; None: nothing was played, as with an index."""
     mean_turns: float | None = None
     turns_per_second: float | None = None
-    """Speed of play; None: nothing was played here, or answers were read from a cache."""
+    """Speed of play; None: nothing was played here, or answers were read from a cache. After an interruption, of the
+    episodes that were played since."""
     measures: dict[str, float] = Field(default_factory=dict)
     """Means over episodes of what the environment measures (`HasMeasures`)."""
     costs: Costs | None = None
@@ -215,16 +216,24 @@ def reset_usage(*players: Reflector | Policy) -> None:
         player.reset_usage()
 
 
-def progress_of(tell: Callable[[str], None], mode: str, *players: Reflector | Policy) -> Callable[[Episode], None]:
+def is_metered(*players: Reflector | Policy) -> bool:
+    """Tell whether a bill is kept of what one of the players takes."""
+    return bool(_metered(players))
+
+
+def progress_of(
+    tell: Callable[[str], None], mode: str, *players: Reflector | Policy, known: Iterable[Episode] = ()
+) -> Callable[[Episode], None]:
     """Make a callback that shows how many games have ended and been won, and what metered players have cost.
 
     Args:
         tell: shows a note.
         mode: that is played.
         players: both.
+        known: episodes that were played before.
     """
     metered = _metered(players)
-    ended: list[bool] = []
+    ended = [episode.success for episode in known]
 
     def on_episode(episode: Episode) -> None:
         ended.append(episode.success)
@@ -347,11 +356,24 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
     *,
     shuffle_labels: bool = False,
     limits: Limits = DEFAULT_LIMITS,
+    known: Mapping[int, Episode] | None = None,
     on_episode: Callable[[Episode], None] | None = None,
-) -> tuple[list[Episode], float]:
-    """The episodes of one mode and decoding, and the turns played per second.
+) -> tuple[list[Episode], float | None]:
+    """The episodes of one mode and decoding, and the turns played per second (None: none had to be played).
 
     Every method plays the same tasks with the same seeds, so methods can be compared in pairs.
+
+    Args:
+        spec: the environment.
+        config: what to play.
+        mode: of the environment.
+        decoding: how actions are chosen.
+        reflector: the reflection player.
+        policy: the policy.
+        shuffle_labels: number the actions in a random order in every state.
+        limits: how long environment and players may take.
+        known: episodes by seed that were played before; these are not played again.
+        on_episode: called with each episode that is played, as it ends.
 
     Raises:
         FaultyEnvironmentError: an episode failed; it cannot be left out here.
@@ -362,10 +384,11 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
     copies = config.repetitions if decoding == "sampled" else 1
     # The run's seed takes no part: all trainings are measured on the same episodes.
     requests = [Request(task, seed_for(0, "evaluation", task.key, copy)) for task in tasks for copy in range(copies)]
+    found = dict(known or {})
     started = time.perf_counter()
-    episodes = play(
+    played = play(
         spec,
-        requests,
+        [request for request in requests if request.seed not in found],
         reflector,
         policy,
         num_envs=config.num_envs,
@@ -375,14 +398,15 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
         limits=limits.model_copy(update={"failed_episodes": 0}),
         on_episode=on_episode,
     )
-    turns = sum(len(episode.turns) for episode in episodes)
-    return episodes, turns / max(time.perf_counter() - started, 1e-9)
+    turns, seconds = sum(len(episode.turns) for episode in played), time.perf_counter() - started
+    found |= {episode.seed: episode for episode in played}
+    return [found[request.seed] for request in requests], turns / max(seconds, 1e-9) if turns else None
 
 
 def measured(
     episodes: Sequence[Episode],
     horizon: int,
-    turns_per_second: float,
+    turns_per_second: float | None,
     spec: EnvSpec | None = None,
     costs: Costs | None = None,
 ) -> Measurement:
@@ -391,7 +415,7 @@ def measured(
     Args:
         episodes: at least one, played to this horizon or a longer one.
         horizon: turns after which an episode counts as lost.
-        turns_per_second: speed of play.
+        turns_per_second: speed of play; None: not known.
         spec: the environment that was played; what it measures, and success by kind of task, is added.
         costs: what chat players took. The time of play says nothing where answers were in a cache, so the row of chat
             players has no speed.
@@ -401,7 +425,7 @@ def measured(
     returns = [sum(turn.reward for turn in episode.turns[:horizon]) for episode in episodes]
     mean_turns = sum(min(len(episode.turns), horizon) for episode in episodes) / len(episodes)
     # Answers from a cache take no time, so a chat player has no speed.
-    speed = round(turns_per_second, 1) if costs is None else None
+    speed = None if turns_per_second is None or costs is not None else round(turns_per_second, 1)
     cut_episodes = [cut(episode, horizon) for episode in episodes]
     measures = {} if spec is None else summary(spec, cut_episodes)
     if measures and speed:

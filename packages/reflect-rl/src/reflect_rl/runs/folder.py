@@ -38,6 +38,8 @@ from reflect_rl.types import Progress
 
 CARD = "run.json"
 PROGRESS = "progress.json"
+PLAYED = "played.jsonl"
+"""File of an evaluation at work: the episodes that have ended."""
 LOCK = ".lock"
 """File of a run folder that the process at work in it locks."""
 
@@ -149,7 +151,7 @@ def provenance() -> Provenance:
     return Provenance(
         versions={"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         git_commit=_git_commit(),
-        code_sha256=_code_sha256(),
+        code_sha256=code_sha256(),
         created=now(),
         hardware=f"{platform.machine()}, {os.cpu_count()} cores",
         processes=process_count(),
@@ -170,7 +172,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _code_sha256() -> str:
+def code_sha256() -> str:
     """Hash of this package's own code, whichever way it was installed."""
     digest, package = hashlib.sha256(), Path(__file__).parents[1]
     for path in sorted(package.rglob("*.py")):
@@ -320,7 +322,7 @@ class Job:
         return (self.folder / "done").exists()
 
 
-UNSEALED = ("done", PROGRESS, "error.txt", "hang.txt", "tracking.json", "README.md", LOCK)
+UNSEALED = ("done", PROGRESS, PLAYED, "error.txt", "hang.txt", "tracking.json", "README.md", LOCK)
 """Files of a job that nobody reads later, or that change."""
 
 

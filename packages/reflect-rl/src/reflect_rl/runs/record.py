@@ -69,7 +69,7 @@ def note_evaluation(
     spec: EnvSpec,
     config: EvaluationConfig,
     decoding: Decoding,
-    played: Mapping[str, tuple[Sequence[Episode], float]],
+    played: Mapping[str, tuple[Sequence[Episode], float | None]],
 ) -> None:
     """Put the results of an agent into the folder of its method and into `results.json`; equal ones are replaced.
 

@@ -30,6 +30,7 @@ from reflect_rl.evaluation.evaluate import (
     TestedGames,
     costs_of,
     evaluate,
+    is_metered,
     measured,
     origin_of,
     progress_of,
@@ -46,7 +47,7 @@ from reflect_rl.rollout import Policy, Reflector, RunsElsewhere
 from reflect_rl.runs.attempts import attempt_of, clear_checkpoints, seed_of, train_until_good
 from reflect_rl.runs.config import BuiltForRun, ChoosesDecodings, RunConfig, TakesTurns, result_mark
 from reflect_rl.runs.demonstrate import demonstrate, examples_of, excluded_states
-from reflect_rl.runs.folder import Job, Unit, check_job, seal_job, units
+from reflect_rl.runs.folder import PLAYED, Job, Unit, check_job, seal_job, units
 from reflect_rl.runs.model_card import add_results, card_of_rlft, card_of_sft
 from reflect_rl.runs.models import (
     base_folder,
@@ -57,6 +58,7 @@ from reflect_rl.runs.models import (
     save_whole,
     start_of_policy,
 )
+from reflect_rl.runs.played import PlayedEpisodes
 from reflect_rl.store import write_json, write_jsonl
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import train_sft
@@ -260,6 +262,7 @@ class EvaluationStage(Stage):
         # The mark comes after both files, each written whole, so a kill never leaves rows without episodes.
         write_jsonl(job.folder / "episodes.jsonl", [played.to_json() for played in episodes])
         write_rows(job.folder / "rows.json", rows)
+        (job.folder / PLAYED).unlink(missing_ok=True)
         policy = _trained_policy(run.method(job.name), job.unit)
         if policy is not None:
             add_results(policy, rows)
@@ -335,6 +338,7 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> tuple[list
     mark = result_mark(config, learned=method.model)
     total = len(modes) * len(decodings)
     # The decoding is a part of the player, so one model is loaded for each and then plays all modes.
+    before = PlayedEpisodes(job, config)
     for decoding in decodings:
         reflector, policy = load_players(config, job.unit, job.name, decoding)
         own = config.model.path if method.model else "none"
@@ -343,6 +347,10 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> tuple[list
             # Players live through all modes, and costs are those of one row.
             reset_usage(reflector, policy)
             done = len(results) // len(config.horizons)
+            # Players elsewhere keep a bill of whole evaluations, and may have changed since.
+            here = not is_metered(reflector, policy) and origin_of(reflector, policy) is None
+            known = before.known(mode, decoding) if here else {}
+            show = progress_of(partial(progress, done, total), mode, reflector, policy, known=known.values())
             episodes, speed = evaluate(
                 config.env,
                 config.evaluation,
@@ -352,7 +360,8 @@ def _eval_players(job: Job, config: RunConfig, progress: Progress) -> tuple[list
                 policy,
                 shuffle_labels=config.prompt.shuffle_labels,
                 limits=config.limits,
-                on_episode=progress_of(partial(progress, done, total), mode, reflector, policy),
+                known=known,
+                on_episode=before.noting(mode, decoding, show) if here else show,
             )
             for horizon in config.horizons:
                 condition = _condition(job, config, mode, decoding, horizon, mark, model)
