@@ -27,7 +27,7 @@ data.demonstration_starts = [6]
 evaluation = {horizons = [3, 6], repetitions = 2}
 [sft]
 base = {steps = 4, batch_size = 8, save_steps = 2}
-reflector = {steps = 4, batch_size = 8}
+reflector = {steps = 4, batch_size = 8, attempts = 2, retrain_below = 1.0}
 policy_plain = {steps = 4, batch_size = 8}
 policy_reflect = {steps = 4, batch_size = 8}
 [rlft]
@@ -112,8 +112,22 @@ def test_two_processes_have_the_results_of_one(alone, together):
     assert json.loads((together / "run.json").read_text())["finished"] is not None
 
 
+def test_two_processes_judge_a_reflection_player_as_one(alone, together):
+    one, two = (json.loads((run / UNIT / "sft/reflector/attempts.json").read_text()) for run in (alone, together))
+    assert one == two
+    assert [attempt["number"] for attempt in one] == [1, 2]
+
+
 @pytest.mark.parametrize(
-    "job", ["sft/base", "sft/reflector", "sft/policy_plain", "sft/policy_reflect", "rlft/reflect_rl"]
+    "job",
+    [
+        "sft/base",
+        "sft/reflector",
+        "sft/reflector/attempt-2",
+        "sft/policy_plain",
+        "sft/policy_reflect",
+        "rlft/reflect_rl",
+    ],
 )
 def test_two_processes_train_as_one(alone, together, job):
     one, two = metrics(alone / UNIT / job), metrics(together / UNIT / job)

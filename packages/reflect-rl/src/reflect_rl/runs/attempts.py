@@ -68,7 +68,8 @@ def train_until_good(job: Job, run: RunConfig, train: Train, progress: Progress)
         model = train(number, partial(_tell, progress, name))
         attempts.append(Attempt(number=number, won=play_pair(job, run, model)))
         lowest = attempts[-1].lowest
-        progress(number, settings.attempts, f"{name} wins {lowest:.3f} of the validation games")
+        if process_rank() == 0:
+            progress(number, settings.attempts, f"{name} wins {lowest:.3f} of the validation games")
         if lowest > highest:
             best, highest = model, lowest
         if lowest >= settings.retrain_below:
