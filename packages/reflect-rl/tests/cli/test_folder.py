@@ -68,5 +68,5 @@ def test_the_hash_of_the_code_follows_the_code(tmp_path, monkeypatch):
     found = []
     for text in ("x = 1\n", "x = 2\n", "x = 1\n"):
         file.write_text(text)
-        found.append(card._code_sha256())
+        found.append(card.code_sha256())
     assert found[0] == found[2] != found[1]
