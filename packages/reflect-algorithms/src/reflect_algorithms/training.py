@@ -31,7 +31,7 @@ from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import no_dropout
 from reflect_rl.training.loop import PartialLoss
 from reflect_rl.training.metrics import MetricsLog
-from reflect_rl.training.trainer import RowTrainer, passes
+from reflect_rl.training.trainer import Rows, RowTrainer, passes
 from reflect_rl.types import Episode, Progress, Task, View, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 
@@ -173,7 +173,7 @@ class Trainer(RowTrainer):
         self.model.model.eval()
 
 
-class _Examples:
+class _Examples(Rows):
     """Examples of an objective as rows of a training."""
 
     def __init__(self, training: Training, objective: Objective, tokens: Tokens) -> None:

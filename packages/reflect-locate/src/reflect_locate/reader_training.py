@@ -30,7 +30,7 @@ from reflect_rl.errors import ModelError, UserError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import check_context, completion_losses
 from reflect_rl.training.loop import PartialLoss
-from reflect_rl.training.trainer import RowTrainer, passes
+from reflect_rl.training.trainer import Rows, RowTrainer, passes
 from reflect_rl.types import Progress
 
 Pairs = list[tuple[list[int], list[int]]]
@@ -128,7 +128,7 @@ def train_reader(
     trainer.close()
 
 
-class _Choices:
+class _Choices(Rows):
     """Choices among candidates as rows of a training."""
 
     def __init__(

@@ -18,6 +18,7 @@ vocabulary-wide projection over all positions. Equal prompts of a batch are comp
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -365,6 +366,8 @@ def completion_losses(
 ) -> Tensor:
     """-log p of every target, (M,): the supervised loss, projecting only the positions that are trained on.
 
+    Wide models read once what rows begin with alike.
+
     Args:
         model: the model.
         input_ids: tokens of N rows.
@@ -372,11 +375,17 @@ def completion_losses(
         network: see `read`.
     """
     # Position t predicts token t + 1.
-    places = [(row, t) for row, mask in enumerate(masks) for t in range(len(mask) - 1) if mask[t + 1]]
-    targets = torch.tensor([input_ids[row][t + 1] for row, t in places], device=model.device)
-    return torch.nn.functional.cross_entropy(
-        read(model, input_ids, places, None, network).logits, targets, reduction="none"
-    )
+    reads = [[t for t in range(len(mask) - 1) if mask[t + 1]] for mask in masks]
+    targets = [ids[t + 1] for ids, own in zip(input_ids, reads, strict=True) for t in own]
+    sequences = [tuple(ids) for ids in input_ids]
+    # Narrow models read each row by itself.
+    whole = [len(ids) + 1 for ids in input_ids]
+    # One pass, as callers have cut their rows to the budget.
+    ((taken, answer),) = _passes(model, sequences, reads, whole, sys.maxsize, None, network)
+    at = [place for number in range(len(input_ids)) for place in taken[number]]
+    # All in their order, the most usual case: a selection would copy a tensor of vocabulary width.
+    logits = answer.logits if at == list(range(len(answer.logits))) else answer.logits[at]
+    return torch.nn.functional.cross_entropy(logits, torch.tensor(targets, device=model.device), reduction="none")
 
 
 def check_scoring(model: LanguageModel) -> None:

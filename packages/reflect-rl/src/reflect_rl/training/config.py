@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from reflect_rl.config import AlgorithmConfig, CurriculumConfig, Frozen
 
@@ -42,6 +42,19 @@ class SFTConfig(OptimiserConfig):
     dropout: float = Field(0, ge=0, lt=1)
     """Dropout of embeddings, attention and residual branches while this model learns (0: as the model has it). For the
     `gpt2` shape; too much of it keeps a small model from learning (docs/results/log.md)."""
+
+    rows_together: int = Field(1, ge=1)
+    """Rows that begin alike and are drawn side by side, so that a wide model reads once what they share. For raw
+    states, which grow from turn to turn; the rows of a batch are then less different (1 = every row by itself)."""
+
+    @model_validator(mode="after")
+    def _one_way_to_draw(self) -> Self:
+        if self.balance and self.rows_together > 1:
+            raise ValueError(
+                f"balance = {self.balance} draws each row by itself, and rows_together = {self.rows_together} draws "
+                "neighbours. Set one of them to its default."
+            )
+        return self
 
 
 class ReflectorSFTConfig(SFTConfig):

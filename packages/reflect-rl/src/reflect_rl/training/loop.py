@@ -27,6 +27,10 @@ FINAL_SHARE = 0.1
 """Share of the peak learning rate at which a cosine ends."""
 
 
+Beginnings = tuple[Sequence[tuple[int, ...]], Sequence[int]]
+"""Tokens that rows begin with, and how many of its own each must share with another to be read with it."""
+
+
 class ExplosionError(TrainingError):
     """A step was refused: its loss or gradient norm is not finite, or the norm is above the limit."""
 
@@ -78,7 +82,7 @@ class OptimiserStep:
         lengths: Sequence[int],
         max_tokens: int,
         loss: Callable[[list[int]], PartialLoss],
-        beginnings: tuple[Sequence[tuple[int, ...]], Sequence[int]] | None = None,
+        beginnings: Beginnings | None = None,
     ) -> dict[str, float]:
         """Add up the gradient of a batch; the weighted means of its metrics over all micro-batches and processes.
 
@@ -86,8 +90,7 @@ class OptimiserStep:
             lengths: tokens of each row of the batch.
             max_tokens: upper bound on the padded tokens of one micro-batch.
             loss: forward pass over the rows with these indices.
-            beginnings: prompts of the rows, and how much of its own each must share with another to be read with it
-                (unset: each row is read by itself).
+            beginnings: of the rows (unset: each row is read by itself).
         """
         self.optimizer.zero_grad(set_to_none=True)
         self.tokens += sum(lengths)
@@ -122,7 +125,7 @@ class OptimiserStep:
         self,
         lengths: Sequence[int],
         max_tokens: int,
-        beginnings: tuple[Sequence[tuple[int, ...]], Sequence[int]] | None,
+        beginnings: Beginnings | None,
     ) -> list[tuple[list[int], bool]]:
         """Micro-batches of this process, as many as each other process has, and whether they count."""
         # A batch that would fit into one pass is cut as well, so that each process has work.

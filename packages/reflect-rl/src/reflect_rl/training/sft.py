@@ -6,6 +6,8 @@ same on its one choice token. Rows are tokenised here, prompt and completion apa
 
 from __future__ import annotations
 
+import itertools
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,12 +23,13 @@ from torch import Tensor, nn
 from reflect_rl.config import Rule
 from reflect_rl.errors import ConfigError
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import check_context, completion_losses, score
+from reflect_rl.models.network import wide
+from reflect_rl.models.score import check_context, completion_losses, least_shared, score
 from reflect_rl.prompts import parts_of
 from reflect_rl.training.config import SFTConfig
-from reflect_rl.training.loop import PartialLoss
+from reflect_rl.training.loop import Beginnings, PartialLoss
 from reflect_rl.training.metrics import MetricsLog
-from reflect_rl.training.trainer import RowTrainer, passes
+from reflect_rl.training.trainer import Rows, RowTrainer, passes
 from reflect_rl.types import Progress, stream
 
 
@@ -78,13 +81,13 @@ def train_sft(  # noqa: PLR0913 (what differs between the trainings of a run)
         TrainingError: the loss or the gradient is not finite or too large; the batch is in `offending_batch.jsonl`.
         RunFolderError: there are checkpoints, and all are corrupt.
     """
-    order = _order(seed, [completion for _, completion in examples], config.steps * config.batch_size, config.balance)
+    order = _order(seed, examples, config)
     # Only rows that will be trained on are tokenised; large data sets have many more.
     rows = _rows(model, {number: examples[number] for number in dict.fromkeys(order)}, ends=ends, rule=rule)
     with _dropout(model.model, config.dropout):
         trainer = RowTrainer(model, config, folder, seed, metrics=metrics, settings="the part of this model in [sft]")
         model.model.train()
-        trainer.run(_Rows(model, rows), order, progress)
+        trainer.run(_Rows(model, rows, shares=config.rows_together > 1), order, progress)
         trainer.close()
 
 
@@ -103,11 +106,12 @@ def _dropout(model: nn.Module, share: float) -> Iterator[None]:
             layer.p = own
 
 
-class _Rows:
+class _Rows(Rows):
     """Tokens of the examples, and their loss."""
 
-    def __init__(self, model: LanguageModel, rows: dict[int, Row]) -> None:
-        self.model, self.rows = model, rows
+    def __init__(self, model: LanguageModel, rows: dict[int, Row], *, shares: bool) -> None:
+        # Where rows are drawn one by one too little is alike to pay (docs/reference/speed.md).
+        self.model, self.rows, self.shares = model, rows, shares and wide(model.model.config)
 
     def length(self, number: int) -> int:
         return len(self.rows[number].input_ids)
@@ -121,6 +125,12 @@ class _Rows:
     def record(self, number: int) -> dict[str, Any]:
         return asdict(self.rows[number])
 
+    def beginnings(self, batch: Sequence[int]) -> Beginnings | None:
+        if not self.shares:
+            return None
+        own = [tuple(self.rows[number].input_ids) for number in batch]
+        return own, least_shared(self.model, own, [len(ids) + 1 for ids in own])
+
     def _losses(self, rows: Sequence[Row], network: nn.Module) -> Tensor:
         """-log p of every target, (M,): tokens of completions, or chosen lines."""
         if not rows[0].line_ends:
@@ -133,14 +143,25 @@ class _Rows:
         return -scores.log_probs.gather(1, chosen[:, None])[:, 0]
 
 
-def _order(seed: int, completions: Sequence[str], count: int, balance: float) -> list[int]:
-    """`count` row numbers: all rows in a random order, and again in another; or drawn by the weights of `balance`."""
-    rows = len(completions)
-    if balance:
-        often = Counter(completions)
-        weights = np.array([often[completion] ** -balance for completion in completions])
+def _order(seed: int, examples: Sequence[tuple[str, str]], config: SFTConfig) -> list[int]:
+    """Row numbers of all batches: every row in a random order, and again in another; or drawn by `balance`."""
+    rows, count = len(examples), config.steps * config.batch_size
+    if config.balance:
+        often = Counter(completion for _, completion in examples)
+        weights = np.array([often[completion] ** -config.balance for _, completion in examples])
         return stream(seed, "balanced rows").choice(rows, count, p=weights / weights.sum()).tolist()
-    return passes(seed, "rows", rows, count)
+    if config.rows_together == 1:
+        return passes(seed, "rows", rows, count)
+    # Sorted, rows that begin alike are neighbours.
+    alike, size = sorted(range(rows), key=examples.__getitem__), config.rows_together
+    order: list[int] = []
+    for number in range(math.ceil(count / rows)):
+        rng = stream(seed, "rows together", number)
+        # The cuts move, so that a row does not meet the same neighbours in every pass.
+        cuts = sorted({0, *range(int(rng.integers(size)), rows, size), rows})
+        groups = [alike[start:end] for start, end in itertools.pairwise(cuts)]
+        order += [row for place in rng.permutation(len(groups)) for row in groups[place]]
+    return order[:count]
 
 
 def _rows(model: LanguageModel, examples: dict[int, tuple[str, str]], *, ends: bool, rule: Rule) -> dict[int, Row]:

@@ -24,6 +24,7 @@ from reflect_rl.training.checkpoint import Checkpoints, restore_weights
 from reflect_rl.training.config import OptimiserConfig
 from reflect_rl.training.distributed import Engine, make_whole
 from reflect_rl.training.loop import (
+    Beginnings,
     ExplosionError,
     OptimiserStep,
     PartialLoss,
@@ -49,6 +50,10 @@ class Rows(Protocol):
 
     def record(self, number: int) -> dict[str, Any]:
         """A row for the file that shows a batch which could not be trained on."""
+
+    def beginnings(self, batch: Sequence[int]) -> Beginnings | None:
+        """Tokens of the rows of a batch, where those that begin alike are read together; None = each by itself."""
+        return None
 
 
 class RowTrainer:
@@ -169,7 +174,7 @@ class RowTrainer:
 
         lengths = [rows.length(number) for number in batch]
         with dropout_stream(self.model.device, self.seed, self.done, self.engine.rank):
-            means = self.step.accumulate(lengths, token_budget(self.model), loss)
+            means = self.step.accumulate(lengths, token_budget(self.model), loss, rows.beginnings(batch))
         means.setdefault("loss", 0.0)  # a batch of empty completions has no target
         try:
             norm = self.step.clip(self.step.network.parameters(), means["loss"])

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from reflect_rl.models import network
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.prefixes import common, merge, pack, prefix_batches
-from reflect_rl.models.score import score
+from reflect_rl.models.score import completion_losses, score
 
 # Three states of one game as raw text grows, another game, and one that is cut off.
 FIRST = tuple(range(30, 42))
@@ -60,6 +60,27 @@ def test_states_of_an_episode_are_one_row_in_wide_models(model, rule, graded, mo
     torch.testing.assert_close(found[1], expected[1], atol=1e-5, rtol=1e-4)
     assert len(found[2]) == (len(expected[2]) if graded else 0)
     for ours, theirs in zip(found[2], expected[2], strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
+
+
+def test_supervised_losses_of_rows_that_begin_alike_are_those_of_each_alone(model, monkeypatch, passes):
+    masks = [[0] * (len(state) - 3) + [1, 0, 1] for state in STATES]
+    weights = torch.linspace(-1, 2, 2 * len(STATES))
+
+    def computed() -> tuple[torch.Tensor, list[torch.Tensor]]:
+        model.model.zero_grad()
+        losses = completion_losses(model, STATES, masks)
+        (losses * weights).sum().backward()
+        return losses.detach(), [weight.grad.clone() for weight in model.model.parameters() if weight.grad is not None]
+
+    expected = computed()
+    shapes = passes(model)
+    monkeypatch.setattr(network, "REUSE_WIDTH", 1)
+    monkeypatch.setattr("reflect_rl.models.score.REUSE_TOKENS", 1)
+    found = computed()
+    assert shapes == [(2, len(FIRST) + 5)]
+    torch.testing.assert_close(found[0], expected[0], atol=2e-5, rtol=1e-5)
+    for ours, theirs in zip(found[1], expected[1], strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
 
 

@@ -19,7 +19,7 @@ TESTS = Path(__file__).parents[2]
 SCRIPT = TESTS / "two_process_sft.py"
 
 
-NAMES = ["fresh", "resumed", "parts"]
+NAMES = ["fresh", "resumed", "parts", "shared"]
 
 
 class InterruptedRunError(Exception):
