@@ -1,11 +1,12 @@
 """Batched generation for the reflection player, through Hugging Face's `generate` with its KV cache.
 
-Wide models read the prompts before that, in passes of a size that is fast, each beginning that prompts share once.
+Wide models read the prompts before that, in passes of a size that is fast, each beginning that prompts share once. A
+frozen one goes on from prompts that it has read before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,14 +15,18 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, GenerationConfig
 from transformers.cache_utils import DynamicLayer
 
+from reflect_rl.models.kept import Batch, Beginning, Kept
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.network import Tree, backbone, reads_trees, wide
+from reflect_rl.models.network import REUSE_TOKENS, Tree, backbone, reads_trees, wide
+from reflect_rl.models.prefixes import Ids
 from reflect_rl.models.score import check_context, micro_batches, shared_rows, token_budget
 
 
-def generate_greedy(model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[str]:
+def generate_greedy(
+    model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int, kept: Kept | None = None
+) -> list[str]:
     """The most likely continuation of each prompt, without the end token; see `generate`."""
-    return [text_of(model, ids) for ids in generate(model, prompts, max_new_tokens)]
+    return [text_of(model, ids) for ids in generate(model, prompts, max_new_tokens, kept=kept)]
 
 
 def text_of(model: LanguageModel, ids: Sequence[int]) -> str:
@@ -37,6 +42,7 @@ def generate(
     *,
     sampled: bool = False,
     max_tokens: int = 16_384,
+    kept: Kept | None = None,
 ) -> list[list[int]]:
     """Tokens of a continuation of each prompt, up to the end token, which is included, or `max_new_tokens`.
 
@@ -46,6 +52,8 @@ def generate(
         max_new_tokens: length limit of a continuation.
         sampled: draw from the model's distribution, by torch's generator, instead of taking the most likely text.
         max_tokens: upper bound on the padded tokens of one batch, new tokens included.
+        kept: prompts that the model has read before; what a wide one reads now is added. Only where its weights do not
+            change.
 
     Raises:
         ModelError: prompt and `max_new_tokens` together exceed the model's context.
@@ -67,7 +75,7 @@ def generate(
             if reads_trees(model):
                 cache = _roomy_cache(model, width + max_new_tokens)
                 if wide(network.config) and min(len(prompts[i]) for i in group) > 1:
-                    _read_without_last_tokens(model, [tuple(prompts[i]) for i in group], cache)
+                    _read_without_last_tokens(model, [prompts[i] for i in group], cache, kept)
                 read = {"past_key_values": cache}
             output = network.generate(
                 input_ids=ids.to(model.device),
@@ -120,29 +128,101 @@ def _roomy_cache(model: LanguageModel, tokens: int) -> DynamicCache:
     return cache
 
 
-def _read_without_last_tokens(model: LanguageModel, prompts: Sequence[tuple[int, ...]], cache: DynamicCache) -> None:
-    """Fill an empty cache with prompts, padded on the left, but for their last token, which `generate` reads itself."""
-    network: Any = model.model
-    read = [prompt[:-1] for prompt in prompts]
-    width = max(map(len, read))
-    places = [range(len(prompt)) for prompt in read]
-    for rows in shared_rows(model, read, places, [len(prompt) + 1 for prompt in read], token_budget(model)):
-        found = DynamicCache(config=network.config)
-        options: dict[str, Any] = {}
-        if any(row.branches for row in rows):
-            tree = Tree.of([row.parents for row in rows], model.device)
-            options = {"attention_mask": tree.mask.to(network.dtype), "position_ids": tree.depths}
-        ids = pad_sequence([torch.tensor(row.ids) for row in rows], batch_first=True).to(model.device)
-        backbone(network)(input_ids=ids, past_key_values=found, use_cache=True, **options)
-        layers: Any = zip(cache.layers, found.layers, strict=True)
-        for whole, layer in layers:
-            parts: tuple[torch.Tensor, ...] = (layer.keys, layer.values)
-            if not whole.is_initialized:
-                whole.update(*(part.new_zeros(len(read), part.shape[1], width, part.shape[3]) for part in parts))
+class _Reading:
+    """The prompts of a batch go, padded on the left, into an empty cache.
+
+    Args:
+        model: the language model.
+        prompts: N prompts without their last token, which `generate` reads itself.
+        cache: see above.
+    """
+
+    def __init__(self, model: LanguageModel, prompts: Sequence[Ids], cache: DynamicCache) -> None:
+        self.model, self.prompts = model, prompts
+        self.layers: Any = cache.layers
+        self.width = max(map(len, prompts))
+
+    def whole(self, numbers: Sequence[int]) -> None:
+        """Read these prompts, in passes of a size that is fast, what they begin with alike once."""
+        read = [self.prompts[number] for number in numbers]
+        places, alone = [range(len(ids)) for ids in read], [len(ids) + 1 for ids in read]
+        for rows in shared_rows(self.model, read, places, alone, token_budget(self.model)):
+            options: dict[str, Any] = {}
+            if any(row.branches for row in rows):
+                tree = Tree.of([row.parents for row in rows], self.model.device)
+                options = {"attention_mask": tree.mask.to(self.model.model.dtype), "position_ids": tree.depths}
+            found = self._pass(pad_sequence([torch.tensor(row.ids) for row in rows], batch_first=True), options)
             for k, row in enumerate(rows):
                 for prompt, columns in row.places.items():
-                    for into, part in zip((whole.keys, whole.values), parts, strict=True):
-                        into[prompt, :, width - len(columns) :] = part[k, :, columns]
+                    parts = [(keys[k, :, columns], values[k, :, columns]) for keys, values in found]
+                    self._write(numbers[prompt], 0, parts)
+
+    def rest(self, begun: Mapping[int, Beginning]) -> None:
+        """Read these prompts from where their kept beginnings end."""
+        for number, beginning in begun.items():
+            self._write(number, 0, beginning.layers())
+        left = {number: len(self.prompts[number]) - one.tokens for number, one in begun.items()}
+        group: list[int] = []
+        # Those with as much left stand together: the others of a group read again what is kept of them.
+        for number in sorted(left, key=left.__getitem__):
+            shortest = min(len(self.prompts[k]) for k in (*group, number))
+            if group and (left[number] > shortest or (len(group) + 1) * left[number] > token_budget(self.model)):
+                self._read_on(group, left[group[-1]])
+                group = []
+            group.append(number)
+        if group:
+            self._read_on(group, left[group[-1]])
+
+    def _read_on(self, group: Sequence[int], new: int) -> None:
+        """Read the last `new` tokens of each prompt of a group; what is before them has been."""
+        device, lengths = self.model.device, torch.tensor([len(self.prompts[number]) for number in group])
+        width = int(lengths.max())
+        columns = slice(self.width - width, self.width - new)
+        past = DynamicCache(config=self.model.model.config)
+        for number, layer in enumerate(self.layers):
+            past.update(layer.keys[group, :, columns], layer.values[group, :, columns], number)
+        options = {
+            "attention_mask": (torch.arange(width) >= width - lengths[:, None]).long().to(device),
+            "position_ids": (lengths[:, None] - new + torch.arange(new)).to(device),
+        }
+        found = self._pass(torch.tensor([self.prompts[number][-new:] for number in group]), options, past)
+        for k, number in enumerate(group):
+            start = len(self.prompts[number]) - new
+            self._write(number, start, [(keys[k, :, -new:], values[k, :, -new:]) for keys, values in found])
+
+    def _pass(
+        self, ids: torch.Tensor, options: Mapping[str, Any], past: DynamicCache | None = None
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Keys and values of each layer, (N, heads, tokens, d), those of `past` before the others."""
+        cache: Any = DynamicCache(config=self.model.model.config) if past is None else past
+        backbone(self.model.model)(
+            input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True, **options
+        )
+        return [(layer.keys, layer.values) for layer in cache.layers]
+
+    def _write(self, number: int, start: int, parts: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Write keys and values of a prompt's tokens from place `start` on, (heads, tokens, d) in each layer."""
+        first = self.width - len(self.prompts[number]) + start
+        for layer, (keys, values) in zip(self.layers, parts, strict=True):
+            if not layer.is_initialized:
+                shape = len(self.prompts), keys.shape[0], self.width, keys.shape[2]
+                layer.update(keys.new_zeros(shape), values.new_zeros(shape))
+            columns = slice(first, first + keys.shape[1])
+            layer.keys[number, :, columns], layer.values[number, :, columns] = keys, values
+
+
+def _read_without_last_tokens(
+    model: LanguageModel, prompts: Sequence[Sequence[int]], cache: DynamicCache, kept: Kept | None
+) -> None:
+    """Fill an empty cache with prompts, padded on the left, but for their last token, which `generate` reads itself."""
+    read = [tuple(prompt[:-1]) for prompt in prompts]
+    begun = {} if kept is None else {number: kept.beginning(ids) for number, ids in enumerate(read)}
+    worth = {number: one for number, one in begun.items() if one is not None and one.tokens >= REUSE_TOKENS}
+    reading = _Reading(model, read, cache)
+    reading.whole([number for number in range(len(read)) if number not in worth])
+    reading.rest(worth)
+    if kept is not None:
+        kept.add(Batch(read, [(layer.whole[0], layer.whole[1]) for layer in reading.layers], reading.width))
 
 
 @contextmanager

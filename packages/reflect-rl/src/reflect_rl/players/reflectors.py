@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from reflect_rl.models.generate import generate_greedy
+from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import check_context
 from reflect_rl.prompts import reflection_prompt, with_right_number
@@ -83,10 +84,11 @@ class FrozenReflector(CachedReflector):
         # Dropout would make the same prompt give different texts, and the cache would hide it.
         model.model.eval().requires_grad_(False)
         self.model, self.max_new_tokens = model, max_new_tokens
+        self._kept = Kept()
 
     def _write(self, prompts: Sequence[str]) -> list[str]:
         ids = [self.model.encode_prompt(prompt) for prompt in prompts]
         longest = max(range(len(ids)), key=lambda row: len(ids[row]))
         # Here, because token ids alone would not show the user which state it is.
         check_context(self.model, len(ids[longest]), prompts[longest], self.max_new_tokens)
-        return generate_greedy(self.model, ids, self.max_new_tokens)
+        return generate_greedy(self.model, ids, self.max_new_tokens, self._kept)
