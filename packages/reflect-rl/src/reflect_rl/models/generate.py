@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, GenerationConfig
 from transformers.cache_utils import DynamicLayer
 
-from reflect_rl.models.kept import Batch, Beginning, Kept
+from reflect_rl.models.kept import Beginning, Kept, Layers
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import REUSE_TOKENS, Tree, backbone, reads_trees, wide
 from reflect_rl.models.prefixes import Ids
@@ -160,7 +160,7 @@ class _Reading:
     def rest(self, begun: Mapping[int, Beginning]) -> None:
         """Read these prompts from where their kept beginnings end."""
         for number, beginning in begun.items():
-            self._write(number, 0, beginning.layers())
+            self._write(number, 0, beginning.layers)
         left = {number: len(self.prompts[number]) - one.tokens for number, one in begun.items()}
         group: list[int] = []
         # Those with as much left stand together: the others of a group read again what is kept of them.
@@ -172,6 +172,11 @@ class _Reading:
             group.append(number)
         if group:
             self._read_on(group, left[group[-1]])
+
+    def layers_of(self, number: int) -> Layers:
+        """What has been read of a prompt."""
+        columns = slice(self.width - len(self.prompts[number]), self.width)
+        return [(layer.keys[number, :, columns], layer.values[number, :, columns]) for layer in self.layers]
 
     def _read_on(self, group: Sequence[int], new: int) -> None:
         """Read the last `new` tokens of each prompt of a group; what is before them has been."""
@@ -200,8 +205,8 @@ class _Reading:
         )
         return [(layer.keys, layer.values) for layer in cache.layers]
 
-    def _write(self, number: int, start: int, parts: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        """Write keys and values of a prompt's tokens from place `start` on, (heads, tokens, d) in each layer."""
+    def _write(self, number: int, start: int, parts: Layers) -> None:
+        """Write a prompt's tokens from place `start` on."""
         first = self.width - len(self.prompts[number]) + start
         for layer, (keys, values) in zip(self.layers, parts, strict=True):
             if not layer.is_initialized:
@@ -216,13 +221,13 @@ def _read_without_last_tokens(
 ) -> None:
     """Fill an empty cache with prompts, padded on the left, but for their last token, which `generate` reads itself."""
     read = [tuple(prompt[:-1]) for prompt in prompts]
-    begun = {} if kept is None else {number: kept.beginning(ids) for number, ids in enumerate(read)}
-    worth = {number: one for number, one in begun.items() if one is not None and one.tokens >= REUSE_TOKENS}
+    begun = {i: one for i, ids in enumerate(read) if kept and (one := kept.beginning(ids, REUSE_TOKENS))}
     reading = _Reading(model, read, cache)
-    reading.whole([number for number in range(len(read)) if number not in worth])
-    reading.rest(worth)
+    reading.whole([number for number in range(len(read)) if number not in begun])
+    reading.rest(begun)
     if kept is not None:
-        kept.add(Batch(read, [(layer.whole[0], layer.whole[1]) for layer in reading.layers], reading.width))
+        for number, ids in enumerate(read):
+            kept.add(ids, reading.layers_of(number), begun.get(number))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from reflect_rl.models.attention import ATTENTION
+from reflect_rl.models.kept import Layers
 
 if TYPE_CHECKING:
     from reflect_rl.models.load import LanguageModel
@@ -38,6 +39,30 @@ class Read(NamedTuple):
     """(M, V) float32."""
     values: Tensor | None
     """(M, outputs) float32, None without a critic."""
+
+
+class Past(NamedTuple):
+    """Tokens that were read before the rows of a pass, which adds its own."""
+
+    cache: DynamicCache
+    """Keys and values, (N, heads, P, d) in each layer, padded on the left; empty where nothing was read."""
+    lengths: Tensor
+    """(N,) tokens of each row."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Layers], count: int, model: LanguageModel) -> Past:
+        """What was read before each of `count` rows; no `rows` = nothing."""
+        cache = DynamicCache(config=model.model.config)
+        lengths = [row[0][0].shape[1] for row in rows] or [0] * count
+        # Padded on the left, so that the tokens to come follow at once.
+        short = [max(lengths) - length for length in lengths]
+        for number, layer in enumerate(zip(*rows, strict=True)):
+            keys, values = (
+                torch.stack([nn.functional.pad(part, (0, 0, n, 0)) for part, n in zip(side, short, strict=True)])
+                for side in zip(*layer, strict=True)
+            )
+            cache.update(keys, values, number)
+        return cls(cache, torch.tensor(lengths, device=model.device))
 
 
 class Tree(NamedTuple):
@@ -68,6 +93,14 @@ class Tree(NamedTuple):
         lowest = torch.finfo(torch.bfloat16).min
         return cls(depths.to(device), torch.where(sees, 0.0, lowest)[:, None].to(device))
 
+    def behind(self, past: Past) -> Tree:
+        """The trees as they go on from what was read before, which each of their tokens sees."""
+        longest = past.cache.get_seq_length()
+        padding = torch.arange(longest, device=self.mask.device) < longest - past.lengths[:, None]
+        mask = self.mask.new_zeros(*self.mask.shape[:3], longest)
+        mask = mask.masked_fill(padding[:, None, None], torch.finfo(torch.bfloat16).min)
+        return Tree(self.depths + past.lengths[:, None], torch.cat([mask, self.mask], -1))
+
 
 def reads_trees(model: LanguageModel) -> bool:
     """Tell whether a model can read trees: only the mask hides tokens, and positions are numbers that it is given.
@@ -97,6 +130,7 @@ class Network(nn.Module):
         columns: Tensor,
         vocabulary: Tensor | None = None,
         tree: Tree | None = None,
+        past: Past | None = None,
     ) -> Read:
         """Read the positions (rows[m], columns[m]).
 
@@ -106,9 +140,14 @@ class Network(nn.Module):
             columns: (M,) place of each position in its sequence.
             vocabulary: (V,) tokens whose logits are wanted, None = all.
             tree: what follows what, where the rows are no plain sequences.
+            past: what was read before, if the rows are trees, or where keys and values are wanted.
         """
         with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self.mixed):
-            shared, options = self._beginning(input_ids, columns)
+            if past is None:
+                shared, options = self._beginning(input_ids, columns)
+            else:
+                shared, options = 0, {"use_cache": True, "past_key_values": past.cache}
+                tree = tree.behind(past) if tree is not None else None
             # No mask otherwise: padding is on the right, where causal attention never looks.
             options["attention_mask"] = None
             if tree is not None:

@@ -30,6 +30,23 @@ class Row:
         """Whether a token is followed by several, so that the row is no plain sequence."""
         return any(parent != place - 1 for place, parent in enumerate(self.parents))
 
+    def named(self, numbers: Sequence[int]) -> Row:
+        """The row with these numbers for its sequences."""
+        return Row(self.ids, self.parents, {numbers[i]: places for i, places in self.places.items()})
+
+    def behind(self, tokens: int) -> Row:
+        """The row without its first tokens, which all of its sequences begin with and nobody reads."""
+        places = {i: [place - tokens for place in own] for i, own in self.places.items()}
+        return Row(self.ids[tokens:], [max(parent - tokens, -1) for parent in self.parents[tokens:]], places)
+
+    def path(self, place: int) -> list[int]:
+        """Places of a token and all those before it on its path, the first one first."""
+        found = []
+        while place >= 0:
+            found.append(place)
+            place = self.parents[place]
+        return found[::-1]
+
 
 def common(one: Ids, other: Ids) -> int:
     """Number of tokens with which both begin.

@@ -19,9 +19,9 @@ vocabulary-wide projection over all positions. Equal prompts of a batch are comp
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -29,9 +29,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from reflect_rl.config import Rule
 from reflect_rl.errors import ModelError
+from reflect_rl.models.kept import Beginning, Kept
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import activation_bytes, shape_of
-from reflect_rl.models.network import REUSE_TOKENS, Network, Read, Tree, reads_trees, wide
+from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, wide
 from reflect_rl.models.prefixes import ROW_TOKENS, Row, merge, pack
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
@@ -137,6 +138,7 @@ def read(
     vocabulary: Tensor | None = None,
     network: torch.nn.Module | None = None,
     trees: Sequence[Sequence[int]] = (),
+    past: Past | None = None,
 ) -> Read:
     """Run one forward pass over right-padded sequences, read at M positions only.
 
@@ -148,17 +150,19 @@ def read(
         network: the module that does the pass, where it is wrapped or has a critic (default: the model alone).
         trees: of each sequence, the place of the token that each token follows, -1 for the first (unset: the one
             before it).
+        past: what was read before the sequences, and where to keep what is read now.
 
     Raises:
         ModelError: a sequence is longer than the model's context.
     """
     tree = Tree.of(trees, model.device) if trees else None
-    check_context(model, max(map(len, sequences)) if tree is None else 1 + int(tree.depths.max()))
+    before = 0 if past is None else int(past.lengths.max())
+    check_context(model, before + (max(map(len, sequences)) if tree is None else 1 + int(tree.depths.max())))
     # Nobody reads behind a row's end. With the padding token there, transformers would warn that a mask is missing.
     ids = pad_sequence([torch.as_tensor(sequence) for sequence in sequences], batch_first=True)
     # A batch whose completions are all empty reads nothing.
     rows, columns = torch.tensor(positions, device=model.device, dtype=torch.long).view(-1, 2).T
-    answer: Read = (network or Network(model))(ids.to(model.device), rows, columns, vocabulary, tree)
+    answer: Read = (network or Network(model))(ids.to(model.device), rows, columns, vocabulary, tree, past)
     return answer
 
 
@@ -170,6 +174,7 @@ def score(
     max_tokens: int | None = None,
     network: torch.nn.Module | None = None,
     temperature: float = 1.0,
+    kept: Kept | None = None,
 ) -> Scores:
     """Log-probabilities of the admissible actions of N states.
 
@@ -182,6 +187,7 @@ def score(
         max_tokens: upper bound on the padded tokens of one forward pass (default: `token_budget`).
         network: see `read`.
         temperature: what the scores are divided by before the softmax, above 0; above 1 makes actions more alike.
+        kept: prompts that a wide model has read before, without gradients; those that it reads now are added.
 
     Raises:
         ModelError: a prompt is too long or empty, or an action has no token, or several under `choice_token`.
@@ -199,7 +205,8 @@ def score(
     place = {key: row for row, key in enumerate(unique)}
     rows = torch.tensor([place[key] for key in keys], device=model.device)
     scorer = _score_listed if rule in LISTED else _score_texts
-    raw, hidden, values = scorer(model, unique, rule, max_tokens or token_budget(model), network)
+    read_by = _Passes(model, max_tokens or token_budget(model), network, kept)
+    raw, hidden, values = scorer(model, unique, rule, read_by)
     counts = torch.tensor([len(a) for _, a in unique], device=model.device)
     admissible = torch.arange(raw.shape[1], device=model.device)[None] < counts[:, None]
     log_probs = torch.log_softmax((raw / temperature).masked_fill(~admissible, -torch.inf), dim=-1)
@@ -211,9 +218,7 @@ Raw = tuple[Tensor, Tensor, Tensor | None]
 """Results for N states: (N, A) unnormalised scores, (N, H) hidden states, (N, outputs) of the critic."""
 
 
-def _score_listed(
-    model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
-) -> Raw:
+def _score_listed(model: LanguageModel, keys: list[Key], rule: Rule, passes: _Passes) -> Raw:
     """Each prompt is read at its end, and under `line_end` at the end of each line."""
     if any(len(action) != 1 for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a label of exactly one token.")
@@ -225,7 +230,7 @@ def _score_listed(
     prompts = [prompt for prompt, _ in keys]
     reads = [[len(prompt) - 1, *(action[0] for action in actions if by_line)] for prompt, actions in keys]
     found = _Found(keys, model.device)
-    for taken, answer in _passes(model, prompts, reads, [len(p) + 1 for p in prompts], max_tokens, vocabulary, network):
+    for taken, answer in passes(prompts, reads, [len(prompt) + 1 for prompt in prompts], vocabulary):
         for state, (end, *lines) in taken.items():
             at = lines or [end] * len(keys[state][1])
             labels = [column.get(token, 0) for (token,) in keys[state][1]]
@@ -235,9 +240,7 @@ def _score_listed(
     return found.raw()
 
 
-def _score_texts(
-    model: LanguageModel, keys: list[Key], rule: Rule, max_tokens: int, network: torch.nn.Module | None
-) -> Raw:
+def _score_texts(model: LanguageModel, keys: list[Key], rule: Rule, passes: _Passes) -> Raw:
     """The text of each action is read behind its prompt, where a token of it comes next."""
     if not all(action for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a text of at least one token.")
@@ -247,7 +250,7 @@ def _score_texts(
     first = [len(keys[state][0]) - 1 for state, _ in owners]
     reads = [range(start, len(text)) for start, text in zip(first, texts, strict=True)]
     found = _Found(keys, model.device)
-    for taken, answer in _passes(model, texts, reads, [start + 1 for start in first], max_tokens, None, network):
+    for taken, answer in passes(texts, reads, [start + 1 for start in first]):
         at = torch.tensor([place for places in taken.values() for place in places], device=model.device)
         owned = [owners[text] for text in taken]
         tokens = [token for state, number in owned for token in keys[state][1][number]]
@@ -285,27 +288,94 @@ class _Found:
         return table, torch.stack(hidden), None if values[0] is None else torch.stack(values)
 
 
-def _passes(
-    model: LanguageModel,
+@dataclass(frozen=True)
+class _Passes:
+    """Passes of a model over sequences, each of at most `max_tokens` padded tokens (at least one row)."""
+
+    model: LanguageModel
+    max_tokens: int
+    network: torch.nn.Module | None = None
+    kept: Kept | None = None
+
+    def __call__(
+        self,
+        sequences: Sequence[tuple[int, ...]],
+        reads: Sequence[Sequence[int]],
+        whole: Sequence[int],
+        vocabulary: Tensor | None = None,
+    ) -> Iterator[tuple[dict[int, list[int]], Read]]:
+        """For each of a pass, by number, the rows of the answer that are its reads; and the answer.
+
+        Args:
+            sequences: N sequences.
+            reads: of each, the positions that are read.
+            whole: see `least_shared`.
+            vocabulary: see `read`.
+        """
+        kept = self.kept if wide(self.model.model.config) and reads_trees(self.model) else None
+        if kept is None or torch.is_grad_enabled():
+            for rows in shared_rows(self.model, sequences, reads, whole, self.max_tokens):
+                yield self._pass(rows, vocabulary)
+            return
+        # The first position that is given ends the prompt, which the texts of a state's actions follow.
+        prompts = [sequence[: places[0] + 1] for sequence, places in zip(sequences, reads, strict=True)]
+        # Nothing that is read may lie before it.
+        free = [sequence[: min(places) + 1] for sequence, places in zip(sequences, reads, strict=True)]
+        begun = {i: one for i, ids in enumerate(free) if (one := kept.beginning(ids, REUSE_TOKENS))}
+        fresh = [i for i in range(len(sequences)) if i not in begun]
+        for rows in shared_rows(self.model, *_some(fresh, sequences, reads, whole), self.max_tokens):
+            own = [row.named(fresh) for row in rows]
+            past = Past.of([], len(own), self.model)
+            yield self._pass(own, vocabulary, past)
+            self._keep(kept, own, past, prompts, begun)
+        # Only texts of the same state share a row, which then goes on from one beginning.
+        merged = merge(*_some(list(begun), sequences, reads, whole), min(self.max_tokens, ROW_TOKENS))
+        whole_rows = [row.named(list(begun)) for row in merged]
+        befores = [min((begun[i] for i in row.places), key=lambda one: one.tokens) for row in whole_rows]
+        rest = [row.behind(before.tokens) for row, before in zip(whole_rows, befores, strict=True)]
+        for group in micro_batches([len(row.ids) for row in rest], self.max_tokens):
+            own, past = [rest[k] for k in group], Past.of([befores[k].layers for k in group], len(group), self.model)
+            yield self._pass(own, vocabulary, past)
+            self._keep(kept, own, past, prompts, begun)
+
+    def _pass(
+        self, rows: Sequence[Row], vocabulary: Tensor | None, past: Past | None = None
+    ) -> tuple[dict[int, list[int]], Read]:
+        reads = [(k, place) for k, row in enumerate(rows) for own in row.places.values() for place in own]
+        number = {place: m for m, place in enumerate(dict.fromkeys(reads))}
+        behind = past is not None and past.cache.get_seq_length() > 0
+        trees = [row.parents for row in rows] if behind or any(row.branches for row in rows) else ()
+        answer = read(self.model, [row.ids for row in rows], list(number), vocabulary, self.network, trees, past)
+        taken = {i: [number[k, place] for place in own] for k, row in enumerate(rows) for i, own in row.places.items()}
+        return taken, answer
+
+    def _keep(
+        self,
+        kept: Kept,
+        rows: Sequence[Row],
+        past: Past,
+        prompts: Sequence[tuple[int, ...]],
+        begun: Mapping[int, Beginning],
+    ) -> None:
+        """Keep what a pass has read of the prompts."""
+        layers: Any = past.cache.layers
+        before = int(past.lengths.max())
+        for k, row in enumerate(rows):
+            # Texts of a state follow one prompt.
+            for prompt, i in {prompts[i]: i for i in row.places}.items():
+                start = before - int(past.lengths[k])
+                columns = [*range(start, before), *(before + place for place in row.path(row.places[i][0]))]
+                own = torch.tensor(columns, device=self.model.device)
+                kept.add(prompt, [(layer.keys[k][:, own], layer.values[k][:, own]) for layer in layers], begun.get(i))
+
+
+def _some(
+    numbers: Sequence[int],
     sequences: Sequence[tuple[int, ...]],
     reads: Sequence[Sequence[int]],
     whole: Sequence[int],
-    max_tokens: int,
-    vocabulary: Tensor | None,
-    network: torch.nn.Module | None,
-) -> Iterator[tuple[dict[int, list[int]], Read]]:
-    """Passes over sequences: for each of a pass, by number, the rows of the answer that are its reads.
-
-    `whole`: see `least_shared`.
-    """
-    for own in shared_rows(model, sequences, reads, whole, max_tokens):
-        places = dict.fromkeys(
-            (k, place) for k, row in enumerate(own) for read in row.places.values() for place in read
-        )
-        number = {place: m for m, place in enumerate(places)}
-        trees = [row.parents for row in own] if any(row.branches for row in own) else ()
-        answer = read(model, [row.ids for row in own], list(places), vocabulary, network, trees)
-        yield {i: [number[k, p] for p in read] for k, row in enumerate(own) for i, read in row.places.items()}, answer
+) -> tuple[list[tuple[int, ...]], list[Sequence[int]], list[int]]:
+    return [sequences[i] for i in numbers], [reads[i] for i in numbers], [whole[i] for i in numbers]
 
 
 def shared_rows(
@@ -381,7 +451,7 @@ def completion_losses(
     # Narrow models read each row by itself.
     whole = [len(ids) + 1 for ids in input_ids]
     # One pass, as callers have cut their rows to the budget.
-    ((taken, answer),) = _passes(model, sequences, reads, whole, sys.maxsize, None, network)
+    ((taken, answer),) = _Passes(model, sys.maxsize, network)(sequences, reads, whole)
     at = [place for number in range(len(input_ids)) for place in taken[number]]
     # All in their order, the most usual case: a selection would copy a tensor of vocabulary width.
     logits = answer.logits if at == list(range(len(answer.logits))) else answer.logits[at]

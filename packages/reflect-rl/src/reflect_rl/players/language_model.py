@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from reflect_rl.config import Rule
+from reflect_rl.models.kept import Kept
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import Scores, check_context, score
@@ -41,7 +42,12 @@ def tokenize(
 
 
 def score_views(
-    model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule = "choice_token", temperature: float = 1.0
+    model: LanguageModel,
+    labels: Labels,
+    views: Sequence[View],
+    rule: Rule = "choice_token",
+    temperature: float = 1.0,
+    kept: Kept | None = None,
 ) -> Scores:
     """Log-probabilities of views: the one way from a view to log π(a|s), for acting and for learning."""
     pairs = [tokenize(model, labels, view, rule) for view in views]
@@ -49,7 +55,7 @@ def score_views(
     for view, (prompt, _) in zip(views, pairs, strict=True):
         check_context(model, len(prompt), view.observation.text, reflection=view.reflection or "")
     prompts, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
-    return score(model, prompts, actions, rule, temperature=temperature)
+    return score(model, prompts, actions, rule, temperature=temperature, kept=kept)
 
 
 class LanguageModelPolicy:
@@ -75,10 +81,12 @@ class LanguageModelPolicy:
         self.temperature = temperature
         self._cache: dict[View, tuple[float, ...]] = {}
         self._cache_size = cache_size
+        self._kept = Kept()
 
     def forget(self) -> None:
-        """Drop memoised log-probabilities, after a change of the weights."""
+        """Drop memoised log-probabilities and what has been read, after a change of the weights."""
         self._cache.clear()
+        self._kept.clear()
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
         """Choose an action for each view, with the behaviour log-probabilities of all admissible actions."""
@@ -100,7 +108,7 @@ class LanguageModelPolicy:
             was_training = self.model.model.training
             self.model.model.eval()
             with torch.no_grad():
-                scores = score_views(self.model, self.labels, missing, self.rule, self.temperature)
+                scores = score_views(self.model, self.labels, missing, self.rule, self.temperature, self._kept)
             self.model.model.train(was_training)
             fresh = {
                 # The table is padded to the view with the most actions.

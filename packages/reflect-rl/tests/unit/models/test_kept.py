@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+from math import prod
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
 
 from reflect_rl.config import ModelConfig
 from reflect_rl.models.generate import generate
-from reflect_rl.models.kept import Batch, Kept
+from reflect_rl.models.kept import Kept, Layers
+from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.prefixes import common
+from reflect_rl.models.score import score
+from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.types import Observation, View
 from tiny_models import save_tiny
@@ -79,39 +84,107 @@ def test_a_reflection_player_goes_on_from_its_last_states(model, passes):
     assert max(read[1:]) < read[0]
 
 
-def batch(*prompts: tuple[int, ...]) -> Batch:
-    width = max(map(len, prompts))
-    keys = torch.zeros(len(prompts), 1, width, 1)
-    for row, prompt in enumerate(prompts):
-        keys[row, 0, width - len(prompt) :, 0] = torch.tensor(prompt)
-    return Batch(prompts, [(keys, keys + 0.5)], width)
+def layers(prompt: tuple[int, ...]) -> Layers:
+    keys = torch.tensor(prompt, dtype=torch.float32)[None, :, None]
+    return [(keys, keys + 0.5)]
 
 
-def test_the_oldest_batch_goes_first_and_one_that_is_too_large_is_not_kept():
-    one, two = batch((1, 2, 3)), batch((4, 5, 6))
-    kept = Kept(most_bytes=one.bytes + two.bytes)
-    kept.add(one)
-    kept.add(two)
+def test_the_oldest_prompt_goes_first_and_one_that_is_too_large_is_not_kept():
+    kept = Kept(most_bytes=2 * 2 * 3 * 4)
+    kept.add((1, 2, 3), layers((1, 2, 3)))
+    kept.add((4, 5, 6), layers((4, 5, 6)))
     assert kept.beginning((1, 2, 3, 4)).tokens == 3
-    kept.add(batch((7, 8, 9)))
-    assert kept.beginning((1, 2, 3, 4)).tokens == 0
+    kept.add((7, 8, 9), layers((7, 8, 9)))
+    assert kept.beginning((1, 2, 3, 4)) is None
     assert kept.beginning((4, 5, 6, 7)).tokens == kept.beginning((7, 8, 9, 9)).tokens == 3
-    kept.add(batch((1,) * 100))
-    assert kept.beginning((1, 1, 1)) is None
+    kept.add((1,) * 100, layers((1,) * 100))
+    assert kept.beginning((7, 8, 9, 9)) is None
+    assert kept.bytes == 0
 
 
-@given(st.lists(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=6).map(tuple), min_size=1), max_size=3))
-def test_the_longest_beginning_is_found_with_its_own_keys(batches):
+def test_a_prompt_takes_the_place_of_the_one_that_it_went_on_from():
     kept = Kept()
-    for prompts in batches:
-        kept.add(batch(*prompts))
+    kept.add((1, 2, 3), layers((1, 2, 3)))
+    kept.add((1, 5), layers((1, 5)))
+    found = kept.beginning((1, 2, 3, 4))
+    kept.add((1, 2, 3, 4), layers((1, 2, 3, 4)), found)
+    assert kept.bytes == (4 + 2) * 2 * 4
+    assert kept.beginning((1, 2, 3, 9)).prompt == (1, 2, 3, 4)
+    kept.clear()
+    assert kept.beginning((1, 2, 3, 9)) is None
+    assert kept.bytes == 0
+
+
+def test_what_is_kept_is_a_copy():
+    kept, whole = Kept(), layers((1, 2, 3))
+    kept.add((1, 2, 3), whole)
+    whole[0][0].zero_()
+    assert kept.beginning((1, 2, 3, 4)).layers[0][0].flatten().tolist() == [1, 2, 3]
+
+
+@given(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=6).map(tuple), max_size=12))
+def test_the_longest_beginning_is_found_with_its_own_keys(prompts):
+    kept = Kept()
+    for prompt in prompts:
+        kept.add(prompt, layers(prompt))
     for prompt in [(1, 2, 3, 1), (2,), (3, 3, 1, 2, 2)]:
-        longest = max((common(prompt, other) for prompts in batches for other in prompts), default=None)
+        longest = min(max((common(prompt, other) for other in prompts), default=0), len(prompt) - 1)
         found = kept.beginning(prompt)
-        if longest is None:
-            assert found is None
-            continue
-        assert found.tokens == min(longest, len(prompt) - 1)
-        ((keys, values),) = found.layers()
-        assert keys[0, :, 0].tolist() == list(prompt[: found.tokens])
-        assert torch.equal(values, keys + 0.5)
+        assert (found.tokens if found else 0) == longest
+        if found:
+            ((keys, values),) = found.layers
+            assert keys[0, :, 0].tolist() == list(prompt[:longest])
+            assert torch.equal(values, keys + 0.5)
+
+
+@pytest.mark.parametrize("rule", ["sum", "token_mean", "choice_token", "line_end"])
+@pytest.mark.parametrize("most_tokens", [60, 10_000])
+def test_scores_are_those_without_and_only_what_is_new_is_read(model, passes, rule, most_tokens):
+    draw = random.Random(1)
+    kept, shapes = Kept(), passes(model)
+    for number, prompts in enumerate(turns(4)):
+        if rule in ("sum", "token_mean"):
+            actions = [
+                [[draw.randrange(5, 60) for _ in range(draw.randrange(1, 4))] for _ in range(5)] for _ in prompts
+            ]
+        elif rule == "line_end":
+            # Lines end behind everything that earlier turns had.
+            actions = [[[len(prompt) - 2], [len(prompt) - 1]] for prompt in prompts]
+        else:
+            actions = [[[7], [8], [9]] for _ in prompts]
+        with torch.no_grad():
+            expected = score(model, prompts, actions, rule, most_tokens)
+            shapes.clear()
+            found = score(model, prompts, actions, rule, most_tokens, kept=kept)
+        torch.testing.assert_close(found.log_probs, expected.log_probs, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(found.hidden, expected.hidden, atol=1e-4, rtol=1e-4)
+        texts = sum(len(action) - 1 for own in actions for action in own)
+        # At most eleven tokens of a turn and the two at the end are new; half of a small pass may be padding.
+        again = number == 0 or rule == "line_end" or most_tokens > 60
+        assert again or sum(map(prod, shapes)) < 2 * (4 * 13 + texts)
+    assert kept.bytes > 0
+
+
+def test_gradients_go_through_whole_prompts(model):
+    first, second, *_ = turns(2)
+    kept = Kept()
+    model.model.requires_grad_(True)
+    with torch.no_grad():
+        score(model, first, [[[7], [8]]] * 4, kept=kept)
+    held = kept.bytes
+    score(model, second, [[[7], [8]]] * 4, kept=kept).log_probs.sum().backward()
+    assert kept.bytes == held > 0
+
+
+def test_a_policy_forgets_what_it_has_read_with_its_weights(model):
+    labels = find_labels(model, 2)
+    policy = LanguageModelPolicy(model, labels)
+    views = [View(Observation(f"Taxi {more}", ("left", "right")), (0, 1)) for more in ("0", "0 1 2")]
+    rng = [np.random.default_rng(0)]
+    policy.decide(views[:1], rng)
+    with torch.no_grad():
+        for weight in model.model.parameters():
+            weight.mul_(1.5 if weight.dim() > 1 else 1)
+    policy.forget()
+    expected = LanguageModelPolicy(model, labels).decide(views[1:], rng)
+    assert policy.decide(views[1:], rng)[0].log_probs == pytest.approx(expected[0].log_probs, abs=1e-5)
