@@ -6,20 +6,18 @@ frozen one goes on from prompts that it has read before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, GenerationConfig
 from transformers.cache_utils import DynamicLayer
 
-from reflect_rl.models.kept import Beginning, Kept, Layers
+from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.network import REUSE_TOKENS, Tree, backbone, reads_trees, wide
-from reflect_rl.models.prefixes import Ids
-from reflect_rl.models.score import check_context, micro_batches, shared_rows, token_budget
+from reflect_rl.models.network import reads_trees, wide
+from reflect_rl.models.score import Passes, check_context, micro_batches, token_budget
 
 
 def generate_greedy(
@@ -128,106 +126,21 @@ def _roomy_cache(model: LanguageModel, tokens: int) -> DynamicCache:
     return cache
 
 
-class _Reading:
-    """The prompts of a batch go, padded on the left, into an empty cache.
-
-    Args:
-        model: the language model.
-        prompts: N prompts without their last token, which `generate` reads itself.
-        cache: see above.
-    """
-
-    def __init__(self, model: LanguageModel, prompts: Sequence[Ids], cache: DynamicCache) -> None:
-        self.model, self.prompts = model, prompts
-        self.layers: Any = cache.layers
-        self.width = max(map(len, prompts))
-
-    def whole(self, numbers: Sequence[int]) -> None:
-        """Read these prompts, in passes of a size that is fast, what they begin with alike once."""
-        read = [self.prompts[number] for number in numbers]
-        places, alone = [range(len(ids)) for ids in read], [len(ids) + 1 for ids in read]
-        for rows in shared_rows(self.model, read, places, alone, token_budget(self.model)):
-            options: dict[str, Any] = {}
-            if any(row.branches for row in rows):
-                tree = Tree.of([row.parents for row in rows], self.model.device)
-                options = {"attention_mask": tree.mask.to(self.model.model.dtype), "position_ids": tree.depths}
-            found = self._pass(pad_sequence([torch.tensor(row.ids) for row in rows], batch_first=True), options)
-            for k, row in enumerate(rows):
-                for prompt, columns in row.places.items():
-                    parts = [(keys[k, :, columns], values[k, :, columns]) for keys, values in found]
-                    self._write(numbers[prompt], 0, parts)
-
-    def rest(self, begun: Mapping[int, Beginning]) -> None:
-        """Read these prompts from where their kept beginnings end."""
-        for number, beginning in begun.items():
-            self._write(number, 0, beginning.layers)
-        left = {number: len(self.prompts[number]) - one.tokens for number, one in begun.items()}
-        group: list[int] = []
-        # Those with as much left stand together: the others of a group read again what is kept of them.
-        for number in sorted(left, key=left.__getitem__):
-            shortest = min(len(self.prompts[k]) for k in (*group, number))
-            if group and (left[number] > shortest or (len(group) + 1) * left[number] > token_budget(self.model)):
-                self._read_on(group, left[group[-1]])
-                group = []
-            group.append(number)
-        if group:
-            self._read_on(group, left[group[-1]])
-
-    def layers_of(self, number: int) -> Layers:
-        """What has been read of a prompt."""
-        columns = slice(self.width - len(self.prompts[number]), self.width)
-        return [(layer.keys[number, :, columns], layer.values[number, :, columns]) for layer in self.layers]
-
-    def _read_on(self, group: Sequence[int], new: int) -> None:
-        """Read the last `new` tokens of each prompt of a group; what is before them has been."""
-        device, lengths = self.model.device, torch.tensor([len(self.prompts[number]) for number in group])
-        width = int(lengths.max())
-        columns = slice(self.width - width, self.width - new)
-        past = DynamicCache(config=self.model.model.config)
-        for number, layer in enumerate(self.layers):
-            past.update(layer.keys[group, :, columns], layer.values[group, :, columns], number)
-        options = {
-            "attention_mask": (torch.arange(width) >= width - lengths[:, None]).long().to(device),
-            "position_ids": (lengths[:, None] - new + torch.arange(new)).to(device),
-        }
-        found = self._pass(torch.tensor([self.prompts[number][-new:] for number in group]), options, past)
-        for k, number in enumerate(group):
-            start = len(self.prompts[number]) - new
-            self._write(number, start, [(keys[k, :, -new:], values[k, :, -new:]) for keys, values in found])
-
-    def _pass(
-        self, ids: torch.Tensor, options: Mapping[str, Any], past: DynamicCache | None = None
-    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Keys and values of each layer, (N, heads, tokens, d), those of `past` before the others."""
-        cache: Any = DynamicCache(config=self.model.model.config) if past is None else past
-        backbone(self.model.model)(
-            input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True, **options
-        )
-        return [(layer.keys, layer.values) for layer in cache.layers]
-
-    def _write(self, number: int, start: int, parts: Layers) -> None:
-        """Write a prompt's tokens from place `start` on."""
-        first = self.width - len(self.prompts[number]) + start
-        for layer, (keys, values) in zip(self.layers, parts, strict=True):
-            if not layer.is_initialized:
-                shape = len(self.prompts), keys.shape[0], self.width, keys.shape[2]
-                layer.update(keys.new_zeros(shape), values.new_zeros(shape))
-            columns = slice(first, first + keys.shape[1])
-            layer.keys[number, :, columns], layer.values[number, :, columns] = keys, values
-
-
 def _read_without_last_tokens(
     model: LanguageModel, prompts: Sequence[Sequence[int]], cache: DynamicCache, kept: Kept | None
 ) -> None:
     """Fill an empty cache with prompts, padded on the left, but for their last token, which `generate` reads itself."""
     read = [tuple(prompt[:-1]) for prompt in prompts]
-    begun = {i: one for i, ids in enumerate(read) if kept and (one := kept.beginning(ids, REUSE_TOKENS))}
-    reading = _Reading(model, read, cache)
-    reading.whole([number for number in range(len(read)) if number not in begun])
-    reading.rest(begun)
-    if kept is not None:
-        for number, ids in enumerate(read):
-            kept.add(ids, reading.layers_of(number), begun.get(number))
+    width, layers = max(map(len, read)), list[Any](cache.layers)
+    different = list(dict.fromkeys(read))
+    for number, found in Passes(model, token_budget(model), kept=kept).prompts(different):
+        ids = different[number]
+        rows = [row for row, own in enumerate(read) if own == ids]
+        for layer, (keys, values) in zip(layers, found, strict=True):
+            if not layer.is_initialized:
+                shape = len(read), keys.shape[0], width, keys.shape[2]
+                layer.update(keys.new_zeros(shape), values.new_zeros(shape))
+            layer.keys[rows, :, width - len(ids) :], layer.values[rows, :, width - len(ids) :] = keys, values
 
 
 @contextmanager

@@ -56,6 +56,8 @@ class Kept:
 
     def add(self, prompt: Ids, layers: Layers, after: Beginning | None = None) -> None:
         """Keep a copy of a prompt, in the place of the one that it went on from, which is hardly asked for again."""
+        if _bytes(layers) > self.most_bytes:
+            return
         for old in {prompt} if after is None else {prompt, after.prompt}:
             if old in self._held:
                 self._drop(old)

@@ -64,6 +64,14 @@ class Past(NamedTuple):
             cache.update(keys, values, number)
         return cls(cache, torch.tensor(lengths, device=model.device))
 
+    def layers(self, row: int, places: Sequence[int]) -> Layers:
+        """What was read before a row and, after the pass, at these places of it."""
+        before = int(self.lengths.max())
+        start = before - int(self.lengths[row])
+        own = torch.tensor([*range(start, before), *(before + place for place in places)], device=self.lengths.device)
+        caches: Any = self.cache.layers
+        return [(layer.keys[row][:, own], layer.values[row][:, own]) for layer in caches]
+
 
 class Tree(NamedTuple):
     """Rows of N trees of at most T tokens, which a model reads as it reads sequences: each path as if it were alone."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from reflect_rl.config import Rule
 from reflect_rl.errors import ModelError
-from reflect_rl.models.kept import Beginning, Kept
+from reflect_rl.models.kept import Beginning, Kept, Layers
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import activation_bytes, shape_of
 from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, wide
@@ -205,7 +205,7 @@ def score(
     place = {key: row for row, key in enumerate(unique)}
     rows = torch.tensor([place[key] for key in keys], device=model.device)
     scorer = _score_listed if rule in LISTED else _score_texts
-    read_by = _Passes(model, max_tokens or token_budget(model), network, kept)
+    read_by = Passes(model, max_tokens or token_budget(model), network, kept)
     raw, hidden, values = scorer(model, unique, rule, read_by)
     counts = torch.tensor([len(a) for _, a in unique], device=model.device)
     admissible = torch.arange(raw.shape[1], device=model.device)[None] < counts[:, None]
@@ -218,7 +218,7 @@ Raw = tuple[Tensor, Tensor, Tensor | None]
 """Results for N states: (N, A) unnormalised scores, (N, H) hidden states, (N, outputs) of the critic."""
 
 
-def _score_listed(model: LanguageModel, keys: list[Key], rule: Rule, passes: _Passes) -> Raw:
+def _score_listed(model: LanguageModel, keys: list[Key], rule: Rule, passes: Passes) -> Raw:
     """Each prompt is read at its end, and under `line_end` at the end of each line."""
     if any(len(action) != 1 for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a label of exactly one token.")
@@ -240,7 +240,7 @@ def _score_listed(model: LanguageModel, keys: list[Key], rule: Rule, passes: _Pa
     return found.raw()
 
 
-def _score_texts(model: LanguageModel, keys: list[Key], rule: Rule, passes: _Passes) -> Raw:
+def _score_texts(model: LanguageModel, keys: list[Key], rule: Rule, passes: Passes) -> Raw:
     """The text of each action is read behind its prompt, where a token of it comes next."""
     if not all(action for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a text of at least one token.")
@@ -289,7 +289,7 @@ class _Found:
 
 
 @dataclass(frozen=True)
-class _Passes:
+class Passes:
     """Passes of a model over sequences, each of at most `max_tokens` padded tokens (at least one row)."""
 
     model: LanguageModel
@@ -307,7 +307,7 @@ class _Passes:
         """For each of a pass, by number, the rows of the answer that are its reads; and the answer.
 
         Args:
-            sequences: N sequences.
+            sequences: N sequences. The first position that is read ends a prompt, which is kept.
             reads: of each, the positions that are read.
             whole: see `least_shared`.
             vocabulary: see `read`.
@@ -317,26 +317,56 @@ class _Passes:
             for rows in shared_rows(self.model, sequences, reads, whole, self.max_tokens):
                 yield self._pass(rows, vocabulary)
             return
-        # The first position that is given ends the prompt, which the texts of a state's actions follow.
-        prompts = [sequence[: places[0] + 1] for sequence, places in zip(sequences, reads, strict=True)]
-        # Nothing that is read may lie before it.
+        for _, found in self._going_on(kept, sequences, reads, whole, vocabulary):
+            yield found
+
+    def prompts(self, prompts: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, Layers]]:
+        """Keys and values of different prompts, with the number of each, of a model that reads trees."""
+        ends, alone = [[len(ids) - 1] for ids in prompts], [len(ids) + 1 for ids in prompts]
+        # No logits are wanted; one is the least that a pass gives.
+        least = torch.tensor([self.model.end_id], device=self.model.device)
+        for found, _ in self._going_on(self.kept or Kept(0), prompts, ends, alone, least):
+            yield from found.items()
+
+    def _going_on(
+        self,
+        kept: Kept,
+        sequences: Sequence[tuple[int, ...]],
+        reads: Sequence[Sequence[int]],
+        whole: Sequence[int],
+        vocabulary: Tensor | None,
+    ) -> Iterator[tuple[dict[int, Layers], tuple[dict[int, list[int]], Read]]]:
+        """Passes that go on from what is kept, and keep the prompts that they read; these, and what they found."""
+        # Nothing that is read may lie before where a row goes on.
         free = [sequence[: min(places) + 1] for sequence, places in zip(sequences, reads, strict=True)]
         begun = {i: one for i, ids in enumerate(free) if (one := kept.beginning(ids, REUSE_TOKENS))}
+        for rows, past in self._rows(sequences, reads, whole, begun):
+            result, layers = self._pass(rows, vocabulary, past), dict[int, Layers]()
+            for k, row in enumerate(rows):
+                # Texts of a state follow one prompt.
+                for prompt, i in {sequences[i][: reads[i][0] + 1]: i for i in row.places}.items():
+                    layers[i] = past.layers(k, row.path(row.places[i][0]))
+                    kept.add(prompt, layers[i], begun.get(i))
+            yield layers, result
+
+    def _rows(
+        self,
+        sequences: Sequence[tuple[int, ...]],
+        reads: Sequence[Sequence[int]],
+        whole: Sequence[int],
+        begun: Mapping[int, Beginning],
+    ) -> Iterator[tuple[list[Row], Past]]:
+        """Rows of each pass, and where it goes on."""
         fresh = [i for i in range(len(sequences)) if i not in begun]
         for rows in shared_rows(self.model, *_some(fresh, sequences, reads, whole), self.max_tokens):
-            own = [row.named(fresh) for row in rows]
-            past = Past.of([], len(own), self.model)
-            yield self._pass(own, vocabulary, past)
-            self._keep(kept, own, past, prompts, begun)
+            yield [row.named(fresh) for row in rows], Past.of([], len(rows), self.model)
         # Only texts of the same state share a row, which then goes on from one beginning.
         merged = merge(*_some(list(begun), sequences, reads, whole), min(self.max_tokens, ROW_TOKENS))
-        whole_rows = [row.named(list(begun)) for row in merged]
-        befores = [min((begun[i] for i in row.places), key=lambda one: one.tokens) for row in whole_rows]
-        rest = [row.behind(before.tokens) for row, before in zip(whole_rows, befores, strict=True)]
+        rows = [row.named(list(begun)) for row in merged]
+        starts = [min((begun[i] for i in row.places), key=lambda one: one.tokens) for row in rows]
+        rest = [row.behind(start.tokens) for row, start in zip(rows, starts, strict=True)]
         for group in micro_batches([len(row.ids) for row in rest], self.max_tokens):
-            own, past = [rest[k] for k in group], Past.of([befores[k].layers for k in group], len(group), self.model)
-            yield self._pass(own, vocabulary, past)
-            self._keep(kept, own, past, prompts, begun)
+            yield [rest[k] for k in group], Past.of([starts[k].layers for k in group], len(group), self.model)
 
     def _pass(
         self, rows: Sequence[Row], vocabulary: Tensor | None, past: Past | None = None
@@ -348,25 +378,6 @@ class _Passes:
         answer = read(self.model, [row.ids for row in rows], list(number), vocabulary, self.network, trees, past)
         taken = {i: [number[k, place] for place in own] for k, row in enumerate(rows) for i, own in row.places.items()}
         return taken, answer
-
-    def _keep(
-        self,
-        kept: Kept,
-        rows: Sequence[Row],
-        past: Past,
-        prompts: Sequence[tuple[int, ...]],
-        begun: Mapping[int, Beginning],
-    ) -> None:
-        """Keep what a pass has read of the prompts."""
-        layers: Any = past.cache.layers
-        before = int(past.lengths.max())
-        for k, row in enumerate(rows):
-            # Texts of a state follow one prompt.
-            for prompt, i in {prompts[i]: i for i in row.places}.items():
-                start = before - int(past.lengths[k])
-                columns = [*range(start, before), *(before + place for place in row.path(row.places[i][0]))]
-                own = torch.tensor(columns, device=self.model.device)
-                kept.add(prompt, [(layer.keys[k][:, own], layer.values[k][:, own]) for layer in layers], begun.get(i))
 
 
 def _some(
@@ -451,7 +462,7 @@ def completion_losses(
     # Narrow models read each row by itself.
     whole = [len(ids) + 1 for ids in input_ids]
     # One pass, as callers have cut their rows to the budget.
-    ((taken, answer),) = _Passes(model, sys.maxsize, network)(sequences, reads, whole)
+    ((taken, answer),) = Passes(model, sys.maxsize, network)(sequences, reads, whole)
     at = [place for number in range(len(input_ids)) for place in taken[number]]
     # All in their order, the most usual case: a selection would copy a tensor of vocabulary width.
     logits = answer.logits if at == list(range(len(answer.logits))) else answer.logits[at]
