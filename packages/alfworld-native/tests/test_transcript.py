@@ -32,10 +32,11 @@ def test_answers_follow_their_commands_word_for_word():
     assert transcript(2, "go to cabinet 2").text.split("\n") == expected
 
 
-def test_only_the_last_answers_are_shown_and_the_opening_is_one_of_them():
+def test_only_the_last_answers_are_shown_and_the_opening_stays():
     text = transcript(2, "go to fridge 1", "open fridge 1", "close fridge 1").text
     assert text.split("\n") == [
         TASK,
+        ROOM,
         *("> open fridge 1", "You open the fridge 1. The fridge 1 is open. In it, you see a apple 1."),
         *("> close fridge 1", "You close the fridge 1."),
     ]

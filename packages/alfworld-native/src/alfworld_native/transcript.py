@@ -1,9 +1,10 @@
 r"""The last answers of a household game, word for word: the state text of a player who is given no summary.
 
-It holds the task, the last commands and what the game answered to each, and nothing that our code worked out. The
-opening, which lists the receptacles of the room, counts as an answer and falls out of the window like the others. This
-is the form in which ALFWorld is played by language models elsewhere (Shridhar et al. 2021, arXiv:2010.03768; Yao et al.
-2023, arXiv:2210.03629), there mostly with the whole history.
+It holds the task, the opening, which lists the receptacles of the room, the last commands and what the game answered to
+each, and nothing that our code worked out. The opening stays: elsewhere the list of commands, which a reflection player
+here never sees, names the receptacles in every prompt. This is the form in which ALFWorld is played by language models
+elsewhere (Shridhar et al. 2021, arXiv:2010.03768; Yao et al. 2023, arXiv:2210.03629), there mostly with the whole
+history.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class Transcript:
     Args:
         opening: the text that opens the game.
         admissible: the commands that can be given first.
-        history: number of answers to keep.
+        history: number of answers to keep beside the opening.
     """
 
     def __init__(self, opening: str, admissible: tuple[str, ...], history: int) -> None:
         self._opening, self._admissible = opening, admissible
         self._exchanges: deque[_Exchange] = deque(maxlen=history)
-        self._count, self._history = 0, history
+        self._count = 0
         room, _, task = opening.rpartition("\n\n")
         # The banner says nothing about the game, and the task has a line of its own at the top.
         self._room, self.task = room.rpartition("\n\n")[2], task
@@ -65,24 +66,18 @@ class Transcript:
         self._count += 1
 
     @property
-    def shows_opening(self) -> bool:
-        """True as long as the opening is among the answers that are shown."""
-        return self._count < self._history
-
-    @property
     def text(self) -> str:
         """The state text."""
-        lines = [self.task]
-        if self.shows_opening:
-            lines.append(self._room)
+        lines = [self.task, self._room]
         for exchange in self._exchanges:
             lines += [f"> {exchange.command}", exchange.feedback]
         return "\n".join(lines)
 
     def recall(self) -> Memory:
         """Knowledge of a player who has seen this window alone, and knows what is in hand."""
-        memory = Memory(self._opening, self._admissible if self.shows_opening else ())
-        if not self.shows_opening:
+        is_whole = self._count == len(self._exchanges)
+        memory = Memory(self._opening, self._admissible if is_whole else ())
+        if not is_whole:
             first = self._exchanges[0]
             # The hand is the one thing that is remembered: without it most commands would make no sense.
             memory.here, memory.held, memory.origin = first.here, first.held, first.origin

@@ -1,9 +1,9 @@
 """ALFWorld: household tasks in text, on the native engine or in TextWorld.
 
-With `state = "raw"` the player sees the task and the last answers of the game, word for word (`transcript.py`). With
-`state = "notes"` it sees what our code makes of all answers: where it is, what it holds, what it has found and
-searched, the last command and the game's answer. Both come from the game's texts alone (`memory.py`), so both engines
-give the same states. Actions are the game's admissible commands in the game's order. The specification is
+With `state = "raw"` the player sees the task, the opening and the last answers of the game, word for word
+(`transcript.py`). With `state = "notes"` it sees what our code makes of all answers: where it is, what it holds, what
+it has found and searched, the last command and the game's answer. Both come from the game's texts alone (`memory.py`),
+so both engines give the same states. Actions are the admissible commands in the order of the game. The specification is
 `docs/guides/alfworld.md`.
 """
 
@@ -56,8 +56,9 @@ what you hold, what you can do here for the task, where wanted things were seen,
 closed again (Shut) and not visited yet, and the last command with its answer.
 """
 RAW = """\
-The state shows the task
-and, behind `>`, your last commands, each with the game's answer; what is older is not shown.
+The state shows the task,
+the room as it is at the start and, behind `>`, your last commands, each with the game's answer; what is older is not
+shown.
 """
 COMMANDS = """\
 - `go to`, `open` and `close` a receptacle; what is in a closed one cannot be seen or reached.
@@ -85,10 +86,10 @@ class AlfworldConfig(HouseholdConfig):
     backend: Literal["native", "textworld"] = "native"
     """Engine: `native`, or `textworld`, the original, which needs the package's extra `textworld` and is far slower."""
     state: Literal["raw", "notes"] = "notes"
-    """State text: `raw` = the task and the game's last answers, word for word; `notes` = what our code makes of all of
-    them."""
+    """State text: `raw` = the task, the opening and the game's last answers, word for word; `notes` = what our code
+    makes of all of them."""
     history: int = Field(5, ge=1, le=100)
-    """Answers of the game that a raw state shows."""
+    """Answers of the game that a raw state shows behind the opening."""
     advice: Advice = "command"
     """Fullness of the teacher's reflections: `command` = facts, a verdict on the last action, and the next command;
     `goal` = what to seek next in its place; `facts` = neither."""
@@ -210,7 +211,7 @@ class Alfworld(TextEnv):
             "backend": self.config.backend,
             "games": games,
             "games_digest": digest,
-            "state": self.config.state + (f" {self.config.history}" if self.is_raw else ""),
+            "state": self.config.state + (f" {self.config.history} and the opening" if self.is_raw else ""),
             "advice": self.config.advice,
             "expert": self.config.expert,
         }
