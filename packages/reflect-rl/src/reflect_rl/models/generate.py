@@ -55,7 +55,10 @@ def generate(
 
     Raises:
         ModelError: prompt and `max_new_tokens` together exceed the model's context.
+        ValueError: the model is in training mode, in which dropout draws and checkpointed activations keep nothing.
     """
+    if model.model.training:
+        raise ValueError("a model in training mode cannot write: call eval() first.")
     check_context(model, max(map(len, prompts), default=0), new=max_new_tokens)
     network: Any = model.model
     found: dict[int, list[int]] = {}

@@ -86,6 +86,10 @@ class FrozenReflector(CachedReflector):
         self.model, self.max_new_tokens = model, max_new_tokens
         self._kept = Kept()
 
+    def forget(self) -> None:
+        """Drop keys and values of the prompts; the texts stay."""
+        self._kept.clear()
+
     def _write(self, prompts: Sequence[str]) -> list[str]:
         ids = [self.model.encode_prompt(prompt) for prompt in prompts]
         longest = max(range(len(ids)), key=lambda row: len(ids[row]))

@@ -62,6 +62,14 @@ class LearningReflector(Trained, Protocol):
         """Learn from the turns of an update, before the policy does; `share` of the training is done."""
 
 
+@runtime_checkable
+class Forgetful(Protocol):
+    """A player that keeps what it has read."""
+
+    def forget(self) -> None:
+        """Drop it, at the end of the episodes that it was read for."""
+
+
 class OnlineTrainer:
     """Trains one policy in place; metrics, episodes and checkpoints go to `folder`."""
 
@@ -166,8 +174,6 @@ class OnlineTrainer:
             metrics |= self.learner.learn(views, batch, self.update, rate)
         except OffendingTurnsError as explosion:
             raise explosion.saved(self.folder, self.engine.main) from None
-        # Cached scores are those of the weights before the update.
-        self.policy.forget()
         release()
         self.update += 1
         self.turns += sum(len(episode.turns) for episode in episodes)
@@ -233,6 +239,11 @@ class OnlineTrainer:
             limits=limits,
             on_failure=lambda request, error: failed.append(failure_row(request, error)),
         )
+        # Cached scores are those of these weights, and learning needs the memory. What a resumed run does not have
+        # would change the batches of the next update, too, and so its rounding.
+        for player in (policy, self.reflector):
+            if isinstance(player, Forgetful):
+                player.forget()
         failed = self.engine.all_gather(failed)
         self.failures += len(failed)
         if failed and self.engine.main:
@@ -250,8 +261,6 @@ class OnlineTrainer:
             requests = [Request(task, seed_for(self.seed, "validation", task.key)) for task in tasks]
             episodes = self._play(self.eval_policy, requests, None, strict)
             rates[mode] = sum(episode.success for episode in episodes) / max(1, len(episodes))
-        # Cached scores would change the batches of the next update, and so its rounding; a resumed run has none.
-        self.eval_policy.forget()
         mean = sum(rates.values()) / max(1, len(rates))
         # Of equal ones the later, which has learnt from more.
         if mean >= self.best:

@@ -90,6 +90,13 @@ def test_no_prompts_no_texts(model):
     assert generate_greedy(model, [], 5) == []
 
 
+def test_a_model_in_training_mode_is_refused(model):
+    model.model.train()
+    with pytest.raises(ValueError, match=r"call eval\(\) first"):
+        generate(model, [model.encode(TEXTS[0])], 5)
+    model.model.eval()
+
+
 def test_a_prompt_that_leaves_no_room_is_refused(model):
     with pytest.raises(ModelError, match=r"510 tokens and 5 .* holds 512\. Lower reflector\.max_new_tokens"):
         generate_greedy(model, [[7] * 510, [7]], 5)

@@ -13,9 +13,11 @@ from reflect_rl.batch import view_of, with_progress
 from reflect_rl.config import LoRAConfig, ModelConfig
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.errors import FaultyPlayerError, RunFolderError, TrainingError
+from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import load_model
 from reflect_rl.models.score import score
 from reflect_rl.players.language_model import score_views
+from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import OracleReflector
 from reflect_rl.training.checkpoint import CheckpointWarning
 from reflect_rl.training.config import RLFTConfig
@@ -388,3 +390,26 @@ def test_nothing_is_dropped_while_training_even_with_gradient_checkpointing(tmp_
     assert recomputed
     score(model, *states).log_probs[:, 0].sum().backward()
     assert all(w.grad is not None for w in model.model.parameters() if w.requires_grad)
+
+
+def test_what_players_have_read_is_gone_before_the_policy_learns(tmp_path, monkeypatch):
+    for name in ("network.REUSE_WIDTH", "score.REUSE_TOKENS"):
+        monkeypatch.setattr(f"reflect_rl.models.{name}", 1)
+    writer = FrozenReflector(tiny_player()[0], max_new_tokens=3)
+    training = trainer(tmp_path, rlft(total_turns=30), writer)
+    held: dict[str, list[int]] = {"play": [], "learn": []}
+    players, learn, add = (training.policy, writer), training.learner.learn, Kept.add
+
+    def watched(self, *parts, **rest):
+        add(self, *parts, **rest)
+        held["play"].append(self.bytes)
+
+    def learned(*parts):
+        held["learn"] += [player._kept.bytes for player in players]
+        return learn(*parts)
+
+    monkeypatch.setattr(Kept, "add", watched)
+    monkeypatch.setattr(training.learner, "learn", learned)
+    training.train(QUIET)
+    assert min(held["play"]) > 0
+    assert set(held["learn"]) == {0}
