@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 ROW_TOKENS = 1024
-"""Most tokens of a row of several sequences: attention costs their square, also where the mask hides the most of it."""
+"""Most tokens of a row that prompts share: attention costs their square, also where the mask hides the most of it."""
 
 Ids = tuple[int, ...]
 
@@ -65,14 +65,22 @@ def common(one: Ids, other: Ids) -> int:
     return low
 
 
-def merge(sequences: Sequence[Ids], reads: Sequence[Sequence[int]], least: Sequence[int], limit: int) -> list[Row]:
-    """Sequences in rows of at most `limit` tokens; one that is longer has a row of its own.
+def merge(
+    sequences: Sequence[Ids],
+    reads: Sequence[Sequence[int]],
+    least: Sequence[int],
+    whole: Sequence[int],
+    most: int,
+) -> list[Row]:
+    """Sequences in rows; one that is longer than their limits has a row of its own.
 
     Args:
         sequences: N sequences of token ids.
         reads: of each, the positions that are read.
         least: of each, the tokens that it must share with the one before it to join its row.
-        limit: see above.
+        whole: of each, the tokens of its prompt. Texts that follow one prompt share a row of at most `most` tokens, or
+            of twice the prompt where that is more: in a new row the prompt would be read again.
+        most: see above; rows of several prompts have at most `ROW_TOKENS` tokens, too.
     """
     rows: list[Row] = []
     trail: list[int] = []
@@ -80,6 +88,7 @@ def merge(sequences: Sequence[Ids], reads: Sequence[Sequence[int]], least: Seque
     for number in sorted(range(len(sequences)), key=sequences.__getitem__):
         sequence = sequences[number]
         shared = common(before, sequence)
+        limit = max(most, 2 * whole[number]) if shared >= whole[number] else min(most, ROW_TOKENS)
         if not rows or shared < least[number] or len(rows[-1].ids) + len(sequence) - shared > limit:
             rows.append(Row())
             shared = 0

@@ -33,7 +33,7 @@ from reflect_rl.models.kept import Beginning, Kept, Layers
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import activation_bytes, shape_of
 from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, wide
-from reflect_rl.models.prefixes import ROW_TOKENS, Row, merge, pack
+from reflect_rl.models.prefixes import Row, merge, pack
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
 """Bytes of activations that a micro-batch may leave for its backward pass."""
@@ -361,7 +361,8 @@ class Passes:
         for rows in shared_rows(self.model, *_some(fresh, sequences, reads, whole), self.max_tokens):
             yield [row.named(fresh) for row in rows], Past.of([], len(rows), self.model)
         # Only texts of the same state share a row, which then goes on from one beginning.
-        merged = merge(*_some(list(begun), sequences, reads, whole), min(self.max_tokens, ROW_TOKENS))
+        texts, places, prompts = _some(list(begun), sequences, reads, whole)
+        merged = merge(texts, places, prompts, prompts, self.max_tokens)
         rows = [row.named(list(begun)) for row in merged]
         starts = [min((begun[i] for i in row.places), key=lambda one: one.tokens) for row in rows]
         rest = [row.behind(start.tokens) for row, start in zip(rows, starts, strict=True)]
@@ -405,7 +406,7 @@ def shared_rows(
         whole: see `least_shared`.
         max_tokens: see above.
     """
-    rows = merge(sequences, reads, least_shared(model, sequences, whole), min(max_tokens, ROW_TOKENS))
+    rows = merge(sequences, reads, least_shared(model, sequences, whole), whole, max_tokens)
     # Where nothing is shared, in the order in which they were given.
     rows = pack(rows) if any(row.branches for row in rows) else sorted(rows, key=lambda row: min(row.places))
     for group in micro_batches([len(row.ids) for row in rows], max_tokens):
@@ -435,8 +436,9 @@ def row_tokens(model: LanguageModel, prompt: Ids, actions: Sequence[Ids], rule: 
     if rule in LISTED:
         return len(prompt)
     texts = [(*prompt, *action[:-1]) for action in actions]
-    least = least_shared(model, texts, [len(prompt)] * len(texts))
-    return sum(len(row.ids) for row in merge(texts, [()] * len(texts), least, ROW_TOKENS))
+    whole = [len(prompt)] * len(texts)
+    least = least_shared(model, texts, whole)
+    return sum(len(row.ids) for row in merge(texts, [()] * len(texts), least, whole, sys.maxsize))
 
 
 def completion_losses(

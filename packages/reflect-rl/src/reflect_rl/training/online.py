@@ -244,6 +244,7 @@ class OnlineTrainer:
         for player in (policy, self.reflector):
             if isinstance(player, Forgetful):
                 player.forget()
+        release()
         failed = self.engine.all_gather(failed)
         self.failures += len(failed)
         if failed and self.engine.main:

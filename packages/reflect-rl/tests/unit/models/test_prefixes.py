@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 from reflect_rl.models import network
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.prefixes import common, merge, pack, prefix_batches
-from reflect_rl.models.score import completion_losses, score
+from reflect_rl.models.prefixes import Row, common, merge, pack, prefix_batches
+from reflect_rl.models.score import completion_losses, row_tokens, score
 
 # Three states of one game as raw text grows, another game, and one that is cut off.
 FIRST = tuple(range(30, 42))
@@ -84,9 +84,28 @@ def test_supervised_losses_of_rows_that_begin_alike_are_those_of_each_alone(mode
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
 
 
+def merged(sequences: list[tuple[int, ...]], least: int, limit: int) -> list[Row]:
+    alone = [len(sequence) + 1 for sequence in sequences]
+    return merge(sequences, [range(len(s)) for s in sequences], [least] * len(sequences), alone, limit)
+
+
+@pytest.mark.parametrize("width", [1, 10_000])
+def test_the_texts_of_a_state_follow_its_prompt_in_one_row_however_long_it_is(model, monkeypatch, passes, width):
+    # Beyond the limit each text had a row of its own, with the whole prompt once more, which took all memory.
+    monkeypatch.setattr(network, "REUSE_WIDTH", width)
+    monkeypatch.setattr("reflect_rl.models.prefixes.ROW_TOKENS", 20)
+    prompt, texts = tuple(range(3, 33)), [(40 + k, 70, 71, 72) for k in range(8)]
+    assert row_tokens(model, prompt, texts, "sum") == 30 + 8 * 3
+    shapes = passes(model)
+    long = score(model, [prompt], [texts], "sum").log_probs
+    assert shapes == [(1, 30 + 8 * 3)]
+    monkeypatch.setattr("reflect_rl.models.prefixes.ROW_TOKENS", 1024)
+    torch.testing.assert_close(score(model, [prompt], [texts], "sum").log_probs, long)
+
+
 @given(st.lists(ids, max_size=12), st.integers(1, 4), st.integers(1, 20))
 def test_every_sequence_can_be_read_off_its_row(sequences, least, limit):
-    rows = merge(sequences, [range(len(s)) for s in sequences], [least] * len(sequences), limit)
+    rows = merged(sequences, least, limit)
     assert sorted(number for row in rows for number in row.places) == list(range(len(sequences)))
     for row in rows:
         assert len(row.ids) <= limit or len(row.places) == 1 or len({sequences[n] for n in row.places}) == 1
@@ -100,7 +119,7 @@ def test_every_sequence_can_be_read_off_its_row(sequences, least, limit):
 
 @given(st.lists(ids, min_size=1, max_size=12), st.integers(1, 4))
 def test_packed_rows_hold_the_same_and_are_no_longer_than_the_longest(sequences, least):
-    rows = merge(sequences, [range(len(s)) for s in sequences], [least] * len(sequences), 20)
+    rows = merged(sequences, least, 20)
     longest, tokens = max(len(row.ids) for row in rows), sum(len(row.ids) for row in rows)
     packed = pack(rows)
     assert sum(len(row.ids) for row in packed) == tokens

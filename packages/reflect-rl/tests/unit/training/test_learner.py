@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reflect_rl.models import network, score as score_module
+from reflect_rl.models import network, prefixes, score as score_module
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.training.distributed import Engine
@@ -123,7 +123,7 @@ def test_each_part_of_a_minibatch_is_one_pass_whatever_its_rows_need(episodes, m
         monkeypatch.setattr(network, "REUSE_WIDTH", 1)
         monkeypatch.setattr(score_module, "REUSE_TOKENS", 1)
     # Rows of so few tokens that most states need several.
-    monkeypatch.setattr(score_module, "ROW_TOKENS", 12)
+    monkeypatch.setattr(prefixes, "ROW_TOKENS", 12)
     model, labels = tiny_player(seed=3)
     model.model.requires_grad_(True)
     algorithm = {"name": "grpo", "epochs": 1, "entropy_coef": 0.0}
