@@ -137,13 +137,15 @@ def prefix_batches(prompts: Sequence[Ids], lengths: Sequence[int], least: Sequen
     """
     groups: list[list[int]] = []
     before: Ids = ()
-    tokens = 0
+    tokens = row = 0
     for number in sorted(range(len(prompts)), key=prompts.__getitem__):
         shared = common(before, prompts[number])
-        more = lengths[number] - (shared if shared >= least[number] else 0)
+        # As in `merge`: a row that is full is followed by one that begins with the whole prompt again.
+        joins = shared >= least[number] and row + len(prompts[number]) - shared <= ROW_TOKENS
+        more = lengths[number] - (shared if joins else 0)
         if not groups or tokens + more > limit:
             groups.append([])
-            tokens, more = 0, lengths[number]
+            tokens, joins, more = 0, False, lengths[number]
         groups[-1].append(number)
-        tokens, before = tokens + more, prompts[number]
+        tokens, row, before = tokens + more, (row if joins else 0) + more, prompts[number]
     return groups
