@@ -377,9 +377,9 @@ def reflect_counting(monkeypatch) -> list[int]:
     """How many prompts reach the model in each batch."""
     sizes: list[int] = []
 
-    def counting(model, prompts, limit):
+    def counting(model, prompts, limit, kept):
         sizes.append(len(prompts))
-        return generate_greedy(model, prompts, limit)
+        return generate_greedy(model, prompts, limit, kept)
 
     monkeypatch.setattr(frozen, "generate_greedy", counting)
     return sizes
@@ -423,7 +423,7 @@ def test_the_frozen_reflectors_memo_is_bounded_and_drops_the_least_recently_used
 
 def test_numbers_are_set_right_by_the_state_alone_and_not_in_the_memory(monkeypatch):
     reflector = FrozenReflector(lively_player()[0], 8, numbers=lambda state: {"go left": len(state)})
-    monkeypatch.setattr(frozen, "generate_greedy", lambda model, prompts, limit: ["Next: go left =99."] * len(prompts))
+    monkeypatch.setattr(frozen, "generate_greedy", lambda model, prompts, *_: ["Next: go left =99."] * len(prompts))
     seen = views(reflector, 2)
     right = [f"Next: go left ={len(view.observation.text)}." for view in seen]
     assert reflector.reflect(seen) == right
@@ -434,7 +434,7 @@ def test_numbers_are_set_right_by_the_state_alone_and_not_in_the_memory(monkeypa
 def test_an_empty_reflection_is_an_answer_and_is_remembered(monkeypatch):
     reflector = FrozenReflector(lively_player()[0], 8)
     calls = []
-    monkeypatch.setattr(frozen, "generate_greedy", lambda model, prompts, limit: calls.append(1) or [""] * len(prompts))
+    monkeypatch.setattr(frozen, "generate_greedy", lambda model, prompts, *_: calls.append(1) or [""] * len(prompts))
     assert reflector.reflect(views(reflector, 2)) == ["", ""]
     assert reflector.reflect(views(reflector, 2)) == ["", ""]
     assert calls == [1]
