@@ -30,7 +30,7 @@ class GitPlaces:
     """The parts of a repository, all inside the folder that was opened."""
 
     head: str
-    """What the file `HEAD` holds."""
+    """Content of the file `HEAD`."""
     common: Path
     """Folder of the references."""
     objects: tuple[Path, ...]

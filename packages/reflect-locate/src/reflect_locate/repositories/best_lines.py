@@ -86,7 +86,7 @@ def best_lines(path: str, text: str, rarity: Mapping[str, float], most: int = 1)
         most: number of parts.
     """
     text = text[:LONGEST_TEXT]
-    # What follows the last line feed is no line.
+    # Text behind the last line feed is no line.
     lines = text.removesuffix("\n").split("\n")
     found = symbols(path, text)
     # Lines are numbered from 1 from here on, as people count them.
@@ -170,7 +170,7 @@ def _shown(
 
     def worth(start: int) -> tuple[float, bool]:
         shared = frozenset[str]().union(*(held.get(number, frozenset()) for number in range(start, start + EXCERPT)))
-        # What follows a hit tells more than what precedes it.
+        # Lines behind a hit tell more than lines before it.
         return sum(sorted(rarity[word] for word in shared)), start in held
 
     first, last = (part.symbol.first, part.symbol.last) if part.symbol else (numbers[0], numbers[-1])

@@ -19,7 +19,7 @@ from reflect_locate.repositories._budget import MOST_BYTES, Budget, SnapshotErro
 
 BLOCK_BYTES = 1 << 20
 DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error)
-"""What reading a file raises that `save` has not written."""
+"""Errors of reading a file that `save` has not written."""
 # A text without an end is a match, too: without that, each quote in it would be searched from once more.
 STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """Texts of a JSON file."""

@@ -339,7 +339,9 @@ class Passes:
         """Passes that go on from what is kept, and keep the prompts that they read; these, and what they found."""
         # Nothing that is read may lie before where a row goes on.
         free = [sequence[: min(places) + 1] for sequence, places in zip(sequences, reads, strict=True)]
-        begun = {i: one for i, ids in enumerate(free) if (one := kept.beginning(ids, REUSE_TOKENS))}
+        # Texts of a state have one prompt, which is looked up once.
+        known = {ids: kept.beginning(ids, REUSE_TOKENS) for ids in dict.fromkeys(free)}
+        begun = {i: one for i, ids in enumerate(free) if (one := known[ids])}
         for rows, past in self._rows(sequences, reads, whole, begun):
             result, layers = self._pass(rows, vocabulary, past), dict[int, Layers]()
             for k, row in enumerate(rows):

@@ -119,6 +119,15 @@ def test_a_model_learns_to_choose_lines_and_its_loss_is_that_of_the_score(tmp_pa
     assert max(losses()) < 0.1 < min(before)
 
 
+def assert_same_training(one: tuple[list, dict], other: tuple[list, dict]) -> None:
+    """Two trainings took the same steps, up to rounding: rows of metrics, and weights."""
+    for row, theirs in zip(one[0], other[0], strict=True):
+        assert theirs["loss"] == pytest.approx(row["loss"], rel=1e-4)
+        assert theirs["gradient_norm"] == pytest.approx(row["gradient_norm"], rel=1e-3)
+    for name, weight in one[1].items():
+        torch.testing.assert_close(other[1][name], weight, atol=2e-4, rtol=0)
+
+
 @pytest.mark.parametrize("tokens", [1, 60])
 def test_a_batch_that_goes_in_parts_is_the_same_step(tmp_path, monkeypatch, tokens):
     trained, shapes = [], []
@@ -132,12 +141,7 @@ def test_a_batch_that_goes_in_parts_is_the_same_step(tmp_path, monkeypatch, toke
         shapes.append([tuple(ids.shape) for ids in rows])
     assert len(shapes[0]) == 3 < len(shapes[1])
     assert all(rows == 1 or rows * width <= tokens for rows, width in shapes[1])
-    (whole, weights), (parts, others) = trained
-    for one, two in zip(whole, parts, strict=True):
-        assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
-        assert two["gradient_norm"] == pytest.approx(one["gradient_norm"], rel=1e-3)
-    for name, weight in weights.items():
-        torch.testing.assert_close(others[name], weight, atol=2e-4, rtol=0)
+    assert_same_training(*trained)
 
 
 @pytest.mark.parametrize(("tokens", "most"), [(10_000, 0.7), (40, 0.85)])
@@ -157,12 +161,7 @@ def test_a_wide_model_reads_once_what_rows_begin_with_alike(tmp_path, monkeypatc
         trained.append((found, dict(model.model.named_parameters())))
         read.append(sum(sizes))
     assert read[1] < most * read[0]
-    (alone, weights), (shared, others) = trained
-    for one, two in zip(alone, shared, strict=True):
-        assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
-        assert two["gradient_norm"] == pytest.approx(one["gradient_norm"], rel=1e-3)
-    for name, weight in weights.items():
-        torch.testing.assert_close(others[name], weight, atol=2e-4, rtol=0)
+    assert_same_training(*trained)
 
 
 def test_progress_and_metrics_follow_the_schedule(tmp_path):
