@@ -14,7 +14,7 @@ from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import Policy, Request, play
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.distributed import Engine
-from reflect_rl.training.learner import Learner, minibatches
+from reflect_rl.training.learner import Learner
 from reflect_rl.types import Episode, View, seed_for, stream
 
 
@@ -59,13 +59,7 @@ class Ours:
         """The turns, what they are worth, and the turns of each optimiser step."""
         algorithm = self.learner.algorithm
         views, batch = collate(algorithm, episodes, [], frozenset(), None, None)
-        steps = [
-            turns
-            for epoch in range(algorithm.epochs)
-            for turns in minibatches(
-                views, self.config.minibatch_turns, stream(self.seed, "minibatches", update, epoch)
-            )
-        ]
+        steps = list(self.learner.minibatches(views, list(dict.fromkeys(views)), update))
         return views, batch.map(lambda part: part.to(self.device)), steps
 
     def warm_up(self) -> None:

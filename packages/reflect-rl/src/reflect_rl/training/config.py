@@ -83,6 +83,9 @@ class RLFTConfig(Frozen):
     """Learning rate of the policy (for a pretrained model with LoRA: 2e-4, as in the paper)."""
     minibatch_turns: int = Field(128, ge=1)
     """Turns of an optimiser step, roughly; turns of equal prompts are always in the same one."""
+    turns_together: int = Field(1, ge=1)
+    """Turns that begin alike and are put into one minibatch, so that a wide model reads once what they share. For raw
+    states, which grow from turn to turn; a minibatch then has turns of fewer episodes (1 = every turn by itself)."""
     micro_batch_tokens: int | None = Field(None, ge=1)
     """Upper bound on the padded tokens of one forward and backward pass (unset: what is fast on the device)."""
     max_grad_norm: float = Field(0.5, gt=0)

@@ -16,7 +16,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -33,7 +32,7 @@ from reflect_rl.players.language_model import tokenize
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.distributed import Engine
-from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, weighted_means
+from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, side_by_side, weighted_means
 from reflect_rl.types import Episode, View, seed_for, stream
 
 Tokens = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
@@ -114,7 +113,9 @@ class Learner:
         prompts = {view: tokenize(self.model, self.labels, view, self.rule) for view in dict.fromkeys(views)}
         rows: list[tuple[int, dict[str, float]]] = []
         limit, steps = self.config.target_kl or math.inf, 0
-        for turns in self._minibatches(views, update):
+        # Sorted, turns that begin alike are neighbours.
+        order = sorted(prompts, key=prompts.__getitem__) if self.config.turns_together > 1 else list(prompts)
+        for turns in self.minibatches(views, order, update):
             # Turns left out still count in the mean: the gradient is scaled by their share below.
             learnt = [turn for turn in turns if computed[turn]]
             if not learnt:
@@ -138,10 +139,18 @@ class Learner:
         reference = self._reference if self.reference is not None else None
         return collate(self.algorithm, episodes, replayed, self.excluded, values, reference)
 
-    def _minibatches(self, views: Sequence[View], update: int) -> Iterator[list[int]]:
-        """Minibatches of all passes over the turns."""
+    def minibatches(self, views: Sequence[View], order: Sequence[View], update: int) -> Iterator[list[int]]:
+        """Minibatches of all passes over the turns.
+
+        Args:
+            views: of the turns.
+            order: the different ones; with `turns_together`, neighbours stay in one minibatch.
+            update: number of the update.
+        """
         for epoch in range(self.algorithm.epochs):
-            yield from minibatches(views, self.config.minibatch_turns, stream(self.seed, "minibatches", update, epoch))
+            rng = stream(self.seed, "minibatches", update, epoch)
+            drawn = [order[place] for place in side_by_side(len(order), self.config.turns_together, rng)]
+            yield from _cut(views, self.config.minibatch_turns, drawn)
 
     def _only_advantages_move(self) -> bool:
         """Tell whether a turn with the advantage 0 has no gradient."""
@@ -272,18 +281,17 @@ class OffendingTurnsError(TrainingError):
         )
 
 
-def minibatches(views: Sequence[View], size: int, rng: np.random.Generator) -> Iterator[list[int]]:
-    """A random division of the turns into minibatches of about `size`; turns of equal prompts stay together."""
+def _cut(views: Sequence[View], size: int, order: Sequence[View]) -> Iterator[list[int]]:
+    """The turns in minibatches of about `size`, in the order of their different views; equal ones stay together."""
     by_view: dict[View, list[int]] = defaultdict(list)
     for turn, view in enumerate(views):
         by_view[view].append(turn)
-    unique = list(by_view.values())
-    count = min(math.ceil(len(views) / size), len(unique))
+    count = min(math.ceil(len(views) / size), len(order))
     part: list[int] = []
     done, ended = 0, 0
-    for place in rng.permutation(len(unique)):
-        part += unique[place]
-        done += len(unique[place])
+    for view in order:
+        part += by_view[view]
+        done += len(by_view[view])
         # The k-th minibatch ends when k/count of all turns are in.
         if done * count >= (ended + 1) * len(views):
             yield part

@@ -8,12 +8,14 @@ not finite, or too large, is refused before it changes a weight.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -169,6 +171,20 @@ def linear_factor(share: float) -> float:
     [1.0, 0.1]
     """
     return 1 - share * (1 - FINAL_SHARE)
+
+
+def side_by_side(count: int, size: int, rng: np.random.Generator) -> list[int]:
+    """The numbers below `count` in a random order, in groups of at most `size` that follow one another.
+
+    >>> side_by_side(5, 5, np.random.default_rng(1))
+    [2, 3, 4, 0, 1]
+    """
+    if size == 1:
+        return list(map(int, rng.permutation(count)))
+    # The cuts move, so that a number does not meet the same neighbours every time.
+    cuts = sorted({0, *range(int(rng.integers(size)), count, size), count})
+    groups = [range(start, end) for start, end in itertools.pairwise(cuts)]
+    return [number for place in rng.permutation(len(groups)) for number in groups[place]]
 
 
 @contextmanager

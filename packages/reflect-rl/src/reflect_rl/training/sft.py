@@ -6,7 +6,6 @@ same on its one choice token. Rows are tokenised here, prompt and completion apa
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
 from collections import Counter
@@ -27,7 +26,7 @@ from reflect_rl.models.network import wide
 from reflect_rl.models.score import check_context, completion_losses, least_shared, score
 from reflect_rl.prompts import parts_of
 from reflect_rl.training.config import SFTConfig
-from reflect_rl.training.loop import Beginnings, PartialLoss
+from reflect_rl.training.loop import Beginnings, PartialLoss, side_by_side
 from reflect_rl.training.metrics import MetricsLog
 from reflect_rl.training.trainer import Rows, RowTrainer, passes
 from reflect_rl.types import Progress, stream
@@ -153,14 +152,9 @@ def _order(seed: int, examples: Sequence[tuple[str, str]], config: SFTConfig) ->
     if config.rows_together == 1:
         return passes(seed, "rows", rows, count)
     # Sorted, rows that begin alike are neighbours.
-    alike, size = sorted(range(rows), key=examples.__getitem__), config.rows_together
-    order: list[int] = []
-    for number in range(math.ceil(count / rows)):
-        rng = stream(seed, "rows together", number)
-        # The cuts move, so that a row does not meet the same neighbours in every pass.
-        cuts = sorted({0, *range(int(rng.integers(size)), rows, size), rows})
-        groups = [alike[start:end] for start, end in itertools.pairwise(cuts)]
-        order += [row for place in rng.permutation(len(groups)) for row in groups[place]]
+    alike = sorted(range(rows), key=examples.__getitem__)
+    draws = (stream(seed, "rows together", number) for number in range(math.ceil(count / rows)))
+    order = [alike[place] for rng in draws for place in side_by_side(rows, config.rows_together, rng)]
     return order[:count]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -143,3 +145,33 @@ def test_each_part_of_a_minibatch_is_one_pass_whatever_its_rows_need(episodes, m
     made.learn(*made.batch_of(episodes), 0, 0.0)
     assert len(parts) > 1
     assert set(parts) == {1}
+
+
+def test_turns_that_begin_alike_share_a_minibatch_and_each_is_in_one(episodes, monkeypatch):
+    made = learner([], monkeypatch, minibatch_turns=12, turns_together=4, algorithm={"name": "ppo", "epochs": 3})
+    views, _ = made.batch_of(episodes)
+    order = list(dict.fromkeys(views))
+    place = {view: number for number, view in enumerate(order)}
+    parts = list(made.minibatches(views, order, 0))
+    assert parts == list(made.minibatches(views, order, 0)) != list(made.minibatches(views, order, 1))
+    assert sorted(turn for part in parts for turn in part) == sorted(list(range(len(views))) * 3)
+    drawn = [place[view] for part in parts for view in dict.fromkeys(views[turn] for turn in part)]
+    neighbours = sum(after == before + 1 for before, after in pairwise(drawn))
+    # Of four in a row three follow one.
+    assert neighbours >= 0.6 * len(drawn)
+    assert drawn != sorted(drawn)
+
+
+def test_a_wide_model_reads_less_where_turns_that_begin_alike_are_together(episodes, monkeypatch):
+    monkeypatch.setattr(network, "REUSE_WIDTH", 1)
+    monkeypatch.setattr(score_module, "REUSE_TOKENS", 1)
+    tokens = []
+    algorithm = {"name": "grpo", "epochs": 1, "entropy_coef": 0.0}
+    for together in (1, 1000):
+        made, read = learner([], monkeypatch, minibatch_turns=6, turns_together=together, algorithm=algorithm), []
+        made.model.model.get_input_embeddings().register_forward_pre_hook(
+            lambda _, words, read=read: read.append(words[0].numel())
+        )
+        made.learn(*made.batch_of(episodes), 0, 0.0)
+        tokens.append(sum(read))
+    assert tokens[1] < 0.9 * tokens[0]
