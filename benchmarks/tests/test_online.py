@@ -4,6 +4,7 @@ import pytest
 
 from reflect_bench.online import STEPS, measure_online, table_of_online
 from reflect_bench.sizes import hours, operations_per_turn
+from reflect_rl.players.reflectors import FrozenReflector
 
 RUN = """
 [environment]
@@ -34,3 +35,14 @@ def test_hours_by_hand():
     # Half of the turns are computed: 150 tokens at 6 operations, and 165 at 2.
     assert operations_per_turn(10) == 10 * (900 + 330)
     assert hours(1_000_000, 1e12) == pytest.approx(100_000 * 1230e6 / 1e12 / 3600)
+
+
+def test_a_program_writes_the_reflections_where_the_run_file_says_so(tmp_path, monkeypatch):
+    path, trained = tmp_path / "run.toml", []
+    more = 'max_episode_steps = 5\n[reflector]\nkind = "lexical"\n[model.embedded]\ncontext_tokens = 1024\n'
+    path.write_text(RUN.replace("corridor", "alfworld") + more)
+    reflect = FrozenReflector.reflect
+    monkeypatch.setattr(FrozenReflector, "reflect", lambda *given: trained.append(1) or reflect(*given))
+    figures = measure_online(path, 1, lambda _: None, STEPS[:1])
+    assert not trained
+    assert figures["environment"] == {"name": "alfworld", "state": "notes", "advice": "command", "history": 5}

@@ -1,8 +1,9 @@
 """Whole online RL with the settings of a run file: one rollout and one update, for each step that made it faster.
 
-The weights are random, so nothing is trained before. Reflections are as long as the teacher's, and most actions are the
-solver's (`GuidedPolicy`), so that episodes are as long as those of a trained policy. Each step adds one change to the
-one before; all are measured in one process. CPU seconds are those of all threads of the process.
+The weights are random, so nothing is trained before. Reflections are as long as the teacher's, or a program writes them
+where the run file says so. Most actions are the solver's (`GuidedPolicy`), so that episodes are as long as those of a
+trained policy. Each step adds one change to the one before; all are measured in one process. CPU seconds are those of
+all threads of the process.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from reflect_bench.players import GuidedPolicy
 from reflect_bench.shapes import write_words
 from reflect_rl.config import narrow, parse, read_toml
 from reflect_rl.data.generate import demonstrations, rows
+from reflect_rl.evaluation.methods import LEXICAL
 from reflect_rl.models.attention import ATTENTION
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors import FrozenReflector
-from reflect_rl.rollout import Request, play
+from reflect_rl.rollout import Reflector, Request, play
 from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.models import lexical_reflector
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner
 from reflect_rl.types import seed_for, stream
@@ -123,10 +126,11 @@ def measure_online(
         write_words(reflector.model, reflector)
         length = round(sum(len(reflector.encode(text)) for text in reflections) / len(reflections)) + 1
         tokens = sum(len(model.encode(prompt)) for prompt in prompts) / len(prompts)
-        writer = FrozenReflector(reflector, length)
+        writer = lexical_reflector(spec) if config.reflector.kind == LEXICAL else FrozenReflector(reflector, length)
         measured.append(_measure(config, step.name, model, writer, starts or config.rlft.starts_per_update, tokens))
     return {
         "run_file": path.name,
+        "environment": config.environment.model_dump(include={"name", "state", "advice", "history"}),
         "threads": torch.get_num_threads(),
         "steps": [asdict(row) | {"turns_per_cpu_second": row.turns_per_cpu_second} for row in measured],
     }
@@ -140,7 +144,7 @@ def _model(config: RunConfig, texts: list[str], labels: list[str], step: Step, s
 
 
 def _measure(
-    config: RunConfig, name: str, model: LanguageModel, reflector: FrozenReflector, starts: int, tokens: float
+    config: RunConfig, name: str, model: LanguageModel, reflector: Reflector, starts: int, tokens: float
 ) -> Measured:
     settings, spec, labels = config.rlft, config.env, find_labels(model, config.env.max_actions)
     needed = settings.algorithm.needs_reference
