@@ -43,6 +43,8 @@ class Weights:
     """Weight of the best name that the file defines."""
     stem: Annotated[float, Gt(0)] = 0.1
     """Weight of the file's own name."""
+    written: Annotated[float, Gt(0)] = 2.0
+    """Weight of the definition of a name that the question holds as it is written in the code."""
     named: Annotated[float, Gt(0)] = 0.05
     """Weight of the policy's word."""
     read: Annotated[float, Gt(0)] = 1.0
@@ -81,6 +83,9 @@ class Evidence:
     """Fit of the best name that it defines with the question (`definitions.best_name`); None = not looked at."""
     stem: float | None = None
     """Share of the words of its own name that the question has; None = not looked at."""
+    written: float | None = None
+    """Worth of its definitions of the names that the question holds as they are written (`definitions.definition`),
+    their mean; None = it holds none."""
 
 
 KINDS = tuple(field.name for field in fields(Weights))

@@ -19,10 +19,10 @@ from reflect_locate.evidence import PLAYER_SURE, Weights
 from reflect_locate.ranking import Answer, FoundFile, answer_of, cautious, check_question, check_tree, ranked
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches, content_index, index_matches
-from reflect_locate.repositories.words import question_words
+from reflect_locate.repositories.words import question_words, words
 from reflect_locate.trained_player import Player
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.errors import ReflectRLError
+from reflect_rl.errors import ReflectRLError, UserError
 from reflect_rl.players.language_model import Decoding
 from reflect_rl.rollout import Request, play
 from reflect_rl.types import Episode, seed_for
@@ -73,11 +73,17 @@ def locate(
         is_stopped: asked at every turn; the search ends when it says so.
 
     Raises:
-        UserError: the tree is empty, or the question says nothing.
+        UserError: the tree is empty, or the question has no word that a file could be compared with.
         StoppedError: it was stopped, or the time was over before any episode was.
     """
     question = check_question(question)
     check_tree(tree)
+    # Without a content word all states of the game are alike.
+    if not words(question):
+        raise UserError(
+            f"the question {question!r} has only words that stand in every file. Name what the file is about, "
+            'for example: "Where are rate limits parsed?"'
+        )
     # The clock starts before the index is made, because the time limit is the user's.
     started = time.perf_counter()
     game = _game(player, effort.search)

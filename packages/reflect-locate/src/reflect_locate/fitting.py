@@ -16,7 +16,7 @@ from reflect_locate.evidence import DEFAULT_WEIGHTS, KINDS, Evidence, Weights
 
 # No language model reads beside a player, no history is known to it, and it looks at no names, so questions that
 # players were asked tell nothing of these weights.
-FITTED = tuple(kind for kind in KINDS if kind not in ("read", "history", "defined", "stem"))
+FITTED = tuple(kind for kind in KINDS if kind not in ("read", "history", "defined", "stem", "written"))
 """Kinds that are fitted unless others are named."""
 Vector = NDArray[np.float64]
 PRIOR_STD = 2.0

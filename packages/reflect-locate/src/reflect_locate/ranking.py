@@ -29,7 +29,7 @@ from reflect_locate.evidence import (
 )
 from reflect_locate.repositories._gate import Reason
 from reflect_locate.repositories.best_lines import BestLines, best_lines
-from reflect_locate.repositories.definitions import asked_stem, best_name
+from reflect_locate.repositories.definitions import asked_stem, best_name, definition, names_asked_for
 from reflect_locate.repositories.passages import lines_with, words_together, written_lines
 from reflect_locate.repositories.roles import is_document, is_test
 from reflect_locate.repositories.stored_index import StoredIndex
@@ -56,6 +56,10 @@ DOCUMENT = frozenset(words("docs documents documentation readme guides tutorials
 """Words of a question that asks for documents."""
 INDEXED = 10
 """Best files of the index that are candidates."""
+LOOKED_AT = 200
+"""Most files in which the definition of a name is looked for: those that hold its words most often."""
+VALUES = frozenset((".cfg", ".ini", ".json", ".md", ".rst", ".toml", ".txt", ".yaml", ".yml"))
+"""Endings of files whose assignments define nothing."""
 PASSAGES_OF_FILE = 3
 """Most passages of one file among those of all files."""
 
@@ -93,6 +97,7 @@ class FoundFile:
             "path_match": round(self.evidence.path or 0.0, 4),
             "defined": round(self.evidence.defined or 0.0, 4),
             "stem": round(self.evidence.stem or 0.0, 4),
+            "written": round(self.evidence.written or 0.0, 4),
             "history": round(self.evidence.history or 0.0, 4),
             "is_test": self.evidence.is_test,
             "is_document": self.evidence.is_document,
@@ -118,6 +123,8 @@ class Answer:
     seconds: float
     rarity: Mapping[str, float]
     """Inverse document frequency of each word of the question."""
+    names: tuple[str, ...] = ()
+    """Names of code in the question, as they are written there."""
 
     @property
     def sureness(self) -> Sureness:
@@ -137,7 +144,7 @@ class Answer:
             most: number of files; reading them takes milliseconds each.
         """
         return tuple(
-            replace(entry, lines=best_lines(entry.path, tree.text(entry.path), self.rarity)[0])
+            replace(entry, lines=best_lines(entry.path, tree.text(entry.path), self.rarity, names=self.names)[0])
             for entry in self.files[:most]
         )
 
@@ -146,20 +153,13 @@ def check_question(question: str) -> str:
     """The question as it is asked: one line, at most 40 words.
 
     Raises:
-        UserError: it is empty, or has no word that a file could be compared with.
+        UserError: it is empty.
     """
     said = question.split()
     if not said:
         raise UserError('the question is empty. Ask for example: "Where are rate limits parsed?"')
     # Cut and not refused: a pasted error message still has its first words to go by.
-    short = " ".join(said[:LONGEST_QUESTION])
-    # Without a content word every file has the same evidence, and the ranking would be that of the paths.
-    if not words(short):
-        raise UserError(
-            f"the question {short!r} has only words that stand in every file. Name what the file is about, "
-            'for example: "Where are rate limits parsed?"'
-        )
-    return short
+    return " ".join(said[:LONGEST_QUESTION])
 
 
 def find(
@@ -191,14 +191,39 @@ def find(
     started = time.perf_counter()
     question = check_question(question)
     check_tree(tree)
-    matches, rarity = (index or StoredIndex(tree, WordStore())).ask(question)
+    index = index or StoredIndex(tree, WordStore())
+    matches, rarity = index.ask(question)
+    names = names_asked_for(question)
+    written = definers(tree, index, names) if names else None
     # One of another repository would rank by the words of strangers.
     adapted = adapted if adapted and adapted.fits(tree) else None
     past = adapted.matches(tree, question) if adapted else None
-    files = ranked(tree, question, None, matches, adapted.weights if adapted else DEFAULT_WEIGHTS, past, rarity)
+    weights = adapted.weights if adapted else DEFAULT_WEIGHTS
+    files = ranked(tree, question, None, matches, weights, past, rarity, written)
     likely, seconds = LIKELY if threshold is None else threshold, time.perf_counter() - started
     answer = answer_of(files, rarity, likely, 0, seconds, adapted.heard(question) if adapted else frozenset())
-    return cautious(answer, tree)
+    return replace(cautious(answer, tree), names=names)
+
+
+def definers(tree: Tree, index: StoredIndex, names: Sequence[str]) -> dict[str, float]:
+    """Files that define one of these very names, each with the mean worth of its definitions.
+
+    Args:
+        tree: the files.
+        index: of this tree.
+        names: as they are written in the code, at least one.
+    """
+    found: dict[str, float] = {}
+    for name in names:
+        held = words(name)
+        # No index has the words that stand in every file, so a name of such words is looked for in all files.
+        for path in index.holding(held)[:LOOKED_AT] if held else tree.paths[: LOOKED_AT * 10]:
+            text = tree.text(path)
+            # Settings of a run are no definition of the setting.
+            worth = definition(text.split("\n"), name)[1] if name in text else 0.0
+            if worth == 1 or (worth and PurePosixPath(path).suffix not in VALUES):
+                found[path] = found.get(path, 0.0) + worth / len(names)
+    return found
 
 
 def cautious(answer: Answer, tree: Tree) -> Answer:
@@ -230,7 +255,7 @@ def passages(tree: Tree, answer: Answer, most: int) -> list[tuple[str, BestLines
     found = [
         (entry.score * lines.score, entry.path, lines)
         for entry in answer.files
-        for lines in best_lines(entry.path, tree.text(entry.path), answer.rarity, PASSAGES_OF_FILE)
+        for lines in best_lines(entry.path, tree.text(entry.path), answer.rarity, PASSAGES_OF_FILE, answer.names)
     ]
     return [(path, lines) for _, path, lines in sorted(found, key=lambda row: -row[0])[:most]]
 
@@ -269,8 +294,10 @@ def answer_of(
     """
     trust = confidence([entry.score for entry in files])
     # Few words that meet tell little about a question whose other words stand nowhere in the tree.
-    is_known = 2 * sum(value > 0 or word in heard for word, value in rarity.items()) >= len(rarity)
-    told_word: Sureness = sureness(trust, sure, threshold) if is_known else "a guess"
+    known = sum(value > 0 or word in heard for word, value in rarity.items())
+    told_word: Sureness = sureness(trust, sure, threshold) if 2 * known >= len(rarity) else "a guess"
+    if told_word == "sure" and known < len(rarity):
+        told_word = "likely"
     told = tuple(replace(entry, sureness=told_word) if entry is files[0] else entry for entry in files)
     return Answer(told, trust, threshold, episodes, seconds, rarity)
 
@@ -283,6 +310,7 @@ def ranked(
     weights: Weights,
     past: Mapping[str, float] | None = None,
     rarity: Mapping[str, float] | None = None,
+    written: Mapping[str, float] | None = None,
 ) -> list[FoundFile]:
     """Candidates, best first.
 
@@ -295,6 +323,7 @@ def ranked(
         weights: of the evidence.
         past: how well the earlier commits of each file match, relative to the best one (None: not known).
         rarity: of the question's words (None: names do not count, as where a player's weights were fitted without).
+        written: see `definers` (None: the question holds no name of code).
     """
     asked = question_words(question)
     # A question about tests wants them, so they then count in full.
@@ -302,7 +331,7 @@ def ranked(
     wants_documents = not DOCUMENT.isdisjoint(asked)
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
     indexed = _best(matches.contents, tests) if matches else ()
-    known = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, tests)])
+    known = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, tests), *_best(written or {}, tests)])
     first = {} if known else {path: place for place, path in enumerate(_first_files(tree))}
     candidates = known or first
     found = []
@@ -315,10 +344,11 @@ def ranked(
         share = None if named is None else min(1.0, named.get(path, 0.0))
         history = None if past is None else past.get(path, 0.0)
         prose = is_document(path) and not wants_documents
-        evidence = Evidence(len(near) / len(asked), match, name, share, path in tests, prose, history=history)
+        evidence = Evidence(len(near) / max(len(asked), 1), match, name, share, path in tests, prose, history=history)
         if rarity is not None:
             defined = best_name((lines[number] for number in held), asked, rarity)
-            evidence = replace(evidence, defined=defined, stem=asked_stem(path, asked))
+            held_names = None if written is None else written.get(path, 0.0)
+            evidence = replace(evidence, defined=defined, stem=asked_stem(path, asked), written=held_names)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
     # The path decides between equal scores, so that the answer does not depend on the order of episodes.
     return sorted(found, key=lambda entry: (-entry.score, first.get(entry.path, 0), entry.path))

@@ -97,7 +97,9 @@ def load_reader(path: str = READER, precision: str = "auto") -> Reader:
     return Reader(load_model(config, trainable=False), settings)
 
 
-def passage(path: str, text: str, rarity: Mapping[str, float], settings: ReaderSettings) -> str:
+def passage(
+    path: str, text: str, rarity: Mapping[str, float], settings: ReaderSettings, names: Sequence[str] = ()
+) -> str:
     r"""Text that is read of a file: its path, and the lines around the best one.
 
     Args:
@@ -105,17 +107,20 @@ def passage(path: str, text: str, rarity: Mapping[str, float], settings: ReaderS
         text: of the file.
         rarity: of each word of the question, as `Answer.rarity`.
         settings: how much is read.
+        names: of code in the question, as `Answer.names`.
 
     >>> passage("tea/pot.py", "import tea\n\ndef pour():\n    return tea.cup()", {"pour": 1.0}, ReaderSettings())
     'File tea/pot.py:\nimport tea\n\ndef pour():\n    return tea.cup()'
     """
-    first = max(0, best_lines(path, text, rarity)[0].excerpt_line - 1 - settings.lines_before)
+    first = max(0, best_lines(path, text, rarity, names=names)[0].excerpt_line - 1 - settings.lines_before)
     shown = "\n".join(text.split("\n")[first : first + settings.lines])
     return f"File {path}:\n{shown[: settings.longest]}"
 
 
 def reread(reader: Reader, tree: Tree, question: str, answer: Answer, threshold: float | None = None) -> Answer:
     """The answer after the model has read the candidates; which files are candidates does not change.
+
+    It stays as it was where there is nothing to compare: one candidate, or no word of the question that is known.
 
     Args:
         reader: the model.
@@ -125,13 +130,15 @@ def reread(reader: Reader, tree: Tree, question: str, answer: Answer, threshold:
         threshold: confidence below which the answer is a guess (None: as measured).
 
     Raises:
-        UserError: the question says nothing.
+        UserError: the question is empty.
     """
     started = time.perf_counter()
     asked = check_question(question)
     settings = reader.settings
+    if len(answer.files) == 1 or not any(answer.rarity.values()):
+        return answer
     best = answer.files[: settings.candidates]
-    texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings) for entry in best]
+    texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings, answer.names) for entry in best]
     read = with_reading([entry.evidence for entry in answer.files], reader.likelihoods(asked, texts))
     weights = replace(DEFAULT_WEIGHTS, read=settings.weight)
     files = [
@@ -141,7 +148,8 @@ def reread(reader: Reader, tree: Tree, question: str, answer: Answer, threshold:
     # The path decides between equal scores, as in the ranking of the index.
     files.sort(key=lambda entry: (-entry.score, entry.path))
     seconds = answer.seconds + time.perf_counter() - started
-    return answer_of(files, answer.rarity, LIKELY if threshold is None else threshold, answer.episodes, seconds)
+    likely = LIKELY if threshold is None else threshold
+    return replace(answer_of(files, answer.rarity, likely, answer.episodes, seconds), names=answer.names)
 
 
 def with_reading(evidence: Sequence[Evidence], likelihoods: Sequence[float]) -> list[Evidence]:

@@ -264,7 +264,8 @@ def _entries(top: str, config: IngestRules) -> Iterator[str]:
             # A look at a huge folder must not take longer than an answer; changes beyond go unseen.
             if left < 0:
                 return
-            if entry.name in skipped or (entry.name.startswith(".") and entry.name not in MARKED and not config.hidden):
+            is_hidden = entry.name.startswith(".") and not config.reads_hidden(entry.name)
+            if entry.name in skipped or (is_hidden and entry.name not in MARKED):
                 continue
             try:
                 if entry.is_dir(follow_symlinks=False):

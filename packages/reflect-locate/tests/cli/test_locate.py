@@ -291,7 +291,6 @@ def test_questions_in_other_languages_find_their_words(alone, tmp_path, question
     [
         (["nowhere", QUESTION], "no folder or archive 'nowhere'"),
         ([".", ""], "the question is empty"),
-        ([".", "where is it?"], "only words that stand in every file"),
     ],
 )
 def test_what_cannot_be_asked_is_a_mistake(located, words, message):

@@ -174,9 +174,9 @@ def test_an_empty_question_is_a_mistake(question):
         check_question(question)
 
 
-def test_a_question_of_stop_words_is_a_mistake():
+def test_a_player_is_asked_no_question_of_stop_words(tree):
     with pytest.raises(UserError, match="only words that stand in every file"):
-        check_question("Where is the one that does this?")
+        locate(ScriptedPlayer(straight, straight), tree, "Where is the one that does this?", SearchOptions(2))
 
 
 def test_a_long_question_is_cut_to_forty_words():

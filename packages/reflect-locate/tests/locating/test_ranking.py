@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflect_locate.ranking import TESTS, find
+from reflect_locate.ranking import TESTS, find, passages
 from reflect_locate.repositories._gate import IngestRules
 from reflect_locate.repositories.ingest import ingest
 from reflect_locate.repositories.snapshot import LeftOut, Snapshot
@@ -90,3 +90,55 @@ def test_a_files_own_name_is_evidence():
         "kettle.py": 1.0,
         "other_thing.py": 0.0,
     }
+
+
+USES = "def refill(cup):\n    return boil_water(cup) + MOST_CUPS  # boil water, boil_water: most cups\n"
+DEFINES = "MOST_CUPS = 9\n\n\ndef boil_water(cup):\n    return cup\n" + "x = cup\n" * 200
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [("boil_water", 4), ("boil_water()", 4), ("Where is boil_water?", 4), ("MOST_CUPS", 1), ("kitchen.boil_water", 4)],
+)
+def test_a_question_that_is_a_name_finds_its_definition(question, first):
+    tree = Tree(
+        Snapshot("kitchen", {"a/water.py": USES * 5, "b/main.py": DEFINES, "boil/water.toml": "boil_water = 1\n"})
+    )
+    answer = find(tree, question)
+    assert answer.files[0].path == "b/main.py"
+    assert answer.found
+    lines = answer.with_lines(tree, 1)[0].lines
+    assert lines.excerpt_line == first
+    assert passages(tree, answer, 1)[0][0] == "b/main.py"
+
+
+def test_a_definition_is_found_although_ten_files_hold_its_words_more_often():
+    files = {f"use{number}.py": USES * 20 for number in range(30)}
+    assert find(Tree(Snapshot("kitchen", files | {"z.py": DEFINES})), "boil_water").files[0].path == "z.py"
+
+
+def test_a_name_of_words_that_stand_in_every_file_is_found():
+    tree = Tree(Snapshot("kitchen", {"a.py": "x = 1\n", "b.py": "y = 1\n" * 30 + "def get_all():\n    return 1\n"}))
+    answer = find(tree, "get_all")
+    assert answer.files[0].path == "b.py"
+    assert answer.with_lines(tree, 1)[0].lines.symbol == "get_all"
+
+
+def test_a_sentence_that_mentions_a_name_is_about_something_else():
+    tree = Tree(Snapshot("kitchen", {"a.py": USES, "b.py": DEFINES}))
+    answer = find(tree, "Which kettle is used by boil_water for guests, soup and tea in winter?")
+    assert {entry.evidence.written for entry in answer.files} == {None}
+
+
+@pytest.mark.parametrize("question", ["files", "C++", "where is it?", "🎉🎉"])
+def test_a_question_without_a_word_to_compare_is_a_guess(question):
+    tree = Tree(Snapshot("kitchen", {"a.py": USES, "README.md": "# Kitchen\n"}))
+    answer = find(tree, question)
+    assert (answer.files[0].path, answer.sureness) == ("README.md", "a guess")
+    assert answer.with_lines(tree, 1)[0].lines.first == 1
+
+
+def test_an_answer_with_an_unknown_word_is_never_sure():
+    tree = Tree(Snapshot("kitchen", {"limits.py": "# Parsing of rate limits.", "clock.py": "# Watches."}))
+    assert find(tree, "Where are rate limits parsed?").sureness == "sure"
+    assert find(tree, "Where are rate limits of zebras parsed?").sureness == "likely"

@@ -105,16 +105,25 @@ def test_a_passage_is_short_and_holds_the_best_line():
     assert len(passage("a.txt", "parse " * 10_000, {"parse": 1.0}, few)) == 100 + len("File a.txt:\n")
 
 
-def test_a_question_that_says_nothing_is_refused(reader):
-    with pytest.raises(UserError, match="only words that stand in every file"):
-        reread(reader, tree(), "where is it?", find(tree(), QUESTION))
+@pytest.mark.parametrize("question", ["where is it?", "xyzzy plugh", "limits"])
+def test_where_there_is_nothing_to_compare_the_answer_stays(question):
+    """No word that could be compared, none that stands anywhere, or one file with it."""
+    files = {"limits.py": "# Parsing of rate limits.\n", "clock.py": "# Watches.\n"}
+    answer = find(tree(files), question)
+    assert reread(Fixed("clock.py", 3.0), tree(files), question, answer) == answer
+
+
+def test_an_empty_question_is_refused(reader):
+    with pytest.raises(UserError, match="the question is empty"):
+        reread(reader, tree(), " ", find(tree(), QUESTION))
 
 
 def test_the_reader_of_this_package_ranks_anew():
     reader = load_reader()
     assert (reader.settings.candidates, reader.settings.lines, reader.settings.weight) == (5, 8, 0.5)
-    answer = find(tree(), QUESTION)
-    fresh = reread(reader, tree(), QUESTION, answer)
+    files = tree({"limits.py": "# Parsing of rate limits.\n", "clock.py": "# Rate of watches.\n"})
+    answer = find(files, QUESTION)
+    fresh = reread(reader, files, QUESTION, answer)
     assert {entry.path for entry in fresh.files} == {entry.path for entry in answer.files}
     assert max(entry.evidence.read for entry in fresh.files) == 1.0
     # It is another model than the policy, which it was trained from.

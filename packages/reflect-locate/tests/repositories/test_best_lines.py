@@ -201,3 +201,20 @@ def test_files_are_compared_without_what_is_rare_in_each():
     assert (alone.symbol, among.symbol) == ("descale", "descale")
     # One line holds it, in a part of mean length: 1 / (1 + 1.2) x 2.2. As the best two lines hold it alone, 1 is added.
     assert alone.score == among.score == pytest.approx(1 * 2.2 / (1 + 1.2) + 1)
+
+
+def test_a_file_that_is_longer_than_what_is_scored_keeps_its_symbols():
+    """Cut anywhere, Python is no Python, and a parser finds nothing in it."""
+    functions = [f"def filler_{number}():\n    return {number}\n\n\n" for number in range(7_000)]
+    text = "".join(functions) + PYTHON
+    assert 200_000 < len(text) < 500_000
+    best = best_lines("kitchen.py", text, dict.fromkeys(words("boil the kettle"), 1.0))[0]
+    assert best.symbol == "boil_water"
+
+
+def test_the_very_name_that_is_asked_for_comes_first():
+    text = PYTHON + "\n\ndef stop():\n    bell = timer = stop = None\n"
+    rarity = dict.fromkeys(words("stop_bell"), 1.0)
+    assert best_lines("kitchen.py", text, rarity, names=("stop",))[0].symbol == "stop"
+    best = best_lines("kitchen.py", text, rarity, names=("stop_bell",))[0]
+    assert (best.symbol, best.excerpt[0].strip()) == ("Timer.stop_bell", "def stop_bell(self):")

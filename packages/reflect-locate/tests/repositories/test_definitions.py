@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from reflect_locate.repositories.definitions import asked_stem, best_name, defined_name
+from reflect_locate.repositories.definitions import (
+    asked_stem,
+    best_name,
+    defined_name,
+    definition,
+    names_asked_for,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +68,58 @@ def test_the_words_of_a_files_own_name():
     assert asked_stem("src/tea_pot.py", ("tea", "pot", "lid")) == 1
     assert asked_stem("tea/cup.py", ("tea",)) == 0
     assert asked_stem("tea/.py", ("tea",)) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "worth"),
+    [
+        ("def pour_tea(cup):", 1.0),
+        ("class pour_tea:", 1.0),
+        ("pour_tea = 3", 0.7),
+        ("pour_tea: int = 3", 0.7),
+        ("    pour_tea: int = 3", 0.7),
+        ("export const pour_tea = 3;", 0.7),
+        ("#define pour_tea 3", 0.7),
+        ("pour_tea := 3", 0.7),
+        # Uses of it, other names, and a variable inside of something.
+        ("pour_tea(cup)", 0.0),
+        ("if pour_tea == 3:", 0.0),
+        ("pour_tea == 3", 0.0),
+        ("        pour_tea = 3", 0.0),
+        ("pour_tea_twice = 3", 0.0),
+        ("def pour_tea_twice():", 0.0),
+        ("x" * 2000 + "\npour_tea", 0.0),
+    ],
+)
+def test_the_worth_of_a_definition(line, worth):
+    assert definition(["", line], "pour_tea") == ((1, worth) if worth else (-1, 0.0))
+
+
+def test_a_function_comes_before_a_variable_of_its_name():
+    assert definition(["pour_tea = None", "def pour_tea(): ..."], "pour_tea") == (1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("pour_tea", ("pour_tea",)),
+        ("`TeaPot.pourTea()`", ("TeaPot", "pourTea")),
+        ("MOST_CUPS", ("MOST_CUPS",)),
+        ("kettle", ("kettle",)),
+        ("kettle()", ("kettle",)),
+        ("where is MOST_CUPS used?", ("MOST_CUPS",)),
+        ("the kettle of tea", ()),
+        ("HTTP and GAE", ()),
+        ("Fix MOST_CUPS for guests who bring a kettle", ()),
+        ("", ()),
+    ],
+)
+def test_the_names_that_a_question_asks_for(question, names):
+    assert names_asked_for(question) == names
+
+
+@pytest.mark.parametrize(
+    "line", ["pub " * 50_000 + "a_b", " " * 100_000 + "a_b", "a_b" + " " * 100_000, "a_b." * 50_000]
+)
+def test_a_hostile_line_takes_no_time(line):
+    assert definition([line] * 20, "a_b")[1] == 0

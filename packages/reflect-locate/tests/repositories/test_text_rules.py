@@ -123,3 +123,26 @@ def test_a_commit_is_read_by_the_same_rules(tmp_path):
 
 def test_what_the_games_offer_is_read_as_well():
     assert all(ALL_TEXT.offers(f"a{suffix}") for suffix in SUFFIXES)
+
+
+def test_hidden_files_that_say_how_a_project_is_built_are_read_and_no_others(tmp_path):
+    hidden = {
+        ".github/workflows/test.yml": "name: continuous integration\n",
+        ".ci/run": "# Continuous integration.\n",
+        ".gitlab-ci.yml": "stages: [integration]\n",
+        ".github/.netrc": "integration",
+        ".idea/workspace.xml": "integration",
+        ".github/secrets.yml": "integration: continuous\n",
+    }
+    tree = open_repository(written(tmp_path / "kettle", RUST | hidden))
+    assert {path for path in tree.paths if path.startswith(".")} == set(list(hidden)[:3])
+    assert find(tree, "continuous integration").files[0].path in hidden
+
+
+def test_a_server_sees_the_change_of_a_hidden_file_that_is_read(tmp_path):
+    folder = written(tmp_path / "kettle", RUST | {".ci/run": "# Lint.\n"})
+    service = SearchService(ServedFolders([str(folder)]))
+    asked = ("continuous integration", "", 1, lambda: False)
+    assert service.find_file(*asked).confidence == 0
+    (folder / ".ci/run").write_text("# Continuous integration, and lint.\n")
+    assert service.find_file(*asked).files[0].path == ".ci/run"

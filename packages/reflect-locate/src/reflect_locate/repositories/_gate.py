@@ -105,6 +105,10 @@ class IngestRules:
         """Tell whether a single text is a source of its own."""
         return False
 
+    def reads_hidden(self, name: str) -> bool:
+        """Tell whether a file or folder with this name, which starts with a dot, is read."""
+        return self.hidden
+
     def offers(self, name: str) -> bool:
         """Tell whether a file of this name may be read, as far as its ending goes."""
         return suffix_of(name) in map(str.lower, self.suffixes)
@@ -248,7 +252,7 @@ class Gate:
         # Disks of macOS and Windows ignore case, so `ID_RSA` is the same key.
         if self._deny.match(name.lower()) and not self.config.is_source(name):
             return Reason.SECRET
-        is_hidden = name.startswith(".") and (not self.config.hidden or name.lower() in HISTORIES)
+        is_hidden = name.startswith(".") and (not self.config.reads_hidden(name) or name.lower() in HISTORIES)
         return Reason.HIDDEN if is_hidden else None
 
 

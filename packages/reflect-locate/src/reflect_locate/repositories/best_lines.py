@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from reflect_locate.repositories.definitions import definition
 from reflect_locate.repositories.index import SATURATION, inverse_frequency
-from reflect_locate.repositories.passages import INVISIBLE, LONGEST_TEXT, lines_with
+from reflect_locate.repositories.passages import INVISIBLE, LONGEST_READ, lines_with
 from reflect_locate.repositories.symbols import Symbol, symbols
 from reflect_locate.repositories.words import words
 
@@ -27,6 +28,8 @@ LONGEST_LINE = 200
 """Characters of a line of an excerpt."""
 PART_LENGTH_SHARE = 0.5
 """BM25's b, below that of files: functions differ more in length than files do."""
+ASKED_FOR = 9.0
+"""`named` of a part that defines the very name that is asked for."""
 NAME_LINES = 2
 """Lines that a word in the own name of a symbol counts for; one in the names around it counts for one."""
 
@@ -73,25 +76,31 @@ class _Part:
     numbers: list[int] = field(default_factory=list)
     """Numbers of these lines."""
     named: float = 0.0
-    """Share of the words of its own name that the question holds."""
+    """Share of the words of its own name that the question holds; more where it is the very name that is asked for."""
+    defines: int = 0
+    """Number of the line that defines a name of the question; 0 = none does."""
 
 
-def best_lines(path: str, text: str, rarity: Mapping[str, float], most: int = 1) -> list[BestLines]:
+def best_lines(
+    path: str, text: str, rarity: Mapping[str, float], most: int = 1, names: Sequence[str] = ()
+) -> list[BestLines]:
     """The best parts of a file, best first; the beginning of the file where no word of the question stands.
 
     Args:
         path: its ending decides how the file is read.
-        text: of the file; the first 200,000 characters are looked at.
+        text: of the file; the first million characters are looked at.
         rarity: of each word of the question (as `words` gives them).
         most: number of parts.
+        names: of code in the question, as they are written there; their definitions come first.
     """
-    text = text[:LONGEST_TEXT]
-    # Text behind the last line feed is no line.
-    lines = text.removesuffix("\n").split("\n")
+    # Parsed whole: a file that is cut anywhere is none that a parser takes.
     found = symbols(path, text)
+    # Text behind the last line feed is no line.
+    lines = text[:LONGEST_READ].removesuffix("\n").split("\n")
     # Lines are numbered from 1 from here on, as people count them.
     held = {number + 1: shared for number, shared in lines_with(lines, rarity).items()}
     parts = _parts(lines, found, rarity, held)
+    _name(parts, lines, names)
     mean = sum(part.lines for part in parts) / max(len(parts), 1)
     near = [_together(part, held, rarity) for part in parts]
     weights = _weights(parts, rarity)
@@ -141,6 +150,16 @@ def _parts(
     return [*parts, *windows]
 
 
+def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) -> None:
+    """Mark the parts that define one of these names."""
+    for name in names:
+        number, worth = definition(lines, name)
+        for part in parts if worth else ():
+            own = part.symbol.name.split(".")[-1] if part.symbol else ""
+            if own == name or (number + 1 in part.numbers and (worth < 1 or not part.symbol)):
+                part.named, part.defines = ASKED_FOR, number + 1
+
+
 def _weights(parts: Sequence[_Part], rarity: Mapping[str, float]) -> dict[str, float]:
     """Weight of each word of the question: its rarity in the tree, and among the parts of the file."""
     # All parts of a file are about one subject, whose words are rare in the tree and do not tell the parts apart.
@@ -152,7 +171,8 @@ def _score(part: _Part, weights: Mapping[str, float], mean: float) -> float:
     """BM25 score of a part, doubled where its whole name is asked for."""
     half = SATURATION * (1 - PART_LENGTH_SHARE + PART_LENGTH_SHARE * part.lines / max(mean, 1e-9))
     shares = (weights[word] * count / (count + half) for word, count in sorted(part.counts.items()))
-    return sum(shares) * (SATURATION + 1) * (1 + part.named)
+    # A name of words that stand in every file has no share of its own.
+    return (sum(shares) + bool(part.defines)) * (SATURATION + 1) * (1 + part.named)
 
 
 def _together(part: _Part, held: Mapping[int, frozenset[str]], rarity: Mapping[str, float]) -> float:
@@ -177,6 +197,7 @@ def _shown(
     last = min(last, len(lines))
     # Excerpts begin at the best place inside the part, the first of several.
     start = max((number for number in numbers if number <= max(last - EXCERPT + 1, first)), key=worth, default=first)
+    start = part.defines if first <= part.defines <= last else start
     # An agent opens these lines: a function whole, a class of a thousand lines not.
     if last - first >= LONGEST and (part.symbol is None or part.symbol.kind != "function"):
         first = max(first, start - LONGEST // 2)

@@ -1,5 +1,7 @@
 """Names that a file defines, read off its lines: quick enough to look at each candidate of a question.
 
+A question may hold such a name as it is written in the code. Then it asks for its definition.
+
 `symbols.py` parses, and knows where a definition ends. A ranking needs the names alone, and for these the rules of most
 languages fit into one pattern.
 """
@@ -29,8 +31,22 @@ DEFINITION = re.compile(
     """,
     re.VERBOSE,
 )
+ASSIGNMENT = re.compile(
+    r"""
+    \#[ \t]*define[ \t]+(\w+)  # C
+    |   (?:(?:export|const|let|var|static|final|public|private|protected|readonly|pub)[ \t]+)*
+        (\w+)[ \t]*(?::=|:(?![:=])|=(?![=>]))
+    |   (?:[ ]{1,4}|\t)(\w+)[ \t]*:[ \t]*(?=[\w"'\[])  # a field of a class
+    """,
+    re.VERBOSE,
+)
+"""A variable, constant or setting at the margin of a file, or a field one level below."""
 LONGEST_LINE = 1000
 """Characters of a line that are looked at; a definition begins its line."""
+ASSIGNED = 0.7
+WRITTEN = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*(?![\w$])")
+INSIDE = re.compile(r"[^_]_+[^_]|[a-z0-9][A-Z]")
+"""Place inside a name where a word of it ends, as no word of a sentence has."""
 
 
 def defined_name(line: str) -> str:
@@ -41,6 +57,41 @@ def defined_name(line: str) -> str:
     """
     match = DEFINITION.match(line[:LONGEST_LINE])
     return match[match.lastindex] if match and match.lastindex else ""
+
+
+def names_asked_for(question: str) -> tuple[str, ...]:
+    """Names of code that a question asks for, as they are written there: those of several words, or one alone.
+
+    Half of the question's words are theirs at least: a sentence that mentions a name is about something else.
+
+    >>> [names_asked_for(text) for text in ("Where is Rate.parse_limit?", "pot", "a pot_lid for soup, tea, milk")]
+    [('parse_limit',), ('pot',), ()]
+    """
+    found = [name for name in WRITTEN.findall(question) if INSIDE.search(name)]
+    alone = WRITTEN.fullmatch(question.strip().removesuffix("()"))
+    names = tuple(dict.fromkeys([*found, *([alone[0]] if alone else [])]))
+    asked, theirs = (set(words(text)) for text in (question, " ".join(names)))
+    return names if 2 * len(theirs) >= len(asked) else ()
+
+
+def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
+    """Number of the line (from 0) that defines this very name, and its worth; (-1, 0) where none does.
+
+    A function or class is worth 1, a constant or setting `ASSIGNED`, as variables of that name may stand in many files.
+
+    >>> definition(["if POT_SIZE == 3:", "POT_SIZE = 3"], "POT_SIZE"), definition(["class Pot:"], "Pot")
+    ((1, 0.7), (0, 1.0))
+    """
+    best = -1, 0.0
+    for number, line in enumerate(lines):
+        # Most lines do not hold the name at all.
+        if name in line[:LONGEST_LINE]:
+            if defined_name(line) == name:
+                return number, 1.0
+            match = ASSIGNMENT.match(line[:LONGEST_LINE])
+            if not best[1] and match and match.lastindex and match[match.lastindex] == name:
+                best = number, ASSIGNED
+    return best
 
 
 def best_name(lines: Iterable[str], asked: Sequence[str], rarity: Mapping[str, float]) -> float:

@@ -21,7 +21,9 @@ LONGEST_START = 4000
 """Letters at the beginning of a file that are kept ready to show."""
 # One long generated file must not hold up an episode or fill the cache.
 LONGEST_TEXT = 200_000
-"""Characters of a file that are looked at."""
+"""Characters of a file that a game looks at."""
+LONGEST_READ = 1_000_000
+"""Characters of a file that `locate` looks at."""
 LONGEST_PASSAGE, LONGEST_LINE = 2000, 20_000
 """Characters of a passage, and of each of its lines before spaces are joined; a line of a file may have any length."""
 REMEMBERED = 8
@@ -90,9 +92,9 @@ def lines_with(lines: Sequence[str], asked: Collection[str]) -> dict[int, frozen
     return held
 
 
-def written_lines(text: str) -> list[str]:
-    """The lines of a file that are looked at, without empty ones."""
-    return [line for line in text[:LONGEST_TEXT].split("\n") if line.strip()]
+def written_lines(text: str, most: int = LONGEST_READ) -> list[str]:
+    """The lines of the first `most` characters of a file, without empty ones."""
+    return [line for line in text[:most].split("\n") if line.strip()]
 
 
 def words_together(held: Mapping[int, frozenset[str]], asked: Sequence[str]) -> tuple[str, ...]:
@@ -127,7 +129,7 @@ class PassageIndex:
 
     @cached_property
     def _lines(self) -> list[str]:
-        return written_lines(self._text)
+        return written_lines(self._text, LONGEST_TEXT)
 
     @cached_property
     def _places(self) -> Mapping[str, Sequence[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from reflect_locate.repositories.index import PostedBM25
 from reflect_locate.repositories.tree import Tree
@@ -45,6 +45,12 @@ class StoredIndex:
         paths = PostedBM25(self._paths, self._path_sizes, lambda word: self._in_paths.get(word, {}).items())
         matches = IndexMatches(*(relative(index.rank(asked)) for index in (contents, paths)))
         return matches, {word: contents.rarity(word) for word in dict.fromkeys(asked)}
+
+    def holding(self, asked: Sequence[str]) -> list[str]:
+        """Files that hold all of these words (as `words` gives them), those with most of them first."""
+        counts = [self._counts(word) for word in asked]
+        files = set[int]().union(*counts[:1]).intersection(*counts[1:])
+        return [self._paths[file] for file in sorted(files, key=lambda file: -sum(one[file] for one in counts))]
 
     def _counts(self, word: str) -> Mapping[int, int]:
         """Times that a word stands in the path of each file, plus lines of the file that hold it."""

@@ -34,6 +34,11 @@ SOURCE = (
     ".erl", ".hs", ".ml", ".clj", ".lua", ".pl", ".r", ".jl", ".m", ".mm", ".zig", ".vue", ".svelte",
 )  # fmt: skip
 """Endings of source code."""
+BUILDS = frozenset((
+    ".azure-pipelines", ".buildkite", ".ci", ".circleci", ".devcontainer", ".github", ".gitlab", ".gitlab-ci.yml",
+    ".pre-commit-config.yaml", ".readthedocs.yaml", ".readthedocs.yml", ".travis.yml",
+))  # fmt: skip
+"""Hidden files and folders that say how a project is checked and built."""
 NAMED_SECRETS = ("secret", "client_secret", "credential", "passwd", "password")
 """Words that a source about secrets is named after, and that say little about its content."""
 
@@ -49,6 +54,10 @@ class TextRules(IngestRules):
     def takes_one_file(self) -> bool:
         """Tell whether a single text is a source of its own."""
         return True
+
+    def reads_hidden(self, name: str) -> bool:
+        """Tell whether a file or folder with this name, which starts with a dot, is read."""
+        return self.hidden or name.lower() in BUILDS
 
     def offers(self, name: str) -> bool:
         """Tell whether a file of this name may be read, as far as its ending goes."""

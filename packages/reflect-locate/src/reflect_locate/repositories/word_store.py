@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 
 from reflect_locate.repositories import words as rules
-from reflect_locate.repositories.passages import LONGEST_TEXT
+from reflect_locate.repositories.passages import LONGEST_READ
 from reflect_locate.repositories.words import words
 
 MEMORY = ":memory:"
@@ -69,7 +69,7 @@ def is_damage(error: sqlite3.Error | StaleStoreError) -> bool:
 def _version() -> str:
     """The tables and all rules by which words are counted: an index of other rules would rank wrongly."""
     patterns = (rules.PIECE.pattern, rules.RUN, rules.SCRIPT, rules.BIGRAMS, rules.LETTERS)
-    told = (patterns, sorted(rules.STOP_WORDS), rules.ENDINGS, rules.SHORTEST_STEM, LONGEST_TEXT)
+    told = (patterns, sorted(rules.STOP_WORDS), rules.ENDINGS, rules.SHORTEST_STEM, LONGEST_READ)
     return f"{FORMAT} {hashlib.sha256(repr(told).encode()).hexdigest()}"
 
 
@@ -101,7 +101,7 @@ def count_words(text: str, pieces: _Pieces | None = None) -> Counter[str]:
     [('bik', 1), ('bus', 1), ('car', 1), ('red', 2)]
     """
     known = _Pieces() if pieces is None else pieces
-    lines = text[:LONGEST_TEXT].translate(SEPARATORS).split("\n")
+    lines = text[:LONGEST_READ].translate(SEPARATORS).split("\n")
     # A set for each line, since a word counts once in it; one count over all lines is twice as fast as one for each.
     flat = chain.from_iterable
     return Counter(flat(set(flat(map(known.__getitem__, found))) for line in lines if (found := line.split())))

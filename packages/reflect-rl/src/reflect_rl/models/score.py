@@ -80,17 +80,15 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
 
 
 def fast_tokens(hidden_size: int, *, on_cpu: bool) -> int:
-    """Padded tokens of a forward pass that are fast, whatever the memory."""
-    # More activations would leave a processor's caches; `token_budget` has the measurement.
-    return max(512, 2048 * 768 // hidden_size) if on_cpu else 16_384
+    """Padded tokens of a forward pass that are fast, whatever the memory (docs/reference/speed.md)."""
+    # More activations would leave a processor's caches. Narrow models need more tokens to be worth a pass.
+    return max(1280, (5000 // hidden_size) ** 2) if on_cpu else 16_384
 
 
 def token_budget(model: LanguageModel) -> int:
     """Padded tokens of a forward pass that are fast and fit: as many as fill a GPU, or stay in a processor's caches.
 
-    Measured on a CPU with the GPT-2-small shape: 0.8 and 1.5 thousand tokens at once, 120 GFLOP/s; 3 thousand, 109; 12
-    thousand, 75. Narrower models take more tokens. Where gradients are wanted, the activations of deep models
-    are the limit.
+    Where gradients are wanted, the activations of deep models are the limit.
     """
     width: int = model.model.get_output_embeddings().weight.shape[1]
     on_cpu = model.device.type == "cpu"

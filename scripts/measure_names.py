@@ -1,0 +1,106 @@
+r"""How often `reflect-rl locate` answers the bare name of a definition with that definition.
+
+    python scripts/measure_names.py .venv/lib/python3.11/site-packages/pydantic ~/src/flask
+
+A question is a name of several words that is defined once in the Python files of a folder, tests left aside: a function
+or class, or a constant at the margin of a file. It is answered right when the first file is the one, and the lines
+shown are those of the definition.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from measure_find import rate
+
+from reflect_locate import Tree, find, open_repository
+from reflect_locate.repositories.definitions import INSIDE
+from reflect_locate.repositories.roles import is_test
+from reflect_locate.repositories.stored_index import StoredIndex
+from reflect_locate.repositories.symbols import symbols
+from reflect_locate.repositories.word_store import WordStore
+
+Place = tuple[str, int, int]
+"""Path, first and last line."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask, and print a table for each folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", help="folders with Python files")
+    parser.add_argument("--names", type=int, default=120, help="most names of each kind")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    for folder in options.folders:
+        tree = open_repository(folder)
+        index = StoredIndex(tree, WordStore())
+        for kind, places in (("definitions", definitions(tree)), ("constants", constants(tree))):
+            names = drawn(places, options.names, options.seed)
+            print(f"{Path(folder).name}, {kind}")
+            show([asked(tree, index, name, places[name][0]) for name in names])
+    return 0
+
+
+def sources(tree: Tree) -> Iterator[tuple[str, str]]:
+    """Python files that are no tests, with their texts."""
+    return ((path, tree.text(path)) for path in tree.paths if path.endswith(".py") and not is_test(path))
+
+
+def definitions(tree: Tree) -> Mapping[str, list[Place]]:
+    """Name of each function and class -> where it is defined."""
+    found: defaultdict[str, list[Place]] = defaultdict(list)
+    for path, text in sources(tree):
+        for symbol in symbols(path, text):
+            found[symbol.name.split(".")[-1]].append((path, symbol.first, symbol.last))
+    return found
+
+
+def constants(tree: Tree) -> Mapping[str, list[Place]]:
+    """Name of each constant at the margin -> where it is defined."""
+    found: defaultdict[str, list[Place]] = defaultdict(list)
+    for path, text in sources(tree):
+        try:
+            body = ast.parse(text).body
+        except SyntaxError:
+            continue
+        for node in body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            for target in targets:
+                if isinstance(target, ast.Name) and target.id.isupper():
+                    found[target.id].append((path, node.lineno, node.end_lineno or node.lineno))
+    return found
+
+
+def drawn(places: Mapping[str, Sequence[Place]], most: int, seed: int) -> list[str]:
+    """Names of several words that are defined once, in a random order."""
+    names = sorted(name for name, own in places.items() if len(own) == 1 and INSIDE.search(name))
+    random.Random(seed).shuffle(names)
+    return names[:most]
+
+
+def asked(tree: Tree, index: StoredIndex, name: str, place: Place) -> tuple[str, bool, bool]:
+    """The word of the answer, and whether its first file is right, and its lines as well."""
+    path, first, last = place
+    answer = find(tree, name, index)
+    (best,) = answer.with_lines(tree, 1)
+    is_file = best.path == path
+    shown = best.lines is not None and best.lines.first <= last and best.lines.last >= first
+    return answer.sureness, is_file, is_file and shown
+
+
+def show(rows: Sequence[tuple[str, bool, bool]]) -> None:
+    """Print the shares, and what stands behind each word."""
+    print(f"  right file and lines  {rate([lines for _, _, lines in rows])}")
+    print(f"  right file            {rate([file for _, file, _ in rows])}")
+    wrong = Counter(word for word, file, _ in rows if not file)
+    print(f"  wrong file, by word   {', '.join(f'{word} {count}' for word, count in sorted(wrong.items())) or 'none'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
