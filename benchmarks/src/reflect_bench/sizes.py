@@ -3,8 +3,8 @@
     python -m reflect_bench.sizes
 
 Memory is `models.memory.estimate`: policy with adapters of rank 16, bfloat16, and the frozen reflection player beside
-it. Hours are operations divided by a rate, a lower bound: decoding, games and waiting come on top. The rate of a
-processor is measured (a LoRA step of SmolLM2-135M). That of a GPU is an assumption: 40% of the 989 TFLOP/s that an H100
+it. Hours are operations divided by a rate; decoding, games and waiting come on top. The rate of a processor is measured
+(a LoRA step of SmolLM2-135M, its operations counted as here). That of a GPU is an assumption: 40% of the 989 TFLOP/s that an H100
 is sold with, and eight of them eight times as fast.
 """
 
@@ -22,7 +22,7 @@ PROMPT_TOKENS, REFLECTION_TOKENS = 300, 30
 UNIQUE = 0.5
 """Share of different prompts among the turns of an update."""
 TURNS = 100_000
-RATES = {"2 CPU cores": 2 * 150e9, "one H100": 0.4 * 989e12, "eight H100": 8 * 0.4 * 989e12}
+RATES = {"2 CPU cores": 640e9, "one H100": 0.4 * 989e12, "eight H100": 8 * 0.4 * 989e12}
 """Operations a second; the first is measured (docs/reference/speed.md)."""
 
 
@@ -39,6 +39,7 @@ def _llama(width: int, layers: int, inner: int, heads: int, shared: int, vocabul
 
 
 SHAPES: dict[str, PretrainedConfig] = {
+    "SmolLM2-135M": _llama(576, 30, 1536, 9, 3, 49_152),
     "SmolLM2-360M": _llama(960, 32, 2560, 15, 5, 49_152),
     "SmolLM2-1.7B": _llama(2048, 24, 8192, 32, 32, 49_152),
     "Qwen3-4B": Qwen3Config(

@@ -451,6 +451,6 @@ class ModelConfig(Frozen):
     """Number format: of everything, or `mixed` = weights in float32 and matrix products in bfloat16. New adapters are
     in float32 in any case. `auto` measures at the start of a run whether bfloat16 is faster here."""
     gradient_checkpointing: bool = False
-    """Recompute activations in the backward pass: less memory, about a third more time."""
+    """Recompute activations in the backward pass: less memory for a token, half as much time again."""
     device: str = "auto"
     """`auto` = the GPU of this process if there is one; else `cpu`, `cuda`, `cuda:1`, `mps`."""

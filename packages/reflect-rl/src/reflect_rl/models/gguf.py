@@ -24,8 +24,18 @@ MAGIC = b"GGUF"
 
 
 def is_complete(folder: Path) -> bool:
-    """Tell whether a folder of the cache holds a model; a copy that was broken off may have left an empty one."""
-    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    """Tell whether a folder of the cache holds a model; a copy that was broken off may have left a part of one."""
+    from safetensors import SafetensorError, safe_open
+
+    weights = sorted(folder.glob("*.safetensors"))
+    try:
+        # The header tells how long the file must be.
+        for file in weights:
+            with safe_open(str(file), framework="np"):
+                pass
+    except (SafetensorError, OSError):
+        return False
+    return bool(weights) and all((folder / name).is_file() for name in ("config.json", "tokenizer.json"))
 
 
 def check_package() -> None:

@@ -20,7 +20,16 @@ from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ModelError
 from reflect_rl.models.chat_template import ChatFrame, frame_of
 from reflect_rl.models.precision import choose
-from reflect_rl.models.source import HUB, base_model, base_of, explained, has_adapter, resolve, weight_files
+from reflect_rl.models.source import (
+    HUB,
+    base_model,
+    base_of,
+    check_weight_files,
+    explained,
+    has_adapter,
+    has_tokenizer,
+    resolve,
+)
 from reflect_rl.models.trainable import (
     check_rank,
     keep_input_format,
@@ -34,8 +43,6 @@ if TYPE_CHECKING:
     import torch
     from peft import PeftModel
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-
-TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
 
 
 # Compared by identity, which also keeps models hashable.
@@ -209,7 +216,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     source = resolve(named)
     adapter = source if has_adapter(source) else None
     base = base_of(source) if adapter else source
-    _check_trainable(config, adapter, trainable)
+    check_trainable(config, adapter, trainable)
     tokenizer = _load_tokenizer(base, config)
     model: Any = _load_weights(base, config, device)
     if str(named).startswith(HUB) and not adapter:
@@ -248,7 +255,11 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
 
 
 def load_reader(config: ModelConfig, path: str | Path | None = None) -> LanguageModel:
-    """The model of `load_model` without its weights, which can read texts and compute nothing."""
+    """The model of `load_model` without its weights, which can read texts and compute nothing.
+
+    Raises:
+        ModelError: the model cannot be used, as far as its files tell without reading the weights.
+    """
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -256,6 +267,7 @@ def load_reader(config: ModelConfig, path: str | Path | None = None) -> Language
     tokenizer = _load_tokenizer(base, config)
     with explained(base), torch.device("meta"):
         model = AutoModelForCausalLM.from_config(_causal_config(base))
+    check_weight_files(base)
     return LanguageModel(model, tokenizer, chat=frame_of(tokenizer, base))
 
 
@@ -270,7 +282,8 @@ def forked_rng(seed: int) -> Iterator[None]:
         yield
 
 
-def _check_trainable(config: ModelConfig, adapter: str | None, trainable: bool) -> None:
+def check_trainable(config: ModelConfig, adapter: str | None, trainable: bool) -> None:
+    """Refuse quantised weights that cannot be trained, or read, with a ModelError."""
     if trainable and config.quantization != "none" and not config.lora.rank and adapter is None:
         raise ModelError(
             f"{config.quantization} weights cannot be trained. Set lora.rank (the paper: 64), or quantization = 'none'."
@@ -313,7 +326,7 @@ def _load_tokenizer(source: str, config: ModelConfig) -> PreTrainedTokenizerBase
 
     folder = Path(source)
     # transformers 5 builds an empty tokenizer where the files are missing, so they are looked for first.
-    if folder.is_dir() and not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
+    if folder.is_dir() and not has_tokenizer(folder):
         raise ModelError(f"the model folder {source!r} has no tokenizer. Copy its tokenizer.json there.")
     with explained(source):
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, local_files_only=True)
@@ -337,20 +350,10 @@ def _causal_config(source: str) -> PretrainedConfig:
             f"{source!r} is a {config.model_type!r} model, which is no causal language model. "
             "Choose one that generates text from left to right (GPT-2, Llama, Qwen, ...)."
         )
+    # Models that also see or hear keep their language model, and its sizes, one level below.
+    if getattr(config, "hidden_size", None) is None:
+        raise ModelError(f"models of type {config.model_type!r} read more than text. Choose one that reads text alone.")
     return config
-
-
-def _check_weight_files(source: str) -> None:
-    folder = Path(source)
-    missing = [name for name in weight_files(folder) if not (folder / name).is_file()]
-    # transformers would only say that it misses a safetensors file.
-    if missing and any(any(folder.glob(pattern)) for pattern in ("*.bin", "*.pt", "*.pth")):
-        raise ModelError(
-            f"the weights in {source!r} are pickle files, which can run code and are refused. "
-            "Convert them to safetensors (`model.save_pretrained(folder)` does)."
-        )
-    if missing:
-        raise ModelError(f"the model folder {source!r} has no weights. Put {missing[0]} there.")
 
 
 def _load_weights(source: str, config: ModelConfig, device: torch.device) -> PreTrainedModel:
@@ -360,7 +363,7 @@ def _load_weights(source: str, config: ModelConfig, device: torch.device) -> Pre
     from reflect_rl.models.attention import ATTENTION
 
     causal = _causal_config(source)
-    _check_weight_files(source)
+    check_weight_files(source)
     # A setting of the model's own config.json, which would name other weights than those that were checked.
     if getattr(causal, "transformers_weights", None) is not None:
         raise ModelError(f"config.json of {source!r} sets transformers_weights. Remove it and name the files as usual.")

@@ -121,7 +121,7 @@ def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 
         said = len(model.encode(reflection)) if reflection else 0
         follow = f" and {new} are to follow" if new else f" with the {said} of its reflection" if said else ""
         # A shorter reflection is no remedy where the rest is too long.
-        lower = "Lower reflector.max_new_tokens. " if new or tokens - limit <= said else ""
+        lower = "Lower reflector.max_new_tokens. " if (new and tokens < limit) or tokens - limit <= said else ""
         raise ModelError(
             f"a prompt{begins} has {tokens} tokens{follow}, the model's context holds {limit}. {lower}"
             "Set model.path to a model with a longer context (for the embedded one: model.embedded.context_tokens), or "
@@ -475,13 +475,16 @@ def check_scoring(model: LanguageModel) -> None:
     """Prove on a short prompt that our logits are the model's own.
 
     Raises:
-        ModelError: the architecture changes hidden states or logits in a way that this file does not know.
+        ModelError: the architecture changes hidden states or logits in a way that this file does not know, or the
+            weights are damaged.
     """
     ids = model.encode("0 1 2 3")[:8]
     # In the same formats: with 30 layers, rounding to bfloat16 alone can exceed the tolerance.
     with torch.no_grad(), torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed):
         ours = read(model, [ids], [(0, len(ids) - 1)]).logits[0]
         theirs = model.model(input_ids=torch.tensor([ids], device=model.device)).logits[0, -1].float()
+    if not theirs.isfinite().all():
+        raise ModelError("the model computes values that are no numbers. Copy or download its weights again.")
     if not torch.allclose(ours, theirs, rtol=1e-2, atol=1e-2 * float(theirs.abs().max().clamp(min=1))):
         kind = getattr(model.model.config, "model_type", type(model.model).__name__)
         raise ModelError(

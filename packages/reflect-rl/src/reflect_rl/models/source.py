@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reflect_rl.config import EMBEDDED
-from reflect_rl.errors import ModelError, suggestion
+from reflect_rl.errors import ModelError, ReflectRLError, suggestion
 from reflect_rl.models.catalogue import KNOWN, folder_of_gguf, folder_of_known
 
 HUB = "hub:"
@@ -21,6 +21,8 @@ HUB = "hub:"
 
 ADAPTER_CONFIG = "adapter_config.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PLAIN_WEIGHTS = re.compile(r"[\w-][\w.-]*\.safetensors")
@@ -53,6 +55,8 @@ def resolve(path: str | Path) -> str:
         return str(folder_of_known(name))
     if name.startswith(HUB):
         return str(_of_hub(name.removeprefix(HUB), download=True))
+    if folder.suffix.lower() == ".gguf":
+        raise ModelError(f"there is no file {name!r}. Name a GGUF file that is there.")
     hub = f"{HUB}{name}" if HUB_ID.fullmatch(name) else f"{HUB}owner/name"
     close = suggestion(name, KNOWN)
     near = f" {close}" if close.startswith("Did") else ""
@@ -85,12 +89,53 @@ def _of_hub(hub_id: str, *, download: bool) -> Path:
                 f"the hub model {hub_id!r} is not on this machine. Get it with `reflect-rl model get hub:{hub_id}`."
             ) from None
     with explained(f"{HUB}{hub_id}"):
-        return folder(offline=False)
+        found = folder(offline=False)
+    # Where the hub does not answer, its client returns what an earlier download has left.
+    if not _is_whole(found):
+        raise ModelError(
+            f"the download of {HUB}{hub_id} is not whole: configuration, tokenizer or safetensors weights are missing. "
+            f"Run `reflect-rl model get {HUB}{hub_id}` again; a repository without safetensors weights is not read."
+        )
+    return found
 
 
 def _is_whole(folder: Path) -> bool:
-    """Tell whether a download has ended; one that was interrupted leaves some of the weights out."""
-    return all((folder / name).is_file() for name in weight_files(folder))
+    """Tell whether a download has ended; one that was interrupted leaves some of the files out."""
+    return (
+        (folder / "config.json").is_file()
+        and has_tokenizer(folder)
+        and all((folder / name).is_file() for name in weight_files(folder))
+    )
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Tell whether a folder holds a tokenizer."""
+    return any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
+
+
+def check_weight_files(source: str) -> None:
+    """Refuse a folder whose weights are not there, are pickle files, or are cut off; only headers are read.
+
+    Raises:
+        ModelError: see above; the message names the file.
+    """
+    from safetensors import safe_open
+
+    folder = Path(source)
+    names = weight_files(folder)
+    missing = [name for name in names if not (folder / name).is_file()]
+    # transformers would only say that it misses a safetensors file.
+    if missing and any(any(folder.glob(pattern)) for pattern in ("*.bin", "*.pt", "*.pth")):
+        raise ModelError(
+            f"the weights in {source!r} are pickle files, which can run code and are refused. "
+            "Convert them to safetensors (`model.save_pretrained(folder)` does)."
+        )
+    if missing:
+        lacks = "has no weights" if len(missing) == len(names) else f"lacks {len(missing)} of {len(names)} weight files"
+        raise ModelError(f"the model folder {source!r} {lacks}. Put {missing[0]} there.")
+    for name in names:
+        with explained(source), safe_open(str(folder / name), framework="np"):
+            pass
 
 
 def weight_files(folder: Path) -> list[str]:
@@ -174,7 +219,13 @@ def explained(source: str) -> Iterator[None]:
         raise ModelError(
             f"the weights of {source!r} are corrupt: {error}. Copy or download the model again."
         ) from error
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+    except ReflectRLError:
+        raise
+    except Exception as error:  # what a damaged folder leads to is any exception
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                f"the model {source!r} brings its own code, which is never run. Choose one that transformers knows."
+            ) from error
         # transformers goes on for lines about access tokens and caches.
         first = str(error).strip().partition("\n")[0].rstrip(".:")
         raise ModelError(f"cannot load the model {source!r}: {first}. {_remedy(source, str(error))}") from error
@@ -183,8 +234,6 @@ def explained(source: str) -> Iterator[None]:
 def _remedy(source: str, message: str) -> str:
     if "out of memory" in message:
         return "Use precision = 'bfloat16', quantization, or a smaller model."
-    if "trust_remote_code" in message:
-        return "Models that bring their own code are not supported."
     # Readers of JSON say what is wrong, and not always in which file.
     for file in sorted(Path(source).glob("*.json")):
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -328,8 +329,9 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         ModelError: the model cannot be found or name the actions, or the training would not fit into memory.
     """
     from reflect_rl.models.labels import find_labels
-    from reflect_rl.models.load import device_of, load_reader
+    from reflect_rl.models.load import check_trainable, device_of, load_reader
     from reflect_rl.models.precision import choose
+    from reflect_rl.models.source import has_adapter, resolve
 
     notes = []
     if config.model.precision == "auto":
@@ -349,6 +351,9 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         # Without its weights: loading them to learn that they do not fit would fail itself.
         model = load_reader(config.model)
         find_labels(model, config.env.max_actions, config.prompt.scoring)
+        source = resolve(config.model.path)
+        trains = trains and any(config.method(name).datasets or config.method(name).online for name in config.methods)
+        check_trainable(config.model, source if has_adapter(source) else None, trains)
         if trains:
             notes.append(_check_memory(config, model.model.config))
             parts = {name for method in config.methods for name in config.method(method).datasets}
@@ -392,10 +397,13 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
         return f"memory: about {each * jobs / GB:.1f} of {free / GB:.1f} GB ({jobs} at once, each {parts})"
     fitting = [f"--workers {free // each} ({free // each * each / GB:.1f} GB)"] if each <= free else []
     alone, together = _smaller(config.model)
-    for text, setting in (*alone, together):
-        size = (need(setting).total + process) * jobs
-        if size <= free and not (fitting and setting is together[1]):
-            fitting.append(f"{text} ({size / GB:.1f} GB)")
+    # One job at a time where several do not fit, whatever the model's settings.
+    for workers in dict.fromkeys((jobs, 1)):
+        with_workers = "" if workers == jobs else "--workers 1 and "
+        for text, setting in () if fitting and workers < jobs else (*alone, together):
+            size = (need(setting).total + process) * workers
+            if size <= free and not (fitting and setting is together[1]):
+                fitting.append(f"{with_workers}{text} ({size / GB:.1f} GB)")
     raise ModelError(
         f"training {config.model.path!r} needs about {each * jobs / GB:.1f} GB ({jobs} at once, each {parts}), and "
         f"{device.type} has {free / GB:.1f} GB free. "
@@ -411,10 +419,12 @@ def _smaller(model: ModelConfig) -> tuple[list[tuple[str, ModelConfig]], tuple[s
         "model.gradient_checkpointing = true": {"gradient_checkpointing": True},
         f"model.lora.rank = {rank} with model.precision = 'bfloat16'": lora,
     }
+    if find_spec("bitsandbytes"):
+        changes["model.quantization = '4bit' with model.lora.rank = " + str(rank)] = lora | {"quantization": "4bit"}
     alone = [(text, model.model_copy(update=change)) for text, change in changes.items()]
     alone = [(text, setting) for text, setting in alone if setting != model]
     both = model.model_copy(update=lora | {"gradient_checkpointing": True})
-    return alone, (" and ".join(text for text, _ in alone), both)
+    return alone, (" and ".join(text for text, setting in alone if setting.quantization == model.quantization), both)
 
 
 def _free_bytes(device: str) -> int:

@@ -136,6 +136,19 @@ def test_a_gguf_file_is_converted_once_and_found_by_its_content(tiny, cache, tmp
     assert load_model(CPU, copy, trainable=False).name == str(folder)
 
 
+@pytest.mark.parametrize("damage", ["cut off", "no tokenizer"])
+def test_a_damaged_copy_is_converted_anew(tiny, cache, damage):
+    path, _ = tiny
+    whole = load_model(CPU, path, trainable=False).hash()
+    (folder,) = converted(cache)
+    if damage == "cut off":
+        file = folder / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:-100])
+    else:
+        (folder / "tokenizer.json").unlink()
+    assert load_model(CPU, path, trainable=False).hash() == whole
+
+
 def test_the_chat_template_of_a_gguf_file_is_used(tmp_path):
     template = (
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"

@@ -21,7 +21,9 @@ from transformers import (
 
 from reflect_rl.config import LoRAConfig, ModelConfig, parse
 from reflect_rl.errors import ConfigError, ModelError
-from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.load import LanguageModel, load_model, load_reader
+from reflect_rl.models.score import check_scoring
+from reflect_rl.models.source import resolve
 from tiny_models import KINDS, save_tiny, tiny_tokenizer
 
 CPU = ModelConfig(device="cpu")
@@ -240,6 +242,57 @@ def test_a_folder_without_weights(broken):
     refused("has no weights", broken)
 
 
+@pytest.mark.parametrize("damage", ["gone", "pickle", "cut off", "no safetensors"])
+def test_damaged_weights_are_found_before_they_are_loaded(broken, damage):
+    """`load_reader` is asked before a run plays its first demonstration."""
+    file, before = broken / "model.safetensors", load_reader(CPU, broken)
+    assert before.encode("north")
+    if damage == "cut off":
+        file.write_bytes(file.read_bytes()[:-100])
+    elif damage == "no safetensors":
+        file.write_bytes(b"hello")
+    else:
+        file.unlink()
+    if damage == "pickle":
+        (broken / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
+    message = {"gone": "has no weights", "pickle": "pickle files, which can run code"}.get(damage, "are corrupt")
+    with pytest.raises(ModelError, match=message):
+        load_reader(CPU, broken)
+
+
+def test_weights_that_are_no_numbers(broken):
+    table = load_file(broken / "model.safetensors")
+    save_file(
+        {name: torch.full_like(weight, torch.nan) for name, weight in table.items()}, broken / "model.safetensors"
+    )
+    with pytest.raises(ModelError, match="computes values that are no numbers"):
+        check_scoring(load_model(CPU, broken, trainable=False))
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"model_type": "gpt2", "vocab_size": "many"}', '{"model_type": 3}', "{}"])
+def test_a_configuration_of_nonsense_is_explained(broken, text):
+    (broken / "config.json").write_text(text)
+    refused("cannot load the model|is a|lack", broken)
+
+
+def test_a_model_that_sees_is_refused(broken):
+    (broken / "config.json").write_text(json.dumps({"model_type": "gemma3"}))
+    refused("models of type 'gemma3' read more than text", broken)
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ 1 / 0 }}", "{{ messages[0].nothing.nothing }}", "{{ range(10 ** 9) | list }}"]
+)
+def test_a_chat_template_that_fails_is_explained(broken, template):
+    (broken / "chat_template.jinja").write_text(template)
+    refused(r"the chat template of .* cannot be rendered .* Set model\.chat_template = 'never'", broken)
+
+
+def test_a_gguf_file_that_is_not_there(no_network):
+    refused("there is no file 'm/missing.gguf'", "m/missing.gguf")
+    assert not no_network
+
+
 def test_pickled_weights_are_never_opened(broken):
     (broken / "model.safetensors").unlink()
     (broken / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
@@ -304,7 +357,7 @@ def test_code_that_comes_with_a_model_is_not_run(broken):
     config |= {"model_type": "mine", "auto_map": {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M"}}
     (broken / "config.json").write_text(json.dumps(config))
     (broken / "code.py").write_text("raise SystemExit('code was run')")
-    refused("cannot load the model .* Models that bring their own code are not supported", broken)
+    refused("brings its own code, which is never run. Choose one that transformers knows", broken)
 
 
 def test_a_tokenizer_without_end_token(broken):
@@ -384,8 +437,21 @@ def test_a_hub_model_that_was_downloaded_needs_no_connection(folders, tmp_path, 
 def test_an_interrupted_download_is_not_taken_for_a_model(folders, tmp_path, monkeypatch, no_network):
     hub_cache(tmp_path, monkeypatch, "owner/tiny", folders["llama"])
     (next((tmp_path / "models--owner--tiny").glob("snapshots/*")) / "model.safetensors").unlink()
-    refused("cannot load the model 'hub:owner/tiny'|has no weights", "hub:owner/tiny")
+    refused("cannot load the model 'hub:owner/tiny'|is not whole", "hub:owner/tiny")
     assert no_network
+
+
+@pytest.mark.parametrize("gone", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_what_the_hub_leaves_incomplete_is_said_at_once(folders, tmp_path, monkeypatch, gone):
+    """Its client returns what is there where nobody answers."""
+    hub_cache(tmp_path, monkeypatch, "owner/tiny", folders["llama"])
+    place = next((tmp_path / "models--owner--tiny").glob("snapshots/*"))
+    (place / gone).unlink()
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(place))
+    with pytest.raises(
+        ModelError, match=r"download of hub:owner/tiny is not whole.* `reflect-rl model get hub:owner/tiny`"
+    ):
+        resolve("hub:owner/tiny")
 
 
 def test_an_adapter_asks_nobody_for_its_base(folders, tmp_path, monkeypatch, no_network):
@@ -502,7 +568,7 @@ def test_parts_of_a_model_are_read_by_their_index(broken):
     (broken / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
     assert load_model(CPU, broken, trainable=False).hash() == whole.hash()
     (broken / "part-1.safetensors").unlink()
-    refused("has no weights. Put part-1.safetensors there", broken)
+    refused("lacks 1 of 2 weight files. Put part-1.safetensors there", broken)
 
 
 def test_weights_that_config_json_names_are_refused(broken):
