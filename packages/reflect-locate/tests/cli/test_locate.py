@@ -51,8 +51,8 @@ def test_json_is_all_that_is_printed(located, project):
     said = located(project, QUESTION, "--json", "--top-k", 2)
     rows = json.loads(said.out)
     assert 1 <= len(rows) <= 2
-    evidence = {"named", "read", "match", "path_match", "defined", "stem", "history", "is_test", "is_document"}
-    evidence |= {"words", "coverage"}
+    evidence = {"named", "read", "match", "path_match", "defined", "stem", "written", "history", "is_test"}
+    evidence |= {"is_document", "words", "coverage"}
     lines = {"first_line", "last_line", "symbol", "kind", "excerpt_line", "excerpt"}
     assert set(rows[0]) == {"path", "sureness", "confidence", *lines, "score", *evidence, "walk", "reasons"}
     assert (project / rows[0]["path"]).is_file()
@@ -291,6 +291,7 @@ def test_questions_in_other_languages_find_their_words(alone, tmp_path, question
     [
         (["nowhere", QUESTION], "no folder or archive 'nowhere'"),
         ([".", ""], "the question is empty"),
+        (["", QUESTION], "the path is empty. Name a folder"),
     ],
 )
 def test_what_cannot_be_asked_is_a_mistake(located, words, message):
@@ -386,6 +387,7 @@ def test_the_verb_answers_and_a_mistake_is_one_message(call, project, player):
 
 
 def test_deep_says_what_the_model_changed(project, player, capsys):
+    (project / "src/rates.py").write_text("# Rates.\n")
     with suppress(SystemExit):
         run([str(project), QUESTION, "--deep", "--reader", str(player / "policy"), "--json", "--no-cache"])
     said = capsys.readouterr()

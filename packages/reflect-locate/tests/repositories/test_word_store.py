@@ -118,7 +118,7 @@ def test_a_full_disk_is_no_hindrance(tmp_path, monkeypatch, stage):
         monkeypatch.setattr(index_cache, "_filled", full)
     store, note = open_store(tmp_path / "project", Snapshot("x", FILES), tmp_path / "cache")
     assert store.count == len(FILES)
-    assert note.startswith("no cache: ")
+    assert note.startswith(f"no cache in {tmp_path / 'cache'}: ")
     assert "No space left on device" in note
 
 
@@ -134,7 +134,7 @@ def test_a_database_that_cannot_grow_is_no_hindrance(tmp_path, monkeypatch):
 
     monkeypatch.setattr(word_store.sqlite3, "connect", small)
     store, note = open_store(tmp_path / "project", Snapshot("x", project_files(600)), tmp_path / "cache")
-    assert (store.count, note) == (600, "no cache: database or disk is full")
+    assert (store.count, note) == (600, f"no cache in {tmp_path / 'cache'}: database or disk is full")
     # Nothing half-written stays: the next call with room starts from an empty store.
     monkeypatch.setattr(word_store.sqlite3, "connect", connect)
     assert opened(tmp_path, project_files(600)) == ""

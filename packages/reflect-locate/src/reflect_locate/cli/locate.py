@@ -205,6 +205,8 @@ def adapted_of(options: PlayerOptions) -> AdaptedRanking | None:
 def told_change(before: Answer, after: Answer) -> str:
     """Change of the first file by a second ranking, for example `puts b.py first, from place 3; the index has a.py`."""
     first = after.files[0].path
+    if after.files[0].evidence.read is None:
+        return f"has nothing to compare, so {first} stays first."
     place = 1 + [entry.path for entry in before.files].index(first)
     told = "as the index does" if place == 1 else f"from place {place}; the index has {before.files[0].path}"
     return f"puts {first} first, {told}."
@@ -244,6 +246,9 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
         # Several words mean that the shell has split the question.
         remedy = "Put quotes around the question." if len(named) > 2 else "A path and a question are needed."
         raise ConfigError(f"{USAGE}: got {len(named)} of 2 words before the flags. {remedy}")
+    # An empty one comes from a variable that is not set, and would mean the current folder.
+    if not named[0].strip():
+        raise ConfigError("the path is empty. Name a folder, an archive or a file; `.` is the current folder.")
     return named[0], named[1], options
 
 

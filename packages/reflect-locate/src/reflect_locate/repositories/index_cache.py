@@ -78,7 +78,8 @@ def _opened(source: Path, snapshot: Snapshot, folder: Path | None, *, is_damaged
         try:
             return _on_disk(folder, hashlib.sha256(os.fsencode(place)).hexdigest()[:32], texts, is_damaged=is_damaged)
         except (OSError, sqlite3.Error, StaleStoreError) as error:
-            note = f"no cache: {error}"
+            said = error.strerror if isinstance(error, OSError) and error.strerror else error
+            note = f"no cache in {folder}: {said}"
     store = WordStore()
     store.add(texts)
     return store, note

@@ -128,7 +128,7 @@ def test_damaged_weights_are_refused_before_anything_is_played(llama, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(llama, copy)
     (copy / "model.safetensors").write_bytes((copy / "model.safetensors").read_bytes()[:-100])
-    with pytest.raises(ModelError, match="are corrupt.*Copy or download the model again"):
+    with pytest.raises(ModelError, match=r"are corrupt.*Copy or download the model again"):
         settle.settle(run_config(tmp_path, {"path": str(copy)}), trains=False)
 
 
