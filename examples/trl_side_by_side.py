@@ -2,7 +2,7 @@
 
 python examples/trl_side_by_side.py  both sides, one after the other, and the figure
 python examples/trl_side_by_side.py --side trl --minutes 3 --learning-rate 4e-4 --out runs/trial
-python examples/trl_side_by_side.py --draw  the figure again, from the logs
+python examples/trl_side_by_side.py --draw  the figure again, from all logs below --out
 
 The game is that of packages/reflect-rl/tests/guess.py. Each side is a process of its own and writes a line of JSON
 after each update: `ours.jsonl`, `trl.jsonl`. TRL gets the same prompts, as a conversation for each episode. Its answers
@@ -292,7 +292,7 @@ def train_trl(options: argparse.Namespace, log_path: Path) -> None:
 
 
 def draw(out: Path, picture: Path) -> None:
-    """Success on the test starts against CPU minutes and against turns, as SVG."""
+    """Success on the test starts against CPU minutes and against turns, as SVG: all logs in the folder and below it."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -303,14 +303,17 @@ def draw(out: Path, picture: Path) -> None:
         for axes, (key, name) in zip(
             figure.subplots(1, 2, sharey=True), (("minutes", "CPU minutes"), ("turns", "turns")), strict=True
         ):
-            for side, (colour, label) in SIDES.items():
-                rows = [json.loads(line) for line in (out / f"{side}.jsonl").read_text().splitlines()[1:]]
+            logs = [(side, log) for side in SIDES for log in sorted(out.rglob(f"{side}.jsonl"))]
+            labels = {side: label for side, (_, label) in SIDES.items()}
+            for side, log in logs:
+                rows = [json.loads(line) for line in log.read_text().splitlines()[1:]]
                 tested = [row for row in rows if row["success"] is not None]
                 points = [row[key] for row in tested], [100 * row["success"] for row in tested]
-                axes.plot(*points, color=colour, marker="o", markersize=4, label=label)
+                # Each side stands in the legend once, however many seeds it has.
+                axes.plot(*points, color=SIDES[side][0], marker="o", markersize=4, label=labels.pop(side, None))
                 played = [row for row in rows if row["rollout"] is not None]
                 points = [row[key] for row in played], [100 * row["rollout"] for row in played]
-                axes.plot(*points, color=colour, linewidth=0.6, alpha=0.6)
+                axes.plot(*points, color=SIDES[side][0], linewidth=0.5, alpha=0.4)
             axes.set(xlabel=name, ylim=(-3, 103))
             axes.grid(color="#777777", alpha=0.2, linewidth=0.6)
         axes.legend(frameon=False)
@@ -334,7 +337,7 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=2, help="TRL: micro-batches of an update")
     parser.add_argument("--test-every", type=float, default=1.0, help="minutes between measurements")
     parser.add_argument("--out", type=Path, default=Path("runs/trl"))
-    parser.add_argument("--draw", action="store_true", help="draw the logs of --out, and train nothing")
+    parser.add_argument("--draw", action="store_true", help="draw the logs below --out, and train nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.side:

@@ -4,8 +4,8 @@
 
 Memory is `models.memory.estimate`: policy with adapters of rank 16, bfloat16, and the frozen reflection player beside
 it. Hours are operations divided by a rate; decoding, games and waiting come on top. The rate of a processor is measured
-(a LoRA step of SmolLM2-135M, its operations counted as here). That of a GPU is an assumption: 40% of the 989 TFLOP/s that an H100
-is sold with, and eight of them eight times as fast.
+(a LoRA step of SmolLM2-135M, its operations counted as here). That of a GPU is an assumption: 40% of the 989 TFLOP/s
+that an H100 is sold with, and eight of them eight times as fast.
 """
 
 from __future__ import annotations
