@@ -19,7 +19,7 @@ from reflect_rl.models.catalogue import KNOWN, folder_of_gguf, folder_of_known
 HUB = "hub:"
 """Beginning of a path that names a model of the Hugging Face hub."""
 
-ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
@@ -101,6 +101,8 @@ def _of_hub(hub_id: str, *, download: bool) -> Path:
 
 def _is_whole(folder: Path) -> bool:
     """Tell whether a download has ended; one that was interrupted leaves some of the files out."""
+    if has_adapter(str(folder)):
+        return (folder / ADAPTER_WEIGHTS).is_file()
     return (
         (folder / "config.json").is_file()
         and has_tokenizer(folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reflect_rl.errors import ModelError
-from reflect_rl.models.source import explained
+from reflect_rl.models.source import ADAPTER_WEIGHTS, explained
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from reflect_rl.config import LoRAConfig
 
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
 FLOATS = ("F32", "BF16", "F16")
 """Formats of adapters, by their names in safetensors."""
 

@@ -454,6 +454,13 @@ def test_what_the_hub_leaves_incomplete_is_said_at_once(folders, tmp_path, monke
         resolve("hub:owner/tiny")
 
 
+def test_an_adapter_of_the_hub_is_whole_without_a_model_beside_it(folders, tmp_path, monkeypatch, no_network):
+    load_model(ADAPTER, folders["llama"], trainable=True).save(tmp_path / "adapter")
+    hub_cache(tmp_path / "cache", monkeypatch, "owner/adapter", tmp_path / "adapter")
+    assert load_model(CPU, "hub:owner/adapter", trainable=False).has_adapter
+    assert not no_network
+
+
 def test_an_adapter_asks_nobody_for_its_base(folders, tmp_path, monkeypatch, no_network):
     hub_cache(tmp_path / "cache", monkeypatch, "owner/tiny", folders["llama"])
     load_model(ADAPTER, "hub:owner/tiny", trainable=True).save(tmp_path / "adapter")
