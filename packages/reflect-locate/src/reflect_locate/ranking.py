@@ -29,7 +29,7 @@ from reflect_locate.evidence import (
 )
 from reflect_locate.repositories._gate import Reason
 from reflect_locate.repositories.best_lines import BestLines, best_lines
-from reflect_locate.repositories.definitions import asked_stem, best_name, definition, names_asked_for
+from reflect_locate.repositories.definitions import VALUES, asked_stem, best_name, definition, names_asked_for
 from reflect_locate.repositories.passages import lines_with, words_together, written_lines
 from reflect_locate.repositories.roles import is_document, is_test
 from reflect_locate.repositories.stored_index import StoredIndex
@@ -58,8 +58,6 @@ INDEXED = 10
 """Best files of the index that are candidates."""
 LOOKED_AT = 200
 """Most files in which the definition of a name is looked for: those that hold its words most often."""
-VALUES = frozenset((".cfg", ".ini", ".json", ".md", ".rst", ".toml", ".txt", ".yaml", ".yml"))
-"""Endings of files whose assignments define nothing."""
 PASSAGES_OF_FILE = 3
 """Most passages of one file among those of all files."""
 

@@ -218,3 +218,12 @@ def test_the_very_name_that_is_asked_for_comes_first():
     assert best_lines("kitchen.py", text, rarity, names=("stop",))[0].symbol == "stop"
     best = best_lines("kitchen.py", text, rarity, names=("stop_bell",))[0]
     assert (best.symbol, best.excerpt[0].strip()) == ("Timer.stop_bell", "def stop_bell(self):")
+
+
+def test_a_method_of_a_class_is_that_of_this_class():
+    text = "".join(
+        f"class {name}:\n    def get(self):\n        return 1\n\n\n" for name in ("Cache", "Session", "Store")
+    )
+    rarity = dict.fromkeys(words("Session.get"), 1.0)
+    best = best_lines("a.py", text, rarity, names=("Session", "get"))[0]
+    assert (best.symbol, best.excerpt_line) == ("Session.get", 7)

@@ -152,11 +152,17 @@ def _parts(
 
 def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) -> None:
     """Mark the parts that define one of these names."""
-    for name in names:
-        number, worth = definition(lines, name)
-        for part in parts if worth else ():
-            own = part.symbol.name.split(".")[-1] if part.symbol else ""
-            if own == name or (number + 1 in part.numbers and (worth < 1 or not part.symbol)):
+    places = {name: definition(lines, name) for name in names}
+    for part in parts if names else ():
+        around = part.symbol.name.split(".") if part.symbol else [""]
+        if part.symbol and around[-1] in names:
+            number, _ = definition(lines[part.symbol.first - 1 : part.symbol.last], around[-1])
+            part.defines = part.symbol.first + max(number, 0)
+            # `get` of `Session.get` and not that of another class.
+            part.named = ASKED_FOR * sum(name in around for name in names)
+            continue
+        for number, worth in places.values():
+            if worth and number + 1 in part.numbers and (worth < 1 or not part.symbol):
                 part.named, part.defines = ASKED_FOR, number + 1
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from reflect_locate.repositories.text_rules import SOURCE
 from reflect_locate.repositories.words import words
 
 DEFINITION = re.compile(
@@ -44,7 +45,12 @@ ASSIGNMENT = re.compile(
 LONGEST_LINE = 1000
 """Characters of a line that are looked at; a definition begins its line."""
 ASSIGNED = 0.7
-WRITTEN = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*(?![\w$])")
+WRITTEN = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*(?![\w$])")
+"""A name, or names with dots between them."""
+VALUES = (".cfg", ".ini", ".json", ".md", ".rst", ".toml", ".txt", ".yaml", ".yml")
+"""Endings of files whose assignments define nothing."""
+FILE = re.compile(rf"\.(?:{'|'.join(ending[1:] for ending in (*SOURCE, *VALUES))})$", re.IGNORECASE)
+"""End of a name that is a file's."""
 INSIDE = re.compile(r"[^_]_+[^_]|[a-z0-9][A-Z]")
 """Place inside a name where a word of it ends, as no word of a sentence has."""
 
@@ -60,16 +66,18 @@ def defined_name(line: str) -> str:
 
 
 def names_asked_for(question: str) -> tuple[str, ...]:
-    """Names of code that a question asks for, as they are written there: those of several words, or one alone.
+    """Names of code that a question asks for, as they are written there.
 
-    Half of the question's words are theirs at least: a sentence that mentions a name is about something else.
+    A name has several words, stands behind a dot or before one, or is the whole question. Half of the question's words
+    are theirs at least: a sentence that mentions a name is about something else.
 
-    >>> [names_asked_for(text) for text in ("Where is Rate.parse_limit?", "pot", "a pot_lid for soup, tea, milk")]
-    [('parse_limit',), ('pot',), ()]
+    >>> [names_asked_for(text) for text in ("Where is Rate.parse?", "pot", "pot.md", "a pot_lid for soup, tea, milk")]
+    [('Rate', 'parse'), ('pot',), (), ()]
     """
-    found = [name for name in WRITTEN.findall(question) if INSIDE.search(name)]
-    alone = WRITTEN.fullmatch(question.strip().removesuffix("()"))
-    names = tuple(dict.fromkeys([*found, *([alone[0]] if alone else [])]))
+    runs = [run for run in WRITTEN.findall(question) if not FILE.search(run)]
+    alone = question.strip().removesuffix("()")
+    chosen = [run for run in runs if "." in run or INSIDE.search(run) or run == alone]
+    names = tuple(dict.fromkeys(name for run in chosen for name in run.split(".")))
     asked, theirs = (set(words(text)) for text in (question, " ".join(names)))
     return names if 2 * len(theirs) >= len(asked) else ()
 
@@ -89,9 +97,16 @@ def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
             if defined_name(line) == name:
                 return number, 1.0
             match = ASSIGNMENT.match(line[:LONGEST_LINE])
-            if not best[1] and match and match.lastindex and match[match.lastindex] == name:
+            found = [match[match.lastindex]] if match and match.lastindex else _several(line[:LONGEST_LINE])
+            if not best[1] and name in found:
                 best = number, ASSIGNED
     return best
+
+
+def _several(line: str) -> list[str]:
+    """Names at the margin that one line assigns, as in `A, B = 1, 2`."""
+    left, sign, right = line.partition("=")
+    return [] if not sign or right[:1] == "=" or line[:1].isspace() else [name.strip() for name in left.split(",")]
 
 
 def best_name(lines: Iterable[str], asked: Sequence[str], rarity: Mapping[str, float]) -> float:
