@@ -176,8 +176,8 @@ def linear_factor(share: float) -> float:
 def side_by_side(count: int, size: int, rng: np.random.Generator) -> list[int]:
     """The numbers below `count` in a random order, in groups of at most `size` that follow one another.
 
-    >>> side_by_side(5, 5, np.random.default_rng(1))
-    [2, 3, 4, 0, 1]
+    >>> side_by_side(6, 3, np.random.default_rng(0))
+    [5, 0, 1, 2, 3, 4]
     """
     if size == 1:
         return list(map(int, rng.permutation(count)))
