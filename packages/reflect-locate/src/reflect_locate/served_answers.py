@@ -91,10 +91,10 @@ class Service(Protocol):
 
 
 Search = Callable[[Tree, str, IsStopped], Answer]
-"""How a trained player is asked."""
+"""Question to a trained player."""
 
 Reread = Callable[[Tree, str, Answer], Answer]
-"""How a language model ranks the files of an answer anew."""
+"""New ranking of an answer's files by a language model."""
 
 
 class SearchService:

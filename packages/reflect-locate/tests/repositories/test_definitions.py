@@ -114,6 +114,8 @@ def test_a_function_comes_before_a_variable_of_its_name():
         ("MOST_CUPS", ("MOST_CUPS",)),
         ("kettle", ("kettle",)),
         ("kettle()", ("kettle",)),
+        ("get", ()),
+        ("a_b c_d e_f g_h i_j", ("a_b", "c_d", "e_f", "g_h")),
         ("where is MOST_CUPS used?", ("MOST_CUPS",)),
         ("the kettle of tea", ()),
         ("HTTP and GAE", ()),

@@ -51,6 +51,8 @@ VALUES = (".cfg", ".ini", ".json", ".md", ".rst", ".toml", ".txt", ".yaml", ".ym
 """Endings of files whose assignments define nothing."""
 FILE = re.compile(rf"\.(?:{'|'.join(ending[1:] for ending in (*SOURCE, *VALUES))})$", re.IGNORECASE)
 """End of a name that is a file's."""
+MOST_NAMES = 4
+"""Names of a question that are looked up; each costs a look into hundreds of files."""
 INSIDE = re.compile(r"[^_]_+[^_]|[a-z0-9][A-Z]")
 """Place inside a name where a word of it ends, as no word of a sentence has."""
 
@@ -76,8 +78,9 @@ def names_asked_for(question: str) -> tuple[str, ...]:
     """
     runs = [run for run in WRITTEN.findall(question) if not FILE.search(run)]
     alone = question.strip().removesuffix("()")
-    chosen = [run for run in runs if "." in run or INSIDE.search(run) or run == alone]
-    names = tuple(dict.fromkeys(name for run in chosen for name in run.split(".")))
+    # A word such as `get` stands in every file, and many define it.
+    chosen = [run for run in runs if "." in run or INSIDE.search(run) or (run == alone and words(run))]
+    names = tuple(dict.fromkeys(name for run in chosen for name in run.split(".")))[:MOST_NAMES]
     asked, theirs = (set(words(text)) for text in (question, " ".join(names)))
     return names if 2 * len(theirs) >= len(asked) else ()
 

@@ -1,4 +1,4 @@
-"""What `locate` and `serve` read: every text but data, generated files and media.
+"""Files that `locate` and `serve` read: every text but data, generated files and media.
 
 The games and task sets keep the paper's list of endings (`IngestRules`), so that their questions stay the same.
 """

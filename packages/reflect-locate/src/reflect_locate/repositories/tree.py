@@ -48,7 +48,7 @@ class Tree:
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        """What makes trees equal: each episode builds its own tree, and equal trees share their index."""
+        """Key by which trees are equal: each episode builds its own tree, and equal trees share their index."""
         masks = tuple(sorted((path, tuple(spans)) for path, spans in self.masks.items()))
         return self.snapshot.identity, self.prefix, self.paths, masks
 
