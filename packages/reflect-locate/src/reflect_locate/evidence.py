@@ -1,8 +1,8 @@
 """Evidence for a file, and the weight of each kind.
 
-The score of a file is the weighted mean of its evidence; tests (`TEST_SHARE`) and documents (`DOCUMENT_SHARE`) count
-for less. The weights are fitted to questions (`fitting.py`). What counts for a ranking are their ratios, so they are
-given with the largest as 1.
+The score of a file is the weighted mean of its evidence. Tests (`TEST_SHARE`) and documents (`DOCUMENT_SHARE`) count
+for less, and so does what holds no instructions where a question asks for them (`ASIDE_SHARE`). The weights are fitted
+to questions (`fitting.py`). What counts for a ranking are their ratios, so they are given with the largest as 1.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ and who asks where something is done wants the source."""
 DOCUMENT_SHARE = 0.8
 """Factor of a document's score. Prose holds all words of a question close together; who asks where something is done
 wants the code. Chosen on commits of four repositories (`docs/results/log.md`, "Documents before sources")."""
+ASIDE_SHARE = 0.7
+"""Factor of the score of code and release notes where a question asks for instructions, as `how to install` does.
+Chosen on questions to seven repositories (`docs/results/log.md`, "Questions that ask for instructions")."""
 SURE, LIKELY = 0.4, 0.22
 """Confidence from which an answer is sure, and likely (`docs/start/locate.md`, "How sure it is")."""
 PLAYER_SURE = 0.6
@@ -74,6 +77,8 @@ class Evidence:
     """A test file, and the question does not speak of tests."""
     is_document: bool = False
     """A document, and the question does not speak of documents."""
+    is_aside: bool = False
+    """Code or release notes, and the question asks for instructions."""
     read: float | None = None
     """Likelihood of the question after the file's best lines: 1 = as after those of the best file, 0 = some nats less a
     token; None = no language model read them."""
@@ -92,7 +97,7 @@ KINDS = tuple(field.name for field in fields(Weights))
 
 
 def score(evidence: Evidence, weights: Weights) -> float:
-    """Weighted mean of the evidence that there is, in [0, 1]; of a test or a document a share of it.
+    """Weighted mean of the evidence that there is, in [0, 1]; of a test, a document or code perhaps a share of it.
 
     >>> score(Evidence(1.0, None, None, 0.0), Weights(coverage=3, named=1))
     0.75
@@ -106,7 +111,8 @@ def score(evidence: Evidence, weights: Weights) -> float:
 def share_of(evidence: Evidence) -> float:
     """Factor of a file's score by its role."""
     # A document among the tests is a test.
-    return TEST_SHARE if evidence.is_test else DOCUMENT_SHARE if evidence.is_document else 1.0
+    share = TEST_SHARE if evidence.is_test else DOCUMENT_SHARE if evidence.is_document else 1.0
+    return share * ASIDE_SHARE if evidence.is_aside else share
 
 
 def confidence(scores: Sequence[float]) -> float:

@@ -2,7 +2,8 @@
 
 Candidates are the best files of the index. They are ranked by evidence (`evidence.py`): how well the index matches the
 contents and the path, how many words of the question stand close together, and what names the file has and defines.
-Tests come behind what they test, unless the question speaks of tests, and documents behind code in the same way.
+Tests come behind what they test, unless the question speaks of tests, and documents behind code in the same way. Where
+a question asks for instructions (`how to`), code comes behind documents, whose headings then count as names.
 `finder.py` adds what a trained player says.
 """
 
@@ -16,6 +17,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from reflect_locate.evidence import (
+    ASIDE_SHARE,
     DEFAULT_WEIGHTS,
     LIKELY,
     SURE,
@@ -29,9 +31,17 @@ from reflect_locate.evidence import (
 )
 from reflect_locate.repositories._gate import Reason
 from reflect_locate.repositories.best_lines import BestLines, best_lines
-from reflect_locate.repositories.definitions import VALUES, asked_stem, best_name, definition, names_asked_for
+from reflect_locate.repositories.definitions import (
+    VALUES,
+    asked_stem,
+    best_name,
+    defined_name,
+    definition,
+    heading,
+    names_asked_for,
+)
 from reflect_locate.repositories.passages import lines_with, words_together, written_lines
-from reflect_locate.repositories.roles import is_document, is_test
+from reflect_locate.repositories.roles import is_change_note, is_document, is_test
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches
@@ -52,6 +62,8 @@ TESTS = re.compile(
 """Words of a question that asks for tests. `test` alone is often a name: a test split, a test client."""
 CAUTIOUS: Mapping[Sureness, Sureness] = {"sure": "likely", "likely": "a guess", "a guess": "a guess"}
 """The next lower word."""
+HOW_TO = re.compile(r"\W*how (?:to|(?:do|can|could|should|would) (?:i|we|you|one))\b", re.IGNORECASE)
+"""Beginning of a question that asks for instructions: for documents, and never for tests."""
 DOCUMENT = frozenset(words("docs documents documentation readme guides tutorials changelog"))
 """Words of a question that asks for documents."""
 INDEXED = 10
@@ -324,12 +336,17 @@ def ranked(
         written: see `definers` (None: the question holds no name of code).
     """
     asked = question_words(question)
-    # A question about tests wants them, so they then count in full.
-    tests = set() if TESTS.search(question) else {path for path in tree.paths if is_test(path)}
-    wants_documents = not DOCUMENT.isdisjoint(asked)
+    how_to = bool(HOW_TO.match(question))
+    wants_documents = how_to or not DOCUMENT.isdisjoint(asked)
+    # A question about tests wants them, so they then count in full; one how to run them wants instructions.
+    wants_tests = TESTS.search(question) and not how_to
+    tests = set() if wants_tests else {path for path in tree.paths if is_test(path)}
+    aside = {path for path in tree.paths if not is_document(path) or is_change_note(path)} if how_to else set()
+    shares = dict.fromkeys(aside, ASIDE_SHARE)
+    shares |= {path: TEST_SHARE * shares.get(path, 1.0) for path in tests}
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
-    indexed = _best(matches.contents, tests) if matches else ()
-    known = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, tests), *_best(written or {}, tests)])
+    indexed = _best(matches.contents, shares) if matches else ()
+    known = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, shares), *_best(written or {}, shares)])
     first = {} if known else {path: place for place, path in enumerate(_first_files(tree))}
     candidates = known or first
     found = []
@@ -341,10 +358,22 @@ def ranked(
         # Rounding can take a mean of probabilities above 1.
         share = None if named is None else min(1.0, named.get(path, 0.0))
         history = None if past is None else past.get(path, 0.0)
-        prose = is_document(path) and not wants_documents
-        evidence = Evidence(len(near) / max(len(asked), 1), match, name, share, path in tests, prose, history=history)
+        prose = is_document(path)
+        evidence = Evidence(
+            len(near) / max(len(asked), 1),
+            match,
+            name,
+            share,
+            is_test=path in tests,
+            is_document=prose and not wants_documents,
+            is_aside=path in aside,
+            history=history,
+        )
         if rarity is not None:
-            defined = best_name((lines[number] for number in held), asked, rarity)
+            # Headings tell what a document instructs in.
+            headed = prose and how_to
+            own = (heading(lines, number) if headed else defined_name(lines[number]) for number in held)
+            defined = best_name(own, asked, rarity)
             held_names = None if written is None else written.get(path, 0.0)
             evidence = replace(evidence, defined=defined, stem=asked_stem(path, asked), written=held_names)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
@@ -352,11 +381,11 @@ def ranked(
     return sorted(found, key=lambda entry: (-entry.score, first.get(entry.path, 0), entry.path))
 
 
-def _best(matches: Mapping[str, float], tests: Set[str]) -> list[str]:
+def _best(matches: Mapping[str, float], shares: Mapping[str, float]) -> list[str]:
     """The best files by these scores."""
     # Weighed here too, or the tests of a popular file would fill all ten places.
-    shares = {path: match * (TEST_SHARE if path in tests else 1) for path, match in matches.items()}
-    return sorted(shares, key=lambda path: -shares[path])[:INDEXED]
+    weighed = {path: match * shares.get(path, 1.0) for path, match in matches.items()}
+    return sorted(weighed, key=lambda path: -weighed[path])[:INDEXED]
 
 
 def _first_files(tree: Tree) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from reflect_locate.evidence import DOCUMENT_SHARE, TEST_SHARE, Evidence, Weights, score
+from reflect_locate.evidence import ASIDE_SHARE, DOCUMENT_SHARE, TEST_SHARE, Evidence, Weights, score
 from reflect_locate.fitting import FITTED, PRIOR_STD, fit
 from reflect_locate.ranking import find
 from reflect_locate.repositories.snapshot import Snapshot
@@ -109,3 +109,34 @@ def test_documents_come_behind_code_unless_the_question_asks_for_them():
     assert answer.files[0].evidence.is_document is False
     assert score(Evidence(1, 1, 1, 1, is_document=True), Weights()) == DOCUMENT_SHARE
     assert score(Evidence(1, 1, 1, 1, is_test=True, is_document=True), Weights()) == TEST_SHARE
+
+
+def test_instructions_are_sought_in_documents_whose_headings_count():
+    # The code holds the word oftener, and defines a name of it; the second document only mentions it.
+    code = "def install(path):\n    return path\n\n\n# install the parts that install needs\n" * 3
+    files = {
+        "src/install.py": code,
+        "docs/cups.md": "# Cups\n\nPour before you install lids.\n",
+        "README.rst": "Pots\n====\n\nInstallation\n------------\n\nUse a package manager.\n",
+        "tests/test_install.py": "def test_install():\n    assert install('a') == 'a'\n" * 5,
+    }
+    tree = Tree(Snapshot("mine", files))
+    asked = [[entry.path for entry in find(tree, text).files] for text in ("how to install", "Where is install done?")]
+    assert [paths[0] for paths in asked] == ["README.rst", "src/install.py"]
+    assert score(Evidence(1, 1, 1, 1, is_aside=True), Weights()) == ASIDE_SHARE
+
+
+@pytest.mark.parametrize("question", ["how do I run the tests", "How to run unit tests?", "how can we run tests"])
+def test_how_to_run_the_tests_asks_for_no_test(question):
+    test = "def test_run():\n    run()\n" * 5
+    files = {"tests/test_run.py": test, "CONTRIBUTING.md": "## Tests\n\nRun them by make.\n"}
+    answer = find(Tree(Snapshot("mine", files)), question)
+    assert [entry.path for entry in answer.files] == ["CONTRIBUTING.md", "tests/test_run.py"]
+    assert answer.files[1].evidence.is_test
+
+
+def test_release_notes_hold_no_instructions():
+    notes = "# Upload\n\nupload of files, upload in parts, upload fails no more\n"
+    guide = "# Parts\n\n" + "Cups and lids.\n" * 30 + "Call upload.\n"
+    tree = Tree(Snapshot("mine", {"CHANGELOG.md": notes, "docs/upload.md": guide}))
+    assert find(tree, "How do I upload files?").files[0].path == "docs/upload.md"

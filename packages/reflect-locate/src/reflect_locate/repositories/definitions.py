@@ -45,6 +45,10 @@ ASSIGNMENT = re.compile(
 LONGEST_LINE = 1000
 """Characters of a line that are looked at; a definition begins its line."""
 ASSIGNED = 0.7
+MARKED = re.compile(r"[ ]{0,3}(?:#{1,6}|={2,6})[ \t]+(.*?)[ \t#=]*$")
+"""A heading of Markdown or AsciiDoc."""
+UNDERLINE = re.compile(r"([=~^\"'*+#-])\1{2,}[ \t]*$")
+"""The line below a heading of reStructuredText."""
 WRITTEN = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*(?![\w$])")
 """A name, or names with dots between them."""
 VALUES = (".cfg", ".ini", ".json", ".md", ".rst", ".toml", ".txt", ".yaml", ".yml")
@@ -112,24 +116,38 @@ def _several(line: str) -> list[str]:
     return [] if not sign or right[:1] == "=" or line[:1].isspace() else [name.strip() for name in left.split(",")]
 
 
-def best_name(lines: Iterable[str], asked: Sequence[str], rarity: Mapping[str, float]) -> float:
-    """Fit of the best name that a file defines with a question, in [0, 1].
+def heading(lines: Sequence[str], number: int) -> str:
+    """The heading that stands in this line (from 0) of a document; empty = none.
+
+    >>> lines = ["# Tea", "Cups", "----", "pour"]
+    >>> [heading(lines, number) for number in range(4)]
+    ['Tea', 'Cups', '', '']
+    """
+    line = lines[number]
+    if marked := MARKED.match(line):
+        return marked[1]
+    is_title = line[:1].isalnum() or line[:1] in "`*"
+    return line.strip() if is_title and number + 1 < len(lines) and UNDERLINE.match(lines[number + 1]) else ""
+
+
+def best_name(names: Iterable[str], asked: Sequence[str], rarity: Mapping[str, float]) -> float:
+    """Fit of the best of these names with a question, in [0, 1].
 
     A name is worth the share of the question's words that it holds, by their rarity, times the share of its own words
     that the question has.
 
     Args:
-        lines: of the file, at least those with a word of the question.
+        names: that a file defines, or its headings.
         asked: distinct content words of the question.
         rarity: inverse document frequency of each of them.
 
-    >>> best_name(["class PotLid:", "x = pot"], ("pot", "blue"), {"pot": 1.0, "blue": 3.0})
+    >>> best_name(["PotLid", ""], ("pot", "blue"), {"pot": 1.0, "blue": 3.0})
     0.125
     """
     total = sum(rarity.get(word, 0.0) for word in asked)
     wanted, best = frozenset(asked), 0.0
-    for line in lines:
-        held = frozenset(words(defined_name(line)))
+    for name in names:
+        held = frozenset(words(name))
         if shared := held & wanted:
             best = max(best, sum(rarity.get(word, 0.0) for word in shared) * len(shared) / len(held))
     return best / total if total else 0.0

@@ -6,6 +6,9 @@ import re
 
 DOCUMENTS = (".md", ".markdown", ".rst", ".txt", ".adoc")
 TEST_FOLDERS = frozenset(("test", "tests", "testsuite", "spec", "specs", "__tests__", "testdata"))
+CHANGES = re.compile(
+    r"(?:^|/)(?:changes?|change-?log|history|news|releases?|release[-_]notes)(?:/|\.\w+$|$)", re.IGNORECASE
+)
 TEST_FILE = re.compile(r"^(?:tests?_.*|.*_tests?|conftest|tests?|.*[.-](?:test|spec))\.\w+$", re.IGNORECASE)
 
 
@@ -27,3 +30,12 @@ def is_document(path: str) -> bool:
     (True, False)
     """
     return path.lower().endswith(DOCUMENTS)
+
+
+def is_change_note(path: str) -> bool:
+    """Tell whether a file says what changed in each version.
+
+    >>> is_change_note("NEWS.md"), is_change_note("docs/releases/v1.rst"), is_change_note("docs/changes_of_mind.md")
+    (True, True, False)
+    """
+    return bool(CHANGES.search(path))
