@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, cast, get_args, runtime_checkable
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast, get_args
 
 from pydantic import (
     BaseModel,
@@ -211,13 +211,6 @@ def _narrow(
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields) if fields else model
 
 
-@runtime_checkable
-class Configurable(Protocol):
-    """A class that is chosen by name: it carries the model of its settings."""
-
-    Config: type[Frozen]
-
-
 def config_of(kind: registry.Kind, name: str, key: str) -> type[Frozen]:
     """The settings of a part that is chosen by name.
 
@@ -231,9 +224,10 @@ def config_of(kind: registry.Kind, name: str, key: str) -> type[Frozen]:
         UnknownNameError: no such part.
     """
     found = _class_of(kind, name, key)
-    if not (isinstance(found, type) and isinstance(found, Configurable) and issubclass(found.Config, Frozen)):
+    settings = getattr(found, "Config", None)
+    if not (isinstance(found, type) and isinstance(settings, type) and issubclass(settings, Frozen)):
         raise ConfigError(f"{key}: {name!r} is no class with a `Config`, a model over reflect_rl.Frozen.")
-    return found.Config
+    return settings
 
 
 def _class_of(kind: registry.Kind, name: str, key: str) -> object:

@@ -1,7 +1,6 @@
 """The values that travel between files (a Task becomes an Episode of Turns), and the random streams behind them.
 
-All are frozen, free of tensors, and turn into JSON and back (`to_json`, `episode_from_json`). `SCHEMA_VERSION`
-counts changes of their shape.
+All are frozen, free of tensors, and turn into JSON and back (`to_json`, `episode_from_json`).
 
 Randomness is a parameter: one root seed, split into named streams. A stream is a pure function of (root seed,
 names), so nothing about randomness has to be saved to resume a run.
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-SCHEMA_VERSION = 2
 """2: a `Decision` may hold the player's own words (`answer`), and its index may be `NO_ACTION`. Files of 1 are read."""
 
 NO_ACTION = -1

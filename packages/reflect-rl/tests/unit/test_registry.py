@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reflect_rl import registry
-from reflect_rl.config import Configurable, parse
+from reflect_rl.config import Frozen, parse
 from reflect_rl.errors import ConfigError, UnknownNameError, suggestion
 from reflect_rl.registry import dotted_names, refuse_foreign
 from reflect_rl.runs.config import RunConfig
@@ -21,7 +21,7 @@ def test_names_are_sorted_and_hold_our_own():
 def test_every_part_that_is_configured_carries_settings_with_its_name(kind):
     for name in registry.names(kind):
         part = registry.find(kind, name)
-        assert isinstance(part, Configurable)
+        assert issubclass(part.Config, Frozen)
         assert part.Config().name == name
         assert part.__doc__
 

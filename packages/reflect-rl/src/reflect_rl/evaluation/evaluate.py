@@ -442,7 +442,7 @@ def measured(
         turns_per_second=speed,
         measures=measures,
         costs=costs,
-        strata=() if spec is None else strata(spec, cut_episodes),
+        strata=() if spec is None else by_strata(spec, [(each.task, each.success) for each in cut_episodes]),
     )
 
 
@@ -467,16 +467,6 @@ def summary(spec: EnvSpec, episodes: Sequence[Episode]) -> dict[str, float]:
     # Every episode of an environment has the same measures, so the first one names them.
     rows = [game.measures(episode) for episode in episodes]
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
-
-
-def strata(spec: EnvSpec, episodes: Sequence[Episode]) -> tuple[Stratum, ...]:
-    """Success in each stratum of an environment's tasks; empty where it has none.
-
-    Args:
-        spec: the environment that was played.
-        episodes: cut to the horizon.
-    """
-    return by_strata(spec, [(episode.task, episode.success) for episode in episodes])
 
 
 def by_strata(spec: EnvSpec, outcomes: Iterable[tuple[Task, bool]]) -> tuple[Stratum, ...]:

@@ -19,36 +19,23 @@ HIDDEN_VECTORS, FEED_FORWARD_VECTORS = 10, 4
 BYTES_A_NUMBER = 5
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Sizes in a model's configuration that decide about memory."""
-
-    layers: int
-    hidden_size: int
-    intermediate_size: int
-    vocabulary_size: int
-
-
-def shape_of(config: PretrainedConfig) -> Shape:
-    """The shape of a causal language model; GPT-2 and others name no feed-forward size, it is 4 x hidden then."""
-    hidden = int(config.hidden_size)
-    wide = getattr(config, "intermediate_size", None) or getattr(config, "n_inner", None) or 4 * hidden
-    return Shape(int(config.num_hidden_layers), hidden, int(wide), int(config.vocab_size))
-
-
-def activation_bytes(shape: Shape, *, checkpointing: bool = False) -> int:
+def activation_bytes(config: PretrainedConfig, *, checkpointing: bool = False) -> int:
     """Bytes that stay for the backward pass, for each token of a micro-batch.
 
     Args:
-        shape: sizes of the model.
+        config: of a causal language model.
         checkpointing: blocks keep their input only and are computed once more, one at a time.
 
-    >>> activation_bytes(Shape(30, 576, 1536, 49152))
+    >>> from types import SimpleNamespace
+    >>> activation_bytes(SimpleNamespace(num_hidden_layers=30, hidden_size=576, intermediate_size=1536))
     1785600
     """
-    block = BYTES_A_NUMBER * (HIDDEN_VECTORS * shape.hidden_size + FEED_FORWARD_VECTORS * shape.intermediate_size)
+    layers, hidden = int(config.num_hidden_layers), int(config.hidden_size)
+    # GPT-2 and others name no feed-forward size.
+    wide = int(getattr(config, "intermediate_size", None) or getattr(config, "n_inner", None) or 4 * hidden)
+    block = BYTES_A_NUMBER * (HIDDEN_VECTORS * hidden + FEED_FORWARD_VECTORS * wide)
     # Checkpointed: each block's input at 4 bytes a number, and the one block that is computed again.
-    return shape.layers * 4 * shape.hidden_size + block if checkpointing else shape.layers * block
+    return layers * 4 * hidden + block if checkpointing else layers * block
 
 
 @dataclass(frozen=True)
@@ -103,7 +90,7 @@ def estimate(
         trained, each = share * parameters, 4 + 8
     # Under autocast the float32 weights of a pass have copies in bfloat16.
     copies = 2 * parameters if setting.precision == "mixed" else 0
-    tokens = activation_bytes(shape_of(config), checkpointing=setting.gradient_checkpointing)
+    tokens = activation_bytes(config, checkpointing=setting.gradient_checkpointing)
     # A micro-batch ends at whichever of the two limits comes first.
     kept = int(min(micro_batch_tokens * tokens, activations))
     return Estimate(parameters, models * parameters * bits // 8 + copies, int(trained * each), kept)

@@ -31,7 +31,7 @@ from reflect_rl.config import Rule
 from reflect_rl.errors import ModelError
 from reflect_rl.models.kept import Beginning, Kept, Layers
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.memory import activation_bytes, shape_of
+from reflect_rl.models.memory import activation_bytes
 from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, wide
 from reflect_rl.models.prefixes import Row, merge, pack
 
@@ -96,7 +96,7 @@ def token_budget(model: LanguageModel) -> int:
     if not torch.is_grad_enabled():
         return fast
     budget = ACTIVATIONS_ON_CPU if on_cpu else ACTIVATIONS_ON_GPU
-    each = activation_bytes(shape_of(model.model.config), checkpointing=model.checkpointing)
+    each = activation_bytes(model.model.config, checkpointing=model.checkpointing)
     return max(1, min(fast, budget // each))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -301,22 +301,6 @@ class Report:
     """Its tables, for a terminal."""
 
 
-class WritesReport(Protocol):
-    """A function that shows what came out of runs."""
-
-    def __call__(self, run_folders: Sequence[Path], folder: Path) -> Report:
-        """Write the page.
-
-        Args:
-            run_folders: folders that an evaluation has written.
-            folder: where the page is written.
-
-        Raises:
-            RunFolderError: a run folder holds no results, or two contradict each other.
-            UserError: the page cannot be written there.
-        """
-
-
 def write_report(name: str, run_folders: Sequence[Path], folder: Path) -> Report:
     """Write a report by its name.
 
@@ -325,7 +309,7 @@ def write_report(name: str, run_folders: Sequence[Path], folder: Path) -> Report
         RunFolderError: a run folder holds no results, or two contradict each other.
         UserError: the page cannot be written there.
     """
-    write: WritesReport = registry.find("reports", name)
+    write: Callable[[Sequence[Path], Path], Report] = registry.find("reports", name)
     return write(run_folders, folder)
 
 

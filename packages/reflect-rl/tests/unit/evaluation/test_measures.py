@@ -11,7 +11,6 @@ from reflect_rl.evaluation.evaluate import (
     cut,
     evaluate,
     measured,
-    strata,
     summary,
     wilson_interval,
 )
@@ -127,7 +126,7 @@ def test_a_game_that_measures_nothing_has_the_rows_it_always_had():
         corridor, EvaluationConfig(repetitions=1), corridor.modes[0], "sampled", NoReflector(), RandomPolicy()
     )
     assert summary(corridor, episodes) == {}
-    assert strata(corridor, episodes) == ()
+    assert by_strata(corridor, [(each.task, each.success) for each in episodes]) == ()
     assert by_strata(corridor, []) == ()
     assert measured(episodes, 15, speed, corridor) == measured(episodes, 15, speed)
 

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import AutoConfig
+from transformers import AutoConfig, LlamaConfig
 
 from reflect_rl.config import LoRAConfig, ModelConfig, parse
 from reflect_rl.errors import ModelError
 from reflect_rl.models import memory
 from reflect_rl.models.load import load_model
-from reflect_rl.models.memory import Estimate, Shape, activation_bytes, estimate
+from reflect_rl.models.memory import Estimate, activation_bytes, estimate
 from reflect_rl.models.precision import choose
 from reflect_rl.models.score import ACTIVATIONS_ON_CPU, check_context, token_budget
 from reflect_rl.runs import check as settle
@@ -219,7 +219,7 @@ def test_a_container_has_what_it_is_given(tmp_path, monkeypatch):
 
 
 def test_micro_batches_of_deep_models_fit(llama):
-    smollm2 = Shape(layers=30, hidden_size=576, intermediate_size=1536, vocabulary_size=49_152)
+    smollm2 = LlamaConfig(num_hidden_layers=30, hidden_size=576, intermediate_size=1536)
     # 2 GiB / (30 x 5 x (10 x 576 + 4 x 1536)) = 1,202 tokens: four rows of 300.
     assert ACTIVATIONS_ON_CPU // activation_bytes(smollm2) == 1202
     # With checkpoints a token keeps 30 inputs of 576 numbers, and one whole block.
