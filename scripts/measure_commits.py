@@ -23,7 +23,7 @@ from reflect_locate.adapt import Asker, eras_of
 from reflect_locate.evidence import DEFAULT_WEIGHTS, Sureness, score
 from reflect_locate.questions.task_set import Question
 from reflect_locate.ranking import Answer
-from reflect_locate.reader import load_reader, reread
+from reflect_locate.rereading import open_reader, reread
 from reflect_rl.evaluation.compare import paired_difference
 
 TOP = 5
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--reader", help="model of `--deep`: `small`, a name of `reflect-rl model list`, or a folder")
     parser.add_argument("--precision", default="auto", help="number format of the reader")
     options = parser.parse_args(arguments)
-    reader = load_reader(options.reader, options.precision) if options.reader else None
+    reader = open_reader(options.reader, options.precision) if options.reader else None
     rows = list[Row]()
     for place in options.repositories:
         era = eras_of(place.resolve())[options.era == "later"]

@@ -20,9 +20,10 @@ from pathlib import Path
 from measure_find import rate
 
 from reflect_locate.questions.task_set import TaskSet
-from reflect_locate.reader import READER, load_reader
+from reflect_locate.reader_settings import READER
 from reflect_locate.reader_weight import WEIGHTS, Asked, ask, mean_reciprocal_rank
 from reflect_locate.repositories.word_store import WordStore
+from reflect_locate.rereading import open_reader
 
 SHOWN = (0.0, *WEIGHTS, 1000.0)
 """Weights of the reading, beside the default ones of the index; the last one leaves the order to the model."""
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     known = {entry.key: entry for entry in map(Asked.model_validate_json, options.out.read_text().splitlines())}
     left = [question for question in questions if f"{question.key}/1" not in known]
     if left:
-        reader = load_reader(options.model, options.precision)
+        reader = open_reader(options.model, options.precision)
         stores = {question.snapshot: WordStore() for question in left}
         with options.out.open("a") as file:
             for number, question in enumerate(left, start=1):

@@ -1,40 +1,19 @@
-"""A language model reads the best lines of each candidate, and the ranking is made anew (`locate --deep`).
-
-A candidate is worth the likelihood of the question after its lines, as in query likelihood (Ponte and Croft 1998) and
-its form with a language model (Sachan et al. 2022, "Improving Passage Retrieval with Zero-Shot Question Generation").
-The model needs no training for this, and generates nothing; `reader_training.py` makes it better.
-"""
+"""The language model of `locate --deep`, by torch: any one, to be read with or to be trained."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain, repeat
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
-from reflect_locate.evidence import DEFAULT_WEIGHTS, LIKELY, Evidence, score
-from reflect_locate.ranking import Answer, answer_of, check_question
-from reflect_locate.reader_settings import READER, ReaderSettings
-from reflect_locate.repositories.best_lines import best_lines
-from reflect_locate.repositories.tree import Tree
-from reflect_rl.config import ModelConfig, parse
+from reflect_locate.reader_settings import SETTINGS, ReaderSettings, read_settings
+from reflect_locate.rereading import asked_after
+from reflect_rl.config import ModelConfig
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.score import completion_losses
-from reflect_rl.store import read_json, write_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-REQUEST = "Write one question about this project that this file answers."
-NATS = 4.0
-"""From so many nats a token below the best one on, a file's reading counts 0."""
-SETTINGS = "reader.json"
-PACKAGED = Path(__file__).with_name("player") / "reader"
-"""Folder of `READER`."""
+from reflect_rl.store import write_json
 
 
 @dataclass(frozen=True)
@@ -73,96 +52,22 @@ def question_after(model: LanguageModel, text: str, question: str) -> tuple[list
         text: a passage.
         question: as it was asked.
     """
-    prompt = f"{text}\n\n{REQUEST}"
+    prompt = asked_after(text)
     head, body = model.encode_prompt(prompt), model.encode_after(prompt, question)
     return [*head, *body], [0] * len(head) + [1] * len(body)
 
 
-def load_reader(path: str = READER, precision: str = "auto") -> Reader:
+def load_reader(path: str, precision: str = "auto") -> Reader:
     """The model of a name, a folder or a hub id, with the settings that a trained reader has beside it.
 
     Args:
-        path: `READER`, or any other model.
-        precision: number format; `auto` is float32 for `READER`, which is too small to gain by another.
+        path: as `model.path`.
+        precision: number format.
 
     Raises:
         ConfigError: its settings are of another version, or damaged.
         ModelError: it cannot be loaded; the message says what to do.
     """
-    if path == READER:
-        path, precision = str(PACKAGED), "float32" if precision == "auto" else precision
     config = ModelConfig.model_validate({"path": path, "precision": precision})
-    kept = Path(path) / SETTINGS
-    settings = parse(ReaderSettings, read_json(kept, "Train it again.")) if kept.is_file() else ReaderSettings()
+    settings = read_settings(Path(path))
     return Reader(load_model(config, trainable=False), settings)
-
-
-def passage(
-    path: str, text: str, rarity: Mapping[str, float], settings: ReaderSettings, names: Sequence[str] = ()
-) -> str:
-    r"""Text that is read of a file: its path, and the lines around the best one.
-
-    Args:
-        path: of the file.
-        text: of the file.
-        rarity: of each word of the question, as `Answer.rarity`.
-        settings: how much is read.
-        names: of code in the question, as `Answer.names`.
-
-    >>> passage("tea/pot.py", "import tea\n\ndef pour():\n    return tea.cup()", {"pour": 1.0}, ReaderSettings())
-    'File tea/pot.py:\nimport tea\n\ndef pour():\n    return tea.cup()'
-    """
-    first = max(0, best_lines(path, text, rarity, names=names)[0].excerpt_line - 1 - settings.lines_before)
-    shown = "\n".join(text.split("\n")[first : first + settings.lines])
-    return f"File {path}:\n{shown[: settings.longest]}"
-
-
-def reread(reader: Reader, tree: Tree, question: str, answer: Answer, threshold: float | None = None) -> Answer:
-    """The answer after the model has read the candidates; which files are candidates does not change.
-
-    It stays as it was where there is nothing to compare: one candidate, or no word of the question that is known.
-
-    Args:
-        reader: the model.
-        tree: that was asked about.
-        question: as it was asked.
-        answer: of the index.
-        threshold: confidence below which the answer is a guess (None: as measured).
-
-    Raises:
-        UserError: the question is empty.
-    """
-    started = time.perf_counter()
-    asked = check_question(question)
-    settings = reader.settings
-    if len(answer.files) == 1 or not any(answer.rarity.values()):
-        return answer
-    best = answer.files[: settings.candidates]
-    texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings, answer.names) for entry in best]
-    read = with_reading([entry.evidence for entry in answer.files], reader.likelihoods(asked, texts))
-    weights = replace(DEFAULT_WEIGHTS, read=settings.weight)
-    files = [
-        replace(entry, evidence=evidence, score=score(evidence, weights), sureness="a guess")
-        for entry, evidence in zip(answer.files, read, strict=True)
-    ]
-    # The path decides between equal scores, as in the ranking of the index.
-    files.sort(key=lambda entry: (-entry.score, entry.path))
-    seconds = answer.seconds + time.perf_counter() - started
-    likely = LIKELY if threshold is None else threshold
-    return replace(answer_of(files, answer.rarity, likely, answer.episodes, seconds), names=answer.names)
-
-
-def with_reading(evidence: Sequence[Evidence], likelihoods: Sequence[float]) -> list[Evidence]:
-    """The evidence for the candidates of a question, with what the model makes of them.
-
-    Args:
-        evidence: of each candidate.
-        likelihoods: mean log-likelihood of the question after each of the first ones, in nats; the others, which
-            were not read, count as the worst.
-
-    >>> [entry.read for entry in with_reading([Evidence(1, 1, 1, None)] * 3, [-3.0, -2.0])]
-    [0.75, 1.0, 0.0]
-    """
-    best = max(likelihoods, default=0.0)
-    read = [max(0.0, 1 - (best - value) / NATS) for value in likelihoods]
-    return [replace(entry, read=value) for entry, value in zip(evidence, chain(read, repeat(0.0)), strict=False)]

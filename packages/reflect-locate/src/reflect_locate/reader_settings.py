@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
-from reflect_rl.config import Frozen
+from reflect_rl.config import Frozen, parse
+from reflect_rl.store import read_json
 from reflect_rl.training.config import OptimiserConfig
 
 READER = "small"
 """The reader that comes with this package: 2.6 million parameters, trained by `train_reader`."""
 PRETRAINED = "smollm2-135m"
 """Model that a training of a reader begins with, by its name in `reflect-rl model list`."""
-
-
+SETTINGS = "reader.json"
+"""Name of the file of a reader's settings, beside its weights."""
 Objective = Literal["sft", "rl"]
 """Name of an objective of a reader's training."""
 
@@ -34,6 +36,16 @@ class ReaderSettings(Frozen):
     """Characters that are read of each, about a quarter as many tokens of code; a question has to fit behind them."""
     weight: float = Field(1.0, gt=0)
     """Weight of what the model makes of a file, beside the evidence of the index."""
+
+
+def read_settings(folder: Path) -> ReaderSettings:
+    """The settings beside a reader's weights; the defaults where there are none.
+
+    Raises:
+        ConfigError: they are of another version, or damaged.
+    """
+    kept = folder / SETTINGS
+    return parse(ReaderSettings, read_json(kept, "Train it again.")) if kept.is_file() else ReaderSettings()
 
 
 class ReaderTraining(OptimiserConfig):

@@ -21,11 +21,12 @@ from torch import Tensor, nn
 
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.ranking import find
-from reflect_locate.reader import passage, question_after
+from reflect_locate.reader import question_after
 from reflect_locate.reader_settings import Objective, ReaderSettings, ReaderTraining
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
+from reflect_locate.rereading import passage
 from reflect_rl.errors import ModelError, UserError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import check_context, completion_losses

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS
 from reflect_locate.ranking import find
-from reflect_locate.reader import PACKAGED, REQUEST, Reader, load_reader, passage, reread
+from reflect_locate.reader import load_reader
 from reflect_locate.reader_settings import ReaderSettings
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
+from reflect_locate.rereading import REQUEST, open_reader, passage, reread
+from reflect_locate.small_reader import PACKAGED, load_small_reader
 from reflect_rl.errors import ModelError, UserError
 from tiny_player import FILES, save_tiny_player
 
@@ -39,13 +44,11 @@ def test_a_likelihood_is_the_mean_over_the_tokens_of_the_question(reader):
     assert reader.likelihoods(QUESTION, [text]) == [pytest.approx(sum(chances) / len(chances), abs=1e-4)]
 
 
-class Fixed(Reader):
+class Fixed:
     """Finds one file likely and every other one less, by a given number of nats."""
 
     def __init__(self, path: str, nats: float, settings: ReaderSettings | None = None) -> None:
-        object.__setattr__(self, "settings", settings or ReaderSettings())
-        object.__setattr__(self, "path", path)
-        object.__setattr__(self, "nats", nats)
+        self.settings, self.path, self.nats = settings or ReaderSettings(), path, nats
 
     def likelihoods(self, question, passages):
         return [-2.0 if text.startswith(f"File {self.path}:") else -2.0 - self.nats for text in passages]
@@ -119,7 +122,7 @@ def test_an_empty_question_is_refused(reader):
 
 
 def test_the_reader_of_this_package_ranks_anew():
-    reader = load_reader()
+    reader = open_reader()
     assert (reader.settings.candidates, reader.settings.lines, reader.settings.weight) == (5, 8, 0.5)
     files = tree({"limits.py": "# Parsing of rate limits.\n", "clock.py": "# Rate of watches.\n"})
     answer = find(files, QUESTION)
@@ -127,10 +130,32 @@ def test_the_reader_of_this_package_ranks_anew():
     assert {entry.path for entry in fresh.files} == {entry.path for entry in answer.files}
     assert max(entry.evidence.read for entry in fresh.files) == 1.0
     # It is another model than the policy, which it was trained from.
-    policy = load_reader(str(PACKAGED.with_name("policy")), "float32")
-    assert reader.model.hash() != policy.model.hash()
+    one, other = (load_reader(str(PACKAGED.with_name(name)), "float32") for name in ("reader", "policy"))
+    assert one.model.hash() != other.model.hash()
 
 
 def test_a_missing_model_is_named():
     with pytest.raises(ModelError, match="no-such-model"):
         load_reader("no-such-model", "float32")
+
+
+@pytest.mark.parametrize("name", ["reader", "policy"])
+def test_numpy_computes_what_torch_computes(name):
+    by_torch = load_reader(str(PACKAGED.with_name(name)), "float32")
+    by_numpy = load_small_reader(PACKAGED.with_name(name))
+    assert by_numpy.settings == by_torch.settings
+    texts = [f"File {path}:\n{text}" for path, text in FILES.items()]
+    texts += ["File a.py:\n<|endoftext|> = 'ends nothing'", "File ü.py:\n# Größe, 大小\n" + "\tx = 1\n" * 80, ""]
+    for question in (QUESTION, "Wo ist <|endoftext|>?", "x"):
+        expected = by_torch.likelihoods(question, texts)
+        assert by_numpy.likelihoods(question, texts) == pytest.approx(expected, abs=1e-4)
+    assert len({round(value, 3) for value in expected}) > 1
+
+
+def test_the_packaged_reader_loads_no_torch():
+    code = (
+        "import sys; from reflect_locate.rereading import open_reader; "
+        "print(open_reader().likelihoods('Where?', ['File a.py:']), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("False")

@@ -168,7 +168,7 @@ def _answered(opened: tuple[WordStore, str], asked: Callable[[WordStore], Answer
 
 
 def reread_of(options: PlayerOptions) -> Reread | None:
-    """The second ranking that the options ask for; torch is loaded for it, and for nothing else.
+    """The second ranking that the options ask for; torch is loaded for another reader than the packaged one.
 
     Raises:
         ConfigError: a player is asked for, too.
@@ -178,11 +178,14 @@ def reread_of(options: PlayerOptions) -> Reread | None:
         return None
     if options.is_played:
         raise ConfigError("--deep ranks what the index found, and --walk and --model let a player search. Choose one.")
-    from reflect_locate.reader import load_reader, reread
-    from reflect_rl.runs.run import silence
+    from reflect_locate.reader_settings import READER
+    from reflect_locate.rereading import open_reader, reread
 
-    silence()
-    return partial(reread, load_reader(options.reader), threshold=options.threshold)
+    if options.reader != READER:
+        from reflect_rl.runs.run import silence
+
+        silence()
+    return partial(reread, open_reader(options.reader), threshold=options.threshold)
 
 
 def adapted_of(options: PlayerOptions) -> AdaptedRanking | None:

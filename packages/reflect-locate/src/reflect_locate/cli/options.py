@@ -17,7 +17,8 @@ class PlayerOptions:
     """Search by an index alone, or by a trained player, too."""
 
     deep: bool = False
-    """Let a language model read the best lines of the best files, and rank them anew; that takes some seconds."""
+    """Let a language model read the best lines of the best files, and rank them anew; other ones than `small` take
+    seconds."""
     reader: str = "small"
     """Model that reads with `--deep`: `small` (in this package), a name of `reflect-rl model list`, a folder, or
     `hub:owner/name`."""
