@@ -9,6 +9,7 @@ from reflect_locate.repositories.definitions import (
     best_name,
     defined_name,
     definition,
+    heading,
     names_asked_for,
 )
 
@@ -53,15 +54,36 @@ def test_hostile_lines_define_nothing(line):
 def test_a_name_is_worth_the_words_that_it_shares_with_the_question():
     rarity = {"pour": 3.0, "tea": 1.0}
     asked = ("pour", "tea")
-    assert best_name(["def pour_tea():"], asked, rarity) == 1
-    assert best_name(["def pour():"], asked, rarity) == 3 / 4
+    assert best_name(["pour_tea"], asked, rarity) == 1
+    assert best_name(["pour"], asked, rarity) == 3 / 4
     # Half of its words were not asked for.
-    assert best_name(["def pour_milk():"], asked, rarity) == 3 / 8
+    assert best_name(["pour_milk"], asked, rarity) == 3 / 8
     # The best one counts, and not their sum.
-    assert best_name(["def pour():", "def tea():", "x = pour_tea"], asked, rarity) == 3 / 4
-    assert best_name(["x = 1"], asked, rarity) == 0
+    assert best_name(["pour", "tea", ""], asked, rarity) == 3 / 4
+    assert best_name([""], asked, rarity) == 0
     # Words that stand nowhere in the tree.
-    assert best_name(["def pour():"], asked, {}) == 0
+    assert best_name(["pour"], asked, {}) == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "title"),
+    [
+        (["# Tea", "pour"], "Tea"),
+        (["### Tea pots ###"], "Tea pots"),
+        (["== Tea pots", "pour"], "Tea pots"),
+        (["Tea pots", "========"], "Tea pots"),
+        (["`pot`", "~~~~~"], "`pot`"),
+        # A sentence, a line of a list, a border of a table, a comment without a space, an indented line.
+        (["Pour tea.", "Then milk."], ""),
+        (["- tea", "-----"], ""),
+        (["====", "===="], ""),
+        (["#tea", "pour"], ""),
+        (["    # tea", "pour"], ""),
+        (["Tea pots"], ""),
+    ],
+)
+def test_a_heading_is_marked_or_underlined(lines, title):
+    assert heading(lines, 0) == title
 
 
 def test_the_words_of_a_files_own_name():
