@@ -62,8 +62,9 @@ TESTS = re.compile(
 """Words of a question that asks for tests. `test` alone is often a name: a test split, a test client."""
 CAUTIOUS: Mapping[Sureness, Sureness] = {"sure": "likely", "likely": "a guess", "a guess": "a guess"}
 """The next lower word."""
-HOW_TO = re.compile(r"\W*how (?:to|(?:do|can|could|should|would) (?:i|we|you|one))\b", re.IGNORECASE)
-"""Beginning of a question that asks for instructions: for documents, and never for tests."""
+HOW_TO = re.compile(r"\W*how (?:to|(?:do|can|could|should) (?:i|you))\b", re.IGNORECASE)
+"""Beginning of a question that asks for instructions: for documents, and never for tests. `how do we` is not one: it
+mostly asks about the code of whoever says it."""
 DOCUMENT = frozenset(words("docs documents documentation readme guides tutorials changelog"))
 """Words of a question that asks for documents."""
 INDEXED = 10
@@ -111,6 +112,7 @@ class FoundFile:
             "history": round(self.evidence.history or 0.0, 4),
             "is_test": self.evidence.is_test,
             "is_document": self.evidence.is_document,
+            "is_aside": self.evidence.is_aside,
             "words": list(self.words),
             "coverage": round(self.evidence.coverage, 4),
             "walk": list(self.walk),

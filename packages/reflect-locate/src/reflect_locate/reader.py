@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 from reflect_locate.reader_settings import SETTINGS, ReaderSettings, read_settings
-from reflect_locate.rereading import asked_after
+from reflect_locate.rereading import PassageReader, asked_after
 from reflect_rl.config import ModelConfig
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.score import completion_losses
@@ -17,23 +16,14 @@ from reflect_rl.store import write_json
 
 
 @dataclass(frozen=True)
-class Reader:
+class Reader(PassageReader):
     """A loaded language model."""
 
     model: LanguageModel
     settings: ReaderSettings = field(default_factory=ReaderSettings)
 
-    def likelihoods(self, question: str, passages: Sequence[str]) -> list[float]:
-        """Mean log-likelihood of the question's tokens after each passage, in nats, at most 0.
-
-        Args:
-            question: as it was asked.
-            passages: as `passage` makes them.
-        """
-        # One at a time: passages differ in length, and padding would cost more than a batch saves on a CPU.
-        return [self._likelihood(question, text) for text in passages]
-
-    def _likelihood(self, question: str, text: str) -> float:
+    def likelihood(self, question: str, text: str) -> float:
+        """See `PassageReader`."""
         ids, mask = question_after(self.model, text, question)
         with torch.inference_mode():
             return -float(completion_losses(self.model, [ids], [mask]).mean())

@@ -18,7 +18,7 @@ from reflect_locate.ranking import find
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
-from reflect_locate.rereading import ReadsPassages, passage, with_reading
+from reflect_locate.rereading import PassageReader, passage, with_reading
 
 WEIGHTS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 """Weights that are compared, in rising order; the evidence of the index has 3.5 together."""
@@ -46,7 +46,7 @@ class Asked(BaseModel, frozen=True):
         return min(ranks, default=0), confidence([scores[number] for number in order])
 
 
-def ask(tasks: TaskSet, question: Question, store: WordStore, reader: ReadsPassages) -> Iterator[Asked]:
+def ask(tasks: TaskSet, question: Question, store: WordStore, reader: PassageReader) -> Iterator[Asked]:
     """The question on its whole project with the sentence masked, and on the project without the file.
 
     Args:

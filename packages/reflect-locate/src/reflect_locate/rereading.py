@@ -8,10 +8,10 @@ The model needs no training for this, and generates nothing; `reader_training.py
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
-from typing import Protocol
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, LIKELY, Evidence, score
 from reflect_locate.ranking import Answer, answer_of, check_question
@@ -24,23 +24,27 @@ NATS = 4.0
 """From so many nats a token below the best one on, a file's reading counts 0."""
 
 
-class ReadsPassages(Protocol):
+class PassageReader(ABC):
     """A language model that says how likely a question is after a passage."""
 
-    @property
-    def settings(self) -> ReaderSettings:
-        """How much it reads, and its weight."""
+    settings: ReaderSettings
 
-    def likelihoods(self, question: str, passages: Sequence[str]) -> list[float]:
-        """Mean log-likelihood of the question's tokens after each passage, in nats, at most 0.
+    @abstractmethod
+    def likelihood(self, question: str, text: str) -> float:
+        """Mean log-likelihood of the question's tokens after a passage, in nats, at most 0.
 
         Args:
             question: as it was asked.
-            passages: as `passage` makes them.
+            text: as `passage` makes it.
         """
 
+    def likelihoods(self, question: str, passages: Sequence[str]) -> list[float]:
+        """The likelihood after each of these passages."""
+        # One at a time: passages differ in length, and padding would cost more than a batch saves on a CPU.
+        return [self.likelihood(question, text) for text in passages]
 
-def open_reader(name: str = READER, precision: str = "auto") -> ReadsPassages:
+
+def open_reader(name: str = READER, precision: str = "auto") -> PassageReader:
     """The reader of a name, a folder or a hub id, with the settings that a trained reader has beside it.
 
     Args:
@@ -85,7 +89,7 @@ def passage(
     return f"File {path}:\n{shown[: settings.longest]}"
 
 
-def reread(reader: ReadsPassages, tree: Tree, question: str, answer: Answer, threshold: float | None = None) -> Answer:
+def reread(reader: PassageReader, tree: Tree, question: str, answer: Answer, threshold: float | None = None) -> Answer:
     """The answer after the model has read the candidates; which files are candidates does not change.
 
     It stays as it was where there is nothing to compare: one candidate, or no word of the question that is known.

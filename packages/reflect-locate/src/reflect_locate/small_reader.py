@@ -17,20 +17,24 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from reflect_locate.reader_settings import ReaderSettings, read_settings
-from reflect_locate.rereading import asked_after
+from reflect_locate.rereading import PassageReader, asked_after
 from reflect_rl.store import read_json
 
 PACKAGED = Path(__file__).with_name("player") / "reader"
+LONGEST_QUESTION = 256
+"""Tokens of a question that are read; memory grows with the square of all tokens, and one word may have thousands."""
 Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class SmallReader:
+class SmallReader(PassageReader):
     """A small Llama without biases, with as many heads of keys as of queries, whose output weights are the input's."""
 
     settings: ReaderSettings
     tokenizer: Tokenizer
     weights: Mapping[str, Array]
+    context: int
+    """Most tokens that it reads."""
     layers: int
     heads: int
     epsilon: float
@@ -38,23 +42,17 @@ class SmallReader:
     theta: float
     """Base of the rotary frequencies."""
 
-    def likelihoods(self, question: str, passages: Sequence[str]) -> list[float]:
-        """Mean log-likelihood of the question's tokens after each passage, in nats, at most 0.
-
-        Args:
-            question: as it was asked.
-            passages: as `passage` makes them.
-        """
-        return [self._likelihood(question, text) for text in passages]
-
-    def _likelihood(self, question: str, text: str) -> float:
+    def likelihood(self, question: str, text: str) -> float:
+        """See `PassageReader`; the beginning of a prompt that exceeds the context is left out."""
         prompt = asked_after(text)
         head, whole = self._ids(prompt), self._ids(prompt + question)
         # A token may straddle the border; then the question is cut by itself.
-        ids = whole if whole[: len(head)] == head else head + self._ids(question)
-        logits = self._logits(ids, len(head) - 1)
+        asked = whole[len(head) :] if whole[: len(head)] == head else self._ids(question)
+        asked = asked[:LONGEST_QUESTION]
+        ids = [*head, *asked][-self.context :]
+        logits = self._logits(ids, len(ids) - len(asked) - 1)
         logits -= logits.max(axis=-1, keepdims=True)
-        chosen = logits[np.arange(len(ids) - len(head)), ids[len(head) :]]
+        chosen = logits[np.arange(len(asked)), asked]
         return float((chosen - np.log(np.exp(logits).sum(axis=-1))).mean())
 
     def _ids(self, text: str) -> list[int]:
@@ -130,6 +128,7 @@ def load_small_reader(folder: Path = PACKAGED) -> SmallReader:
         settings=read_settings(folder),
         tokenizer=tokenizer,
         weights={name: value.astype(np.float32) for name, value in load_file(folder / "model.safetensors").items()},
+        context=config["max_position_embeddings"],
         layers=config["num_hidden_layers"],
         heads=config["num_attention_heads"],
         epsilon=config["rms_norm_eps"],

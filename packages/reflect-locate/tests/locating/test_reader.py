@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,7 +16,7 @@ from reflect_locate.reader import load_reader
 from reflect_locate.reader_settings import ReaderSettings
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
-from reflect_locate.rereading import REQUEST, open_reader, passage, reread
+from reflect_locate.rereading import REQUEST, PassageReader, open_reader, passage, reread
 from reflect_locate.small_reader import PACKAGED, load_small_reader
 from reflect_rl.errors import ModelError, UserError
 from tiny_player import FILES, save_tiny_player
@@ -44,14 +46,14 @@ def test_a_likelihood_is_the_mean_over_the_tokens_of_the_question(reader):
     assert reader.likelihoods(QUESTION, [text]) == [pytest.approx(sum(chances) / len(chances), abs=1e-4)]
 
 
-class Fixed:
+class Fixed(PassageReader):
     """Finds one file likely and every other one less, by a given number of nats."""
 
     def __init__(self, path: str, nats: float, settings: ReaderSettings | None = None) -> None:
         self.settings, self.path, self.nats = settings or ReaderSettings(), path, nats
 
-    def likelihoods(self, question, passages):
-        return [-2.0 if text.startswith(f"File {self.path}:") else -2.0 - self.nats for text in passages]
+    def likelihood(self, question, text):
+        return -2.0 if text.startswith(f"File {self.path}:") else -2.0 - self.nats
 
 
 def test_what_the_model_says_can_move_a_file_to_the_top():
@@ -159,3 +161,16 @@ def test_the_packaged_reader_loads_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("False")
+
+
+def test_what_exceeds_the_context_is_left_out():
+    reader = load_small_reader()
+    small = replace(reader, context=64)
+    prompt = reader._ids(f"{'x = 1 ' * 50}\n\n{REQUEST}")
+    asked = reader._ids("Where?")
+    assert len(prompt) + len(asked) > 64
+    logits = reader._logits([*prompt, *asked][-64:], 63 - len(asked)).astype(np.float64)
+    chances = [row[token] - np.log(np.exp(row).sum()) for row, token in zip(logits, asked, strict=True)]
+    assert small.likelihood("Where?", "x = 1 " * 50) == pytest.approx(np.mean(chances), abs=1e-4)
+    # One word of thousands of tokens counts by its beginning.
+    assert reader.likelihood("x1y" * 2000, "a") == reader.likelihood("x1y" * 4000, "a")

@@ -189,7 +189,7 @@ def _play(config: RunConfig, options: PlayOptions, player: str, task: Task, scre
 
 
 def _frames(spec: EnvSpec, played: Played, optimal_turns: int | None, is_named: bool) -> list[Frame]:
-    """What each turn of an episode shows; the last one ends with the verdict."""
+    """Frames of an episode, one a turn; the last one ends with the verdict."""
     bar_width = NARROW_BAR_WIDTH if is_named else BAR_WIDTH
     screen = Screen(Console(file=io.StringIO()), spec, encoding="utf-8", bar_width=bar_width)
     screen.labels = played.labels

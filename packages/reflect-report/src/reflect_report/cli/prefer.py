@@ -50,7 +50,7 @@ class PreferOptions(Frozen):
     """Compare two episodes, or two actions in one state, from the same start, and record which is better."""
 
     by: str = Field("", max_length=80)
-    """Who chooses (empty: the name of this user on this machine)."""
+    """Name of the person who chooses (empty: the name of this user on this machine)."""
     actions: bool = False
     """Compare two actions in one state instead of two episodes."""
     out: Path | None = None

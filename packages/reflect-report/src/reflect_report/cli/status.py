@@ -90,7 +90,7 @@ def planned(folder: Path) -> tuple[str, ...]:
     try:
         return tuple(job.title for job in plan(parse(RunConfig, values_of_run(folder))))
     except UserError:
-        # What was written can be shown all the same.
+        # Results that were written can be shown all the same.
         return ()
 
 
