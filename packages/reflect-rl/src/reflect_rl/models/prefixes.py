@@ -108,23 +108,35 @@ def pack(rows: Sequence[Row]) -> list[Row]:
 
     Side by side they see nothing of each other: each begins with a token that follows none.
     """
-    longest = max((len(row.ids) for row in rows), default=0)
     packed: list[Row] = []
-    # The longest first, each into the first row that has room.
-    for row in sorted(rows, key=lambda row: -len(row.ids)):
-        into = next((other for other in packed if len(other.ids) + len(row.ids) <= longest), None)
-        if into is None:
-            into = Row()
-            packed.append(into)
-        start = len(into.ids)
-        into.ids += row.ids
-        into.parents += [parent if parent < 0 else parent + start for parent in row.parents]
-        into.places |= {number: [place + start for place in places] for number, places in row.places.items()}
+    for group in _first_fit([len(row.ids) for row in rows]):
+        into = Row()
+        packed.append(into)
+        for row in (rows[k] for k in group):
+            start = len(into.ids)
+            into.ids += row.ids
+            into.parents += [parent if parent < 0 else parent + start for parent in row.parents]
+            into.places |= {number: [place + start for place in places] for number, places in row.places.items()}
     return packed
 
 
+def _first_fit(lengths: Sequence[int]) -> list[list[int]]:
+    """Indices in groups that are together no longer than the longest: the longest first, each where there is room."""
+    groups: list[list[int]] = []
+    room: list[int] = []
+    order = sorted(range(len(lengths)), key=lambda k: -lengths[k])
+    for k in order:
+        into = next((g for g, free in enumerate(room) if free >= lengths[k]), len(groups))
+        if into == len(groups):
+            groups.append([])
+            room.append(lengths[order[0]])
+        groups[into].append(k)
+        room[into] -= lengths[k]
+    return groups
+
+
 def prefix_batches(prompts: Sequence[Ids], lengths: Sequence[int], least: Sequence[int], limit: int) -> list[list[int]]:
-    """Rows in groups of at most `limit` tokens, counting a shared beginning once (at least one row a group).
+    """Rows in groups of at most `limit` padded tokens, counting a shared beginning once (at least one row a group).
 
     Args:
         prompts: beginnings of the rows.
@@ -137,15 +149,18 @@ def prefix_batches(prompts: Sequence[Ids], lengths: Sequence[int], least: Sequen
     """
     groups: list[list[int]] = []
     before: Ids = ()
-    tokens = row = 0
+    rows: list[int] = []
+    branches = False
     for number in sorted(range(len(prompts)), key=prompts.__getitem__):
         shared = common(before, prompts[number])
         # As in `merge`: a row that is full is followed by one that begins with the whole prompt again.
-        joins = shared >= least[number] and row + len(prompts[number]) - shared <= ROW_TOKENS
-        more = lengths[number] - (shared if joins else 0)
-        if not groups or tokens + more > limit:
+        joins = bool(rows) and shared >= least[number] and rows[-1] + len(prompts[number]) - shared <= ROW_TOKENS
+        longer = [*rows[:-1], rows[-1] + lengths[number] - shared] if joins else [*rows, lengths[number]]
+        # As in a pass: rows stand side by side only where one of them branches.
+        forks = branches or (joins and shared < len(before))
+        if not groups or (len(_first_fit(longer)) if forks else len(longer)) * max(longer) > limit:
             groups.append([])
-            tokens, joins, more = 0, False, lengths[number]
+            longer, forks = [lengths[number]], False
         groups[-1].append(number)
-        tokens, row, before = tokens + more, (row if joins else 0) + more, prompts[number]
+        rows, branches, before = longer, forks, prompts[number]
     return groups
