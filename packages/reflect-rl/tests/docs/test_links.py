@@ -134,8 +134,8 @@ def test_every_command_would_start(page, tmp_path):
                 # Without a configuration or a run folder in front, a stage ends with an error.
                 assert "--help" in arguments or (arguments and not arguments[0].startswith("--")), line
             elif verb == "model":
-                assert arguments[0] in ("get", "list"), line
-                assert set(arguments[1:]) <= set(KNOWN), line
+                assert arguments[0] in ("get", "list", "merge"), line
+                assert (len(arguments) == 3) if arguments[0] == "merge" else set(arguments[1:]) <= set(KNOWN), line
             elif verb == "new":
                 assert arguments[0] in ("environment", "algorithm"), line
             elif verb in ("status", "watch"):

@@ -1,4 +1,4 @@
-"""`reflect-rl model get NAME`: a pretrained model, once, into the user's cache; `model list`: which there are."""
+"""`reflect-rl model`: get a pretrained model once into the user's cache, list the known ones, merge an adapter."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ usage: reflect-rl model get NAME              download, check and convert a mode
        reflect-rl model get hub:OWNER/NAME    download a model of the Hugging Face hub into its cache
        reflect-rl model get FILE.gguf         convert a GGUF file of your own; afterwards model.path = "FILE.gguf"
        reflect-rl model list                  the names, their licence, and whether they are in the cache
+       reflect-rl model merge ADAPTER FOLDER  write an adapter and its base as one model into a new folder
 """
 
 
@@ -24,7 +25,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     """The verb.
 
     Args:
-        arguments: `get NAME`, `get hub:OWNER/NAME`, `get FILE.gguf` or `list`.
+        arguments: `get NAME`, `get hub:OWNER/NAME`, `get FILE.gguf`, `list` or `merge ADAPTER FOLDER`.
         console: where the result is printed.
 
     Raises:
@@ -47,6 +48,14 @@ def run(arguments: Sequence[str], console: Console) -> None:
         size = sum(file.stat().st_size for file in folder.iterdir())
         console.print(f"{names[0]}: {size / 1e6:.0f} MB, licence {licence}, in {folder}")
         console.print(f'use it with model.path = "{names[0]}"; nothing is downloaded again.')
+    elif verb == "merge" and len(names) == 2:
+        # Here, because it loads torch, which the other uses do without.
+        from reflect_rl.models.merge import merge_adapter
+
+        merge_adapter(names[0], Path(names[1]))
+        console.print(f'wrote {names[1]}; use it with model.path = "{names[1]}"')
+    elif verb == "merge":
+        raise UserError(f"`reflect-rl model merge` takes an adapter and a new folder, got {len(names)} names.")
     elif verb == "get":
         raise UserError(f"`reflect-rl model get` takes one name, got {len(names)}. Known: {', '.join(sorted(KNOWN))}.")
     else:

@@ -196,7 +196,10 @@ def base_of(adapter: str) -> str:
         ) from None
     # transformers would follow the second adapter by itself, to wherever it leads.
     if has_adapter(found):
-        raise ModelError(f"the base {base!r} of the adapter {adapter!r} is an adapter itself. Merge the two first.")
+        raise ModelError(
+            f"the base {base!r} of the adapter {adapter!r} is an adapter itself. "
+            "Merge that one first (`reflect-rl model merge`) and name the result in its place."
+        )
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,10 @@ def load_adapter(model: PreTrainedModel, adapter: str, trainable: bool) -> PeftM
             # Format and shape stand in the header, so no weight is read here.
             given = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
             formats = {name: str(part.get_dtype()) for name, part in given.items()}
-        # PEFT leaves weights that are not in the file as they were drawn, with a warning at most.
-        made = PeftModel.from_pretrained(model, adapter, is_trainable=trainable, local_files_only=True)
+        # PEFT leaves weights that are not in the file as they were drawn, and warns; below that is an error.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = PeftModel.from_pretrained(model, adapter, is_trainable=trainable, local_files_only=True)
         wanted = get_peft_model_state_dict(made, save_embedding_layers=False)
     for fault, names in {
         "lacks": wanted.keys() - formats.keys(),
