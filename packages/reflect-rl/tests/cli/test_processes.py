@@ -182,15 +182,20 @@ def test_an_exception_that_cannot_travel_is_told_in_words(tmp_path):
     assert str(got).startswith("the job failed: UnpicklableError: first line. Details are in ")
 
 
-def test_ctrl_c_waits_for_the_end_of_a_block_that_holds_it():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_waits_for_the_end_of_a_block_that_holds_it(number):
     reached = []
 
     def block():
         with workers.hold_interrupts():
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
             time.sleep(0.05)
             reached.append("end of the block")
 
-    with pytest.raises(KeyboardInterrupt):
-        block()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            block()
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert reached == ["end of the block"]

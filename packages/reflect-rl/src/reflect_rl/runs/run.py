@@ -314,26 +314,30 @@ def _leave_with_parent() -> None:
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Ctrl-C waits until the end of the block; processes that are started inside never get it.
+    """Ctrl-C and SIGTERM wait until the end of the block; processes that are started inside never get a Ctrl-C.
 
-    The mask is what children inherit. It covers this thread only, and another thread may take the signal, so the
-    handler waits as well.
+    The mask is what children inherit, so SIGTERM, which ends them, is not in it. It covers this thread only, and
+    another thread may take the signal, so the handlers wait as well.
     """
     # Python handles signals in the main thread alone, and Windows has no signal mask.
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
     held: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, frame: held.append(number))
+    handlers = {
+        number: signal.signal(number, lambda number, frame: held.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         # The mask first: a signal that it held back goes to the list and is raised below, once.
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         if held:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(held[0])
 
 
 def stop(pool: ProcessPoolExecutor) -> None:
