@@ -21,7 +21,7 @@ Pair = tuple[str, str]
 
 
 def count(folder: Path) -> tuple[Counter[Pair], Counter[Pair]]:
-    """Of each (kind of thing, kind of receptacle): receptacles that hold such a thing, and all receptacles."""
+    """Counts for each (kind of thing, kind of receptacle): receptacles that hold such a thing, and all receptacles."""
     holding, every = Counter[Pair](), Counter[Pair]()
     for record in load_games(folder, "train"):
         game = Game(record.problem, record.goal)

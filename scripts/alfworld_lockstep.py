@@ -197,7 +197,7 @@ def _header(options: argparse.Namespace) -> dict[str, Any]:
 
 @cache
 def _fingerprint() -> str:
-    """Of the native engine's source, as it was when this program started."""
+    """Hash of the native engine's source, as it was when this program started."""
     folder = Path(str(alfworld_native.__file__)).parent
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in ENGINE)).hexdigest()[:12]
 

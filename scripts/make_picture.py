@@ -140,7 +140,7 @@ def draw_cell(group: ET.Element, row: int, column: int, line: str) -> None:
 
 
 def draw_reflection(group: ET.Element, reflection: str) -> None:
-    """What the reflection player wrote."""
+    """Text that the reflection player wrote."""
     element(group, "text", "reflection player writes", kind="quiet", x=TEXT_X, y=78)
     for number, line in enumerate(textwrap.wrap(reflection, 45)):
         element(group, "text", line, x=TEXT_X, y=102 + number * 23)

@@ -32,7 +32,7 @@ WORDS: tuple[Sureness, ...] = ("sure", "likely", "a guess")
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a question; a place is that of the first right file, 0 = it is not among the candidates."""
+    """Outcome of a question; a place is that of the first right file, 0 = it is not among the candidates."""
 
     repository: str
     kind: str

@@ -54,7 +54,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Asked:
-    """What came of a question."""
+    """Outcome of a question."""
 
     has_file: bool
     confidence: float

@@ -1,4 +1,4 @@
-"""How often `reflect-rl locate` has the right document first where a question asks for instructions.
+"""Share of questions for which `reflect-rl locate` has the right document first where a question asks for instructions.
 
     python scripts/measure_howto.py docs/results/find/how-to.json FOLDER
 

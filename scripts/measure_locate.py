@@ -89,7 +89,7 @@ def _measure(player: Player, options: argparse.Namespace) -> list[dict[str, Any]
 
 
 def _row(player: Player, tasks: TaskSet, question: Question, effort: SearchOptions, *, without: bool) -> dict[str, Any]:
-    """What came of one question: on the tree with the file, and, if wanted, on the one without it."""
+    """Outcome of one question: on the tree with the file, and, if wanted, on the one without it."""
     whole, rest = trees_of(question, tasks, effort.seed)
     indexed = list(index_matches(whole, question.text).contents)
     ranks = [indexed.index(path) + 1 for path in question.targets if path in indexed]
@@ -126,7 +126,7 @@ def _show(rows: Sequence[dict[str, Any]], weights: Weights) -> None:
 
 
 def _show_thresholds(asked: Sequence[Candidates], weights: Weights) -> None:
-    """What export would give the player, and what its own weights do on the same answers."""
+    """Thresholds that export would give the player, and what its own weights do on the same answers."""
     try:
         fitted = calibrate(asked)
         kept = best_threshold([judge(part, weights) for part in asked], weights)

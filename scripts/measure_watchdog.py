@@ -1,4 +1,4 @@
-"""What the watchdog costs: a watch by itself, and the share of it in a turn of the two games.
+"""Cost of the watchdog: a watch by itself, and the share of it in a turn of the two games.
 
     python scripts/measure_watchdog.py
 

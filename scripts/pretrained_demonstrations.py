@@ -1,4 +1,4 @@
-"""What pretraining gives: test games won against the number of demonstrations, a pretrained model beside a small one.
+"""Gain from pretraining: test games won against the number of demonstrations, a pretrained model beside a small one.
 
 python scripts/pretrained_demonstrations.py --model smollm2-135m --seeds 0 1 2 --out runs/demonstrations
 python scripts/pretrained_demonstrations.py --model embedded --seeds 0 1 2 --out runs/demonstrations

@@ -17,7 +17,7 @@ FIGURES = {
     "peak_memory_mb",
     "matmul_peak_gflops",
 }
-"""What each measurement says at least."""
+"""Fields that each measurement has at least."""
 
 
 def options(*words):

@@ -1,4 +1,4 @@
-"""What is measured of online training, on the corridor."""
+"""Measurements of online training, on the corridor."""
 
 import pytest
 

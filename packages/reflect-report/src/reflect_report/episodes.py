@@ -141,7 +141,7 @@ class _Task(BaseModel, coerce_numbers_to_str=True):
 
 
 class _Row(BaseModel, coerce_numbers_to_str=True):
-    """What a line tells of the end of an episode; the rest of it is checked and not kept, which takes an eighth."""
+    """End of an episode, as a line tells it; the rest of it is checked and not kept, which takes an eighth."""
 
     mode: str
     decoding: str

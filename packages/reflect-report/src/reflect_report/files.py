@@ -14,7 +14,7 @@ Version = tuple[int, int, int]
 
 
 def version_of(path: Path) -> Version:
-    """What tells a file from its earlier contents.
+    """Version of a file, which tells it from its earlier contents.
 
     Raises:
         OSError: there is no such file.

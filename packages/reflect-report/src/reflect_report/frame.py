@@ -1,4 +1,4 @@
-"""What all pages share: templates, style, the chart library, and a policy by which only their own scripts run."""
+"""Parts that all pages share: templates, style, the chart library, and a policy by which only their own scripts run."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FILES = (
     *(f"starts-*/seed-*/{job}/{name}" for job in ("*", "*/*") for name in ("done", PROGRESS, "metrics.jsonl")),
     *(f"starts-*/seed-*/evaluation/*/{name}" for name in ("rows.json", "episodes.jsonl")),
 )
-"""What a page is made of, as patterns inside a run folder."""
+"""Files that a page is made of, as patterns inside a run folder."""
 SECONDS = 1.0
 """Least time between two looks at the files, however many pages ask."""
 SHARE = 5
@@ -34,7 +34,7 @@ class Look:
 
     page: Page
     summary: str
-    """What the runs do, in one sentence."""
+    """State of the runs, in one sentence."""
     fault: str = ""
     """Why the folders cannot be read at this moment; empty if they can."""
 

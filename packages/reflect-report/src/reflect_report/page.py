@@ -80,7 +80,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came out under one condition: a sentence and the lines of a figure."""
+    """Outcome under one condition: a sentence and the lines of a figure."""
 
     title: str
     sentence: str

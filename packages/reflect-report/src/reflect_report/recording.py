@@ -36,7 +36,7 @@ HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 """A terminal's cursor."""
 
 Frame = Sequence[Text]
-"""What is shown at one turn, one text below the other."""
+"""Texts that are shown at one turn, one text below the other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -400,7 +400,7 @@ class PooledCondition:
 
     @property
     def table(self) -> tuple[str, str, int, str]:
-        """What all cells of a table share."""
+        """Settings that all cells of a table share."""
         return self.benchmark, self.label_source, self.demonstration_starts, self.split
 
     @property

@@ -33,7 +33,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of every answer: no other page may embed or read it, and its address, which holds the token, is told to none."""
+"""Headers of each answer: no other page may embed or read it, and its address, which holds the token, stays private."""
 
 
 class Gate:

@@ -51,7 +51,7 @@ class JobStatus:
     `done`."""
     progress: str = ""
     share: float | None = None
-    """Of its work, from 0 to 1; None before it is known how much there is."""
+    """Share of its work that is done, from 0 to 1; None before it is known how much there is."""
     success: str = ""
     """Percent with Wilson's 95% interval."""
     speed: str = ""

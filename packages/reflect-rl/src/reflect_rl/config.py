@@ -373,7 +373,7 @@ EMBEDDED = "embedded"
 """The `path` that stands for the small model which the pipeline builds itself."""
 
 Rule = Literal["choice_token", "line_end", "sum", "token_mean"]
-"""How the probability of an action is read off the model; `models.score` explains each."""
+"""Ways to read the probability of an action off the model; `models.score` explains each."""
 
 
 class EmbeddedConfig(Frozen):

@@ -96,11 +96,11 @@ class Metered(Protocol):
 
     @property
     def usage(self) -> Usage:
-        """What its answers took since the last reset."""
+        """Tokens, price and seconds of its answers since the last reset."""
 
     @property
     def bill(self) -> Bill:
-        """What it has sent since it was made."""
+        """Requests that it has sent since it was made, and their price."""
 
     def reset_usage(self) -> None:
         """Count from zero: a player is used for several evaluations in a row."""

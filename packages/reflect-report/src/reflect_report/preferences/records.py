@@ -92,7 +92,7 @@ class Preference(Frozen):
     choice: Choice
     """The better side; `skip`: no answer."""
     by: str = Field(min_length=1)
-    """Who chose."""
+    """Name of the person or program that chose."""
     source: Literal["person", "reward", "judge"]
     noise: float = Field(0, ge=0, le=0.5)
     """Probability with which a choice by the reward was turned round."""

@@ -75,7 +75,7 @@ class SettingRow(Frozen):
     """`done` if all its cells are; else the state of the first that is not."""
     cells: int
     validation: Score | None = None
-    """Of the cells that are done."""
+    """Score of the cells that are done."""
     test: Score | None = None
 
 
@@ -99,7 +99,7 @@ class SweepTable(Frozen):
 
 
 class Condition(Frozen):
-    """What of an evaluation is looked at."""
+    """Part of an evaluation that is looked at."""
 
     method: str
     mode: str = ""

@@ -13,8 +13,8 @@ class SweepOptions(Frozen):
     """Run a configuration with several values of some fields; select by validation, and test what is selected."""
 
     over: tuple[str, ...] = ()
-    """What is varied: FIELD=VALUE,VALUE,... or FIELD=LOW..HIGH, both ends included; several may be named. With --search
-    also LOW..HIGH of any numbers, and LOW..HIGH:log."""
+    """Settings that vary: FIELD=VALUE,VALUE,... or FIELD=LOW..HIGH, both ends included; several may be named. With
+    --search also LOW..HIGH of any numbers, and LOW..HIGH:log."""
     jobs: int = Field(2, ge=1, le=256)
     """Cells at work at the same time, each in a process of its own."""
     search: int = Field(0, ge=0, le=1000)

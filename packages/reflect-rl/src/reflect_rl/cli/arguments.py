@@ -51,7 +51,7 @@ class Flag:
 
     spelling: str
     value: str | None
-    """What stands behind an equals sign."""
+    """Value behind an equals sign."""
     words: tuple[str, ...]
     """The words up to the next flag."""
 

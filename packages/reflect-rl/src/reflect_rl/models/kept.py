@@ -28,13 +28,13 @@ class Beginning:
     prompt: Ids
     """The kept prompt that begins with them, too."""
     tokens: int
-    """How many there are, fewer than the prompt has that is to be read."""
+    """Number of these tokens, fewer than the prompt has that is to be read."""
     whole: Layers
-    """Of the kept prompt."""
+    """Keys and values of the kept prompt."""
 
     @property
     def layers(self) -> Layers:
-        """Of these tokens."""
+        """Keys and values of these tokens."""
         return [(keys[:, : self.tokens], values[:, : self.tokens]) for keys, values in self.whole]
 
 

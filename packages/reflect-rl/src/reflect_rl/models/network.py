@@ -51,7 +51,7 @@ class Past(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[Layers], count: int, model: LanguageModel) -> Past:
-        """What was read before each of `count` rows; no `rows` = nothing."""
+        """Keys and values read before each of `count` rows; no `rows` = nothing."""
         cache = DynamicCache(config=model.model.config)
         lengths = [row[0][0].shape[1] for row in rows] or [0] * count
         # Padded on the left, so that the tokens to come follow at once.
@@ -65,7 +65,7 @@ class Past(NamedTuple):
         return cls(cache, torch.tensor(lengths, device=model.device))
 
     def layers(self, row: int, places: Sequence[int]) -> Layers:
-        """What was read before a row and, after the pass, at these places of it."""
+        """Keys and values read before a row and, after the pass, at these places of it."""
         before = int(self.lengths.max())
         start = before - int(self.lengths[row])
         own = torch.tensor([*range(start, before), *(before + place for place in places)], device=self.lengths.device)

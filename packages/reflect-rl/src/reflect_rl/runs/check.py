@@ -378,7 +378,7 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     fast, most = fast_tokens(causal.hidden_size, on_cpu=on_cpu), ACTIVATIONS_ON_CPU if on_cpu else ACTIVATIONS_ON_GPU
 
     def need(setting: ModelConfig) -> Estimate:
-        """Of supervised and online training the one that needs more; rlft.micro_batch_tokens is of the second alone."""
+        """The larger estimate, of supervised or online training; rlft.micro_batch_tokens is of the second alone."""
         found = [estimate(causal, setting, models=1, micro_batch_tokens=fast, activations=most)]
         if any(method.online for method in chosen):
             tokens, limit = config.rlft.micro_batch_tokens or fast, math.inf if config.rlft.micro_batch_tokens else most

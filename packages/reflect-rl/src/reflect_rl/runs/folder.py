@@ -1,4 +1,4 @@
-"""What lies in a run folder: units, jobs with their marks and progress, and `run.json`, the run card.
+"""Contents of a run folder: units, jobs with their marks and progress, and `run.json`, the run card.
 
 The card says who made the folder, with what, and how long each job took. The mark `done` of a job holds checksums,
 which later jobs and reports compare. A job that runs has a file of its progress, which `reflect-rl status` reads from

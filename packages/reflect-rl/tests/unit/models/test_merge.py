@@ -35,7 +35,7 @@ def logits(model: LanguageModel) -> torch.Tensor:
 
 
 def test_a_merged_model_computes_what_the_adapter_on_its_base_does(adapter, tmp_path):
-    console = Console(record=True, width=200)
+    console = Console(record=True, soft_wrap=True)
     command.run(["merge", str(adapter), str(tmp_path / "new" / "merged")], console)
     merged = load_model(ModelConfig(device="cpu"), tmp_path / "new" / "merged", trainable=False)
     both = load_model(ModelConfig(device="cpu"), adapter, trainable=False)

@@ -194,7 +194,7 @@ class Annotations:
 
     @property
     def card(self) -> dict[str, object]:
-        """Who wrote, and what became of the answers."""
+        """Authors of the answers, and what became of these."""
         return self.annotator.facts(self.endpoint) | self.counts
 
     @property

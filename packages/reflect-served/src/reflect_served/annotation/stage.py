@@ -73,7 +73,7 @@ class AnnotationStage(Stage):
         )
 
     def summary(self, run: RunConfig) -> str:
-        """What became of the answers."""
+        """Fate of the answers."""
         return card_text(run)
 
 

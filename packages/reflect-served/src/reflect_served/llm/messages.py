@@ -126,7 +126,7 @@ def request_body(
 
 
 def bounded(text: str, tokens: int) -> str:
-    """What is taken of an answer: it goes to disk and into prompts, where a broken server must not fill either.
+    """Part of an answer that is taken: it goes to disk and into prompts, where a broken server must not fill either.
 
     Args:
         text: what the server wrote.

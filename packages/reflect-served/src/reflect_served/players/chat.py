@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # its module reads the settings of this package
 
 
 class ChatPlayer:
-    """What the chat policy and the chat reflection player have in common.
+    """Parts that the chat policy and the chat reflection player share.
 
     Args:
         endpoint: language model to ask.

@@ -85,7 +85,7 @@ class _Asked:
 
 
 class _Prompted:
-    """What the prompted policy and the prompted reflection player have in common."""
+    """Parts that the prompted policy and the prompted reflection player share."""
 
     @classmethod
     def mistakes(cls, run: RunConfig) -> Iterator[str]:
