@@ -107,7 +107,10 @@ def new_adapter(model: PreTrainedModel, config: LoRAConfig, source: str) -> Peft
         base_model_name_or_path=source,
     )
     try:
-        return get_peft_model(model, lora)
+        with warnings.catch_warnings():
+            # PEFT asks the model for activation checkpointing by a name that transformers warns about.
+            warnings.simplefilter("ignore", FutureWarning)
+            return get_peft_model(model, lora)
     except ValueError as error:
         raise ModelError(f"lora.target_modules {config.target_modules!r} does not fit {source!r}: {error}") from None
 

@@ -108,9 +108,10 @@ def test_a_saved_model_comes_back_bit_for_bit(folders, tmp_path, kind, precision
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_adapter_trains_alone_and_comes_back_bit_for_bit(folders, tmp_path, kind):
+def test_an_adapter_trains_alone_and_comes_back_bit_for_bit(folders, tmp_path, kind, recwarn):
     base = load_model(CPU, folders[kind], trainable=False)
     model = load_model(ADAPTER, folders[kind], trainable=True)
+    assert not [warning for warning in recwarn if issubclass(warning.category, FutureWarning)]
     # B starts at zero (Hu et al. 2022), so a new adapter changes nothing.
     assert torch.equal(logits(model), logits(base))
     trained = [name for name, weight in model.model.named_parameters() if weight.requires_grad]
