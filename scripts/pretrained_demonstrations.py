@@ -3,45 +3,25 @@
 python scripts/pretrained_demonstrations.py --model smollm2-135m --seeds 0 1 2 --out runs/demonstrations
 python scripts/pretrained_demonstrations.py --model embedded --seeds 0 1 2 --out runs/demonstrations
 
-The game is that of packages/reflect-rl/tests/guess.py, and a script demonstrates it: it asks until one number is left.
-Each line of `MODEL.jsonl` is one training; lines that are there are not computed again.
+The game is that of packages/reflect-rl/tests/guess.py; the script of `pretrained_methods.py` demonstrates it without an
+error. Each line of `MODEL.jsonl` is one training; lines that are there are not computed again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
+from pretrained_methods import Guess, Halving
 
 import reflect_rl as rrl
-from reflect_rl import Decision
 from reflect_rl.agent import Player
-from reflect_rl.types import View
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "packages" / "reflect-rl" / "tests"))
-
-from guess import Guess
 
 COUNTS = (0, 1, 5, 20, 100)
 """Demonstrated games; more are the same ones and further ones."""
-GUESS_LOWEST, ASK = 0, 2
-
-
-class Halving:
-    """Asks whether the number is above the middle until one is left, and guesses that one."""
-
-    name = "halving"
-    sees_oracle = False
-
-    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
-        """The action for each view."""
-        return [Decision(GUESS_LOWEST if " 1 left" in view.observation.text else ASK, self.name) for view in views]
 
 
 def trained(name: str, count: int, seed: int) -> Player:
@@ -56,7 +36,7 @@ def trained(name: str, count: int, seed: int) -> Player:
     if not count:
         return model
     return rrl.train_sft(
-        model, rrl.collect(Guess, Halving(), episodes=count, seed=seed), env=Guess, seed=seed, **settings
+        model, rrl.collect(Guess, Halving(0), episodes=count, seed=seed), env=Guess, seed=seed, **settings
     )
 
 

@@ -1,0 +1,136 @@
+"""All methods of the paper with a pretrained model, on a game without a solver: success against demonstrated games.
+
+python scripts/pretrained_methods.py --model smollm2-135m --seeds 0 1 2 --out runs/methods
+
+The game is that of packages/reflect-rl/tests/guess.py. A script demonstrates it and writes the reflections. It errs in
+`--noise` of its turns, and each game that it plays is imitated, whether it was won or not. Each line of `MODEL.jsonl`
+is one player; lines that are there are not computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import reflect_rl as rrl
+from reflect_rl import Decision
+from reflect_rl.agent import Player
+from reflect_rl.types import View
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "packages" / "reflect-rl" / "tests"))
+
+from guess import Guess
+
+GUESS_LOWEST, ASK, ACTIONS = 0, 2, 3
+
+
+class Halving:
+    """Asks whether the number is above the middle until one is left, and guesses that one; errs by chance."""
+
+    name = "halving"
+    sees_oracle = False
+
+    def __init__(self, noise: float) -> None:
+        """A demonstrator.
+
+        Args:
+            noise: share of turns in which any action is played.
+        """
+        self.noise = noise
+
+    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        """The action for each view."""
+        return [Decision(self._choose(view, rng), self.name) for view, rng in zip(views, rngs, strict=True)]
+
+    def _choose(self, view: View, rng: np.random.Generator) -> int:
+        if rng.random() < self.noise:
+            return int(rng.integers(ACTIONS))
+        return GUESS_LOWEST if found(view) else ASK
+
+
+class Teacher:
+    """Says whether the number is found, and what to seek; it recommends no action."""
+
+    name = "teacher"
+    sees_oracle = False
+
+    def reflect(self, views: Sequence[View]) -> list[str | None]:
+        """A sentence or two for each view."""
+        return [
+            "One number is left, so it is found. Seek: the end of the game."
+            if found(view)
+            else "Several numbers are left. Seek: the half that holds the number."
+            for view in views
+        ]
+
+
+def found(view: View) -> bool:
+    """Whether one number is left."""
+    return " 1 left" in view.observation.text
+
+
+def main() -> None:
+    """Train and measure what is not there yet, one line each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--demonstrations", type=int, nargs="+", default=[5, 20, 100])
+    parser.add_argument("--noise", type=float, default=0.3)
+    parser.add_argument("--turns", type=int, default=4000)
+    parser.add_argument("--out", type=Path, default=Path("runs/methods"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / f"{options.model}.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = {(row["seed"], row["demonstrations"], row["noise"], row["method"]) for row in rows}
+
+    for seed in options.seeds:
+        model = rrl.load_model(options.model, lora_rank=16, precision="bfloat16", seed=seed)
+
+        def measured(count: int, method: str, train: Callable[[], Player], seed: int = seed) -> Player:
+            busy = time.process_time()
+            agent = train()
+            busy = time.process_time() - busy
+            noise = options.noise if count else 0.0
+            # Trained again only because the player that goes on from it is missing.
+            if (seed, count, noise, method) in done:
+                return agent
+            won = {how: rrl.evaluate(agent, Guess, decoding=how) for how in ("greedy", "sampled")}
+            row = {"seed": seed, "demonstrations": count, "noise": noise, "method": method}
+            row |= {"cpu_seconds": round(busy, 1)}
+            row |= {how: [result.successes, len(result.episodes)] for how, result in won.items()}
+            with path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(row, flush=True)
+            return agent
+
+        def online(start: Player, seed: int = seed) -> Callable[[], Player]:
+            settings = {"learning_rate": 4e-4, "minibatch_turns": 64, "validate_every": 0}
+            return lambda: rrl.train_rl(start, Guess, turns=options.turns, seed=seed, **settings)
+
+        def supervised(count: int, reflections: bool, seed: int = seed, model: Player = model) -> Callable[[], Player]:
+            games = rrl.collect(Guess, Halving(options.noise), Teacher(), episodes=count, seed=seed)
+            settings = {"steps": 60, "batch_size": 8, "learning_rate": 4e-4, "lost": True, "reflections": reflections}
+            return lambda: rrl.train_sft(model, games, env=Guess, seed=seed, **settings)
+
+        for count in (0, *options.demonstrations):
+            noise = options.noise if count else 0.0
+            pairs = [("untuned", "rlft")] if not count else [("sft", "sft_rlft"), ("sft_reflect", "reflect_rl")]
+            for before, after in pairs:
+                # The second of a pair goes on from the first, so both are computed anew where one is missing.
+                if {(seed, count, noise, before), (seed, count, noise, after)} <= done:
+                    continue
+                start = (lambda model=model: model) if not count else supervised(count, before == "sft_reflect")
+                measured(count, after, online(measured(count, before, start)))
+
+
+if __name__ == "__main__":
+    main()
