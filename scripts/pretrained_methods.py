@@ -3,8 +3,8 @@
 python scripts/pretrained_methods.py --model smollm2-135m --seeds 0 1 2 --out runs/methods
 
 The game is that of packages/reflect-rl/tests/guess.py. A script demonstrates it and writes the reflections. It errs in
-`--noise` of its turns, and each game that it plays is imitated, whether it was won or not. Each line of `MODEL.jsonl`
-is one player; lines that are there are not computed again.
+`--noise` of its turns, and each game that it plays is imitated, whether it was won or not; `sft_won` imitates those
+that were won. Each line of `MODEL.jsonl` is one player; lines that are there are not computed again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
 import reflect_rl as rrl
-from reflect_rl import Decision
+from reflect_rl import Decision, Episode
 from reflect_rl.agent import Player
 from reflect_rl.types import View
 
@@ -116,20 +117,25 @@ def main() -> None:
             settings = {"learning_rate": 4e-4, "minibatch_turns": 64, "validate_every": 0}
             return lambda: rrl.train_rl(start, Guess, turns=options.turns, seed=seed, **settings)
 
-        def supervised(count: int, reflections: bool, seed: int = seed, model: Player = model) -> Callable[[], Player]:
-            games = rrl.collect(Guess, Halving(options.noise), Teacher(), episodes=count, seed=seed)
-            settings = {"steps": 60, "batch_size": 8, "learning_rate": 4e-4, "lost": True, "reflections": reflections}
-            return lambda: rrl.train_sft(model, games, env=Guess, seed=seed, **settings)
+        def supervised(games: list[Episode], seed: int = seed, model: Player = model, **own: bool) -> Player:
+            settings = {"steps": 60, "batch_size": 8, "learning_rate": 4e-4, "lost": True} | own
+            return rrl.train_sft(model, games, env=Guess, seed=seed, **settings)
 
         for count in (0, *options.demonstrations):
             noise = options.noise if count else 0.0
-            pairs = [("untuned", "rlft")] if not count else [("sft", "sft_rlft"), ("sft_reflect", "reflect_rl")]
-            for before, after in pairs:
+            games = rrl.collect(Guess, Halving(noise), Teacher(), episodes=count, seed=seed) if count else []
+            starts: dict[str, tuple[str, Callable[[], Player]]] = {"untuned": ("rlft", lambda model=model: model)}
+            if count:
+                starts = {
+                    "sft": ("sft_rlft", partial(supervised, games)),
+                    "sft_reflect": ("reflect_rl", partial(supervised, games, reflections=True)),
+                }
+            for before, (after, start) in starts.items():
                 # The second of a pair goes on from the first, so both are computed anew where one is missing.
-                if {(seed, count, noise, before), (seed, count, noise, after)} <= done:
-                    continue
-                start = (lambda model=model: model) if not count else supervised(count, before == "sft_reflect")
-                measured(count, after, online(measured(count, before, start)))
+                if not {(seed, count, noise, before), (seed, count, noise, after)} <= done:
+                    measured(count, after, online(measured(count, before, start)))
+            if any(game.success for game in games) and (seed, count, noise, "sft_won") not in done:
+                measured(count, "sft_won", partial(supervised, games, lost=False))
 
 
 if __name__ == "__main__":
