@@ -1,10 +1,10 @@
-"""All methods of the paper with a pretrained model, on a game without a solver: success against demonstrated games.
+"""Trained methods of the paper with a pretrained model, on a game without a solver: success against demonstrated games.
 
 python scripts/pretrained_methods.py --model smollm2-135m --seeds 0 1 2 --out runs/methods
 
-The game is that of packages/reflect-rl/tests/guess.py. A script demonstrates it and writes the reflections. It errs in
-`--noise` of its turns, and each game that it plays is imitated, whether it was won or not; `sft_won` imitates those
-that were won. Each line of `MODEL.jsonl` is one player; lines that are there are not computed again.
+The game is that of packages/reflect-rl/tests/guess.py. A script demonstrates it and errs in `--noise` of its turns;
+another one writes the reflections. Each game is imitated, whether it was won or not; `sft_won` imitates those that were
+won. Each line of `MODEL.jsonl` is one player; lines that are there are not computed again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--demonstrations", type=int, nargs="+", default=[5, 20, 100])
+    parser.add_argument("--demonstrations", type=int, nargs="+", default=[5, 20])
     parser.add_argument("--noise", type=float, default=0.3)
     parser.add_argument("--turns", type=int, default=4000)
     parser.add_argument("--out", type=Path, default=Path("runs/methods"))
