@@ -222,7 +222,7 @@ def of_wordllama(folder: Path) -> Path:
 
 def located(folder: Path, adapted: AdaptedRanking | None = None) -> Ask:
     """The index of `locate`, as it comes or adapted to the repository."""
-    # What was written there has passed the rules of snapshots already.
+    # Files that were written there have passed the rules of snapshots already.
     tree = open_repository(folder, replace(ALL_TEXT, hidden=True))
     index = StoredIndex(tree, WordStore())
     return lambda question: [entry.path for entry in find(tree, question, index, adapted=adapted).files]

@@ -30,6 +30,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "packages" / "reflect-rl" / "
 from guess import Guess
 
 GUESS_LOWEST, ASK, ACTIONS = 0, 2, 3
+ADAPTER = {"lora_rank": 16, "precision": "bfloat16"}
+SFT = {"steps": 60, "batch_size": 8, "learning_rate": 4e-4}
+RL = {"learning_rate": 4e-4, "minibatch_turns": 64, "validate_every": 0}
+"""Settings of a pretrained model on this game."""
 
 
 class Halving:
@@ -73,53 +77,72 @@ class Teacher:
 
 
 def found(view: View) -> bool:
-    """Whether one number is left."""
+    """True where one number is left."""
     return " 1 left" in view.observation.text
 
 
-def main() -> None:
-    """Train and measure what is not there yet, one line each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+class Results:
+    """File of results, one line for each player that was trained and measured."""
+
+    def __init__(self, path: Path) -> None:
+        """The lines that are there stay.
+
+        Args:
+            path: a JSONL file, or where one is to be.
+        """
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def has(self, **key: float | str) -> bool:
+        """True where a line has these values."""
+        return any(key.items() <= row.items() for row in self.rows)
+
+    def add(self, train: Callable[[], Player], **key: float | str) -> Player:
+        """Train a player and play the test games with it; a line that is there is not written again.
+
+        Args:
+            train: makes the player.
+            **key: values that tell its line from the others.
+        """
+        busy = time.process_time()
+        agent = train()
+        busy = time.process_time() - busy
+        if not self.has(**key):
+            won = {how: rrl.evaluate(agent, Guess, decoding=how) for how in ("greedy", "sampled")}
+            counts = {how: [result.successes, len(result.episodes)] for how, result in won.items()}
+            self.rows.append({**key, "cpu_seconds": round(busy, 1), **counts})
+            with self.path.open("a") as file:
+                file.write(json.dumps(self.rows[-1]) + "\n")
+            print(self.rows[-1], flush=True)
+        return agent
+
+
+def options_of(parser: argparse.ArgumentParser, out: str) -> tuple[argparse.Namespace, Results]:
+    """Options of a script with its own ones added, and its results; torch gets one thread."""
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--out", type=Path, default=Path(out))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    return options, Results(options.out / f"{options.model}.jsonl")
+
+
+def main() -> None:
+    """Train and measure what is not there yet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--demonstrations", type=int, nargs="+", default=[5, 20])
     parser.add_argument("--noise", type=float, default=0.3)
     parser.add_argument("--turns", type=int, default=4000)
-    parser.add_argument("--out", type=Path, default=Path("runs/methods"))
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"{options.model}.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done = {(row["seed"], row["demonstrations"], row["noise"], row["method"]) for row in rows}
-
+    options, results = options_of(parser, "runs/methods")
     for seed in options.seeds:
-        model = rrl.load_model(options.model, lora_rank=16, precision="bfloat16", seed=seed)
-
-        def measured(count: int, method: str, train: Callable[[], Player], seed: int = seed) -> Player:
-            busy = time.process_time()
-            agent = train()
-            busy = time.process_time() - busy
-            noise = options.noise if count else 0.0
-            # Trained again only because the player that goes on from it is missing.
-            if (seed, count, noise, method) in done:
-                return agent
-            won = {how: rrl.evaluate(agent, Guess, decoding=how) for how in ("greedy", "sampled")}
-            row = {"seed": seed, "demonstrations": count, "noise": noise, "method": method}
-            row |= {"cpu_seconds": round(busy, 1)}
-            row |= {how: [result.successes, len(result.episodes)] for how, result in won.items()}
-            with path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(row, flush=True)
-            return agent
-
-        def online(start: Player, seed: int = seed) -> Callable[[], Player]:
-            settings = {"learning_rate": 4e-4, "minibatch_turns": 64, "validate_every": 0}
-            return lambda: rrl.train_rl(start, Guess, turns=options.turns, seed=seed, **settings)
+        model = rrl.load_model(options.model, **ADAPTER, seed=seed)
 
         def supervised(games: list[Episode], seed: int = seed, model: Player = model, **own: bool) -> Player:
-            settings = {"steps": 60, "batch_size": 8, "learning_rate": 4e-4, "lost": True} | own
-            return rrl.train_sft(model, games, env=Guess, seed=seed, **settings)
+            return rrl.train_sft(model, games, env=Guess, seed=seed, **SFT | {"lost": True} | own)
+
+        def online(start: Player, seed: int = seed) -> Player:
+            return rrl.train_rl(start, Guess, turns=options.turns, seed=seed, **RL)
 
         for count in (0, *options.demonstrations):
             noise = options.noise if count else 0.0
@@ -130,12 +153,14 @@ def main() -> None:
                     "sft": ("sft_rlft", partial(supervised, games)),
                     "sft_reflect": ("reflect_rl", partial(supervised, games, reflections=True)),
                 }
+            own = {"seed": seed, "demonstrations": count, "noise": noise}
             for before, (after, start) in starts.items():
-                # The second of a pair goes on from the first, so both are computed anew where one is missing.
-                if not {(seed, count, noise, before), (seed, count, noise, after)} <= done:
-                    measured(count, after, online(measured(count, before, start)))
-            if any(game.success for game in games) and (seed, count, noise, "sft_won") not in done:
-                measured(count, "sft_won", partial(supervised, games, lost=False))
+                # The second of a pair goes on from the first, so that is trained again where the second is missing.
+                if not (results.has(**own, method=before) and results.has(**own, method=after)):
+                    first = results.add(start, **own, method=before)
+                    results.add(partial(online, first), **own, method=after)
+            if any(game.success for game in games) and not results.has(**own, method="sft_won"):
+                results.add(partial(supervised, games, lost=False), **own, method="sft_won")
 
 
 if __name__ == "__main__":

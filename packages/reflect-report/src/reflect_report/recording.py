@@ -60,7 +60,7 @@ def _row(frames: Sequence[Frame]) -> RenderableType:
     # The gap also after the last one, so that lines break at the same words in all.
     grid = Table.grid(padding=(0, GAP, 0, 0), expand=len(frames) > 1, pad_edge=True)
     for _ in frames:
-        # Of equal width, so that nothing moves from turn to turn.
+        # All of equal width, so that nothing moves from turn to turn.
         grid.add_column(ratio=1 if len(frames) > 1 else None, overflow="fold")
     grid.add_row(*(Text("\n").join(frame) for frame in frames))
     return grid
@@ -149,7 +149,7 @@ def _animation(count: int, seconds: float) -> Iterator[str]:
         yield f".{name} {{ animation: {name} {total:.2f}s step-end infinite; }}\n"
         end = f"{100 * time / total:.4f}%"
         yield f"@keyframes {name} {{ 0% {{ visibility: visible; }} {end} {{ visibility: hidden; }} }}\n"
-    # Who wants no motion, and a printer, gets the end.
+    # A reader who wants no motion gets the end, and so does a printer.
     yield "@media (prefers-reduced-motion: reduce) { .turn, .last { animation: none; } }\n"
 
 

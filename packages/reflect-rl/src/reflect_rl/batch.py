@@ -77,7 +77,7 @@ def _gains(fresh: Sequence[Episode], replayed: Sequence[Episode], scale: float) 
     """Advantages of all replayed turns."""
     gains = []
     for episode in replayed:
-        # Of its own mode, since harder modes pay less whatever the policy does.
+        # Taken over its own mode, since harder modes pay less whatever the policy does.
         peers = [e.total_reward for e in fresh if e.task.mode == episode.task.mode]
         # Never below zero: an old success is not unlearnt because the policy has become better.
         gain = max(0.0, episode.total_reward - float(np.mean(peers))) if peers else 0.0

@@ -43,7 +43,7 @@ class Frozen(BaseModel):
     )
 
     takes_sections: ClassVar[bool] = False
-    """Whether installed distributions may add sections (`reflect_rl.settings`)."""
+    """True where installed distributions may add sections (`reflect_rl.settings`)."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -139,7 +139,7 @@ class AlgorithmConfig(Frozen):
 
     @property
     def needs_reference(self) -> bool:
-        """Whether the loss compares the policy with its frozen start, which then stays in memory."""
+        """True where the loss compares the policy with its frozen start, which then stays in memory."""
         return False
 
 

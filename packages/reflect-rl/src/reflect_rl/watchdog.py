@@ -289,7 +289,7 @@ class _Watcher:
         place = ""
         if self._report is not None:
             number, path = self._report
-            # Of several watches the last to begin has noted its name, which need not be the one that hangs.
+            # The last of several watches to begin has noted its name, which need not be the one that hangs.
             self.note(entry.what)
             with suppress(OSError):
                 faulthandler.dump_traceback(number, all_threads=True)

@@ -25,7 +25,7 @@ class ExportOptions(Frozen):
     """Copy a trained player out of a run, for `locate` and `serve`."""
 
     unit: str = ""
-    """Whose models, for example `starts-100/seed-0` (empty: the run's first)."""
+    """Unit with the models, for example `starts-100/seed-0` (empty: the run's first)."""
     method: str = ""
     """Trained method (empty: the last one that the run's configuration names)."""
     questions: int = Field(100, ge=0)

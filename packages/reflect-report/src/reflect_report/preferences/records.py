@@ -108,7 +108,7 @@ class Preference(Frozen):
 
     @property
     def kind(self) -> Literal["episodes", "actions"]:
-        """Whether two episodes or two actions were compared."""
+        """Kind of what was compared: two episodes or two actions."""
         return "episodes" if self.situation is None else "actions"
 
     @property

@@ -50,9 +50,9 @@ class Span:
     low: float
     high: float
     is_whole: bool
-    """Whether both ends are whole numbers; then only whole numbers are drawn."""
+    """True where both ends are whole numbers; then only whole numbers are drawn."""
     is_log: bool
-    """Whether the logarithm of the value is drawn uniformly, and not the value."""
+    """True where the logarithm of the value is drawn uniformly, and not the value."""
 
     @property
     def spelling(self) -> str:

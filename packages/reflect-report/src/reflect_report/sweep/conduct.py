@@ -142,7 +142,7 @@ class Sweep:
             self.failed[name] = STOPPED
         else:
             self.tell(f"failed  {end.work.name}: {end.reason}")
-            # What a shared folder lacks, each cell tries itself; so its failure is not the last word.
+            # Each cell tries itself what a shared folder lacks; so its failure is not the last word.
             if kind != "shared":
                 self.failed[name] = end.reason
 

@@ -44,7 +44,7 @@ class Panel:
     """Values of a field without numbers, whose places are 0, 1, ...; empty for numbers."""
     is_log: bool
     has_names: bool
-    """Whether its lines are named; of many, none is."""
+    """True where its lines are named; of many, none is."""
     lines: tuple[Line, ...]
     selected: tuple[float, float] | None
     """Place of the selected setting."""

@@ -51,7 +51,7 @@ class Cell:
 
     @property
     def learns(self) -> bool:
-        """Whether one of its methods has a model, so that there are data and trainings to share."""
+        """True where one of its methods has a model, so that there are data and trainings to share."""
         return any(self.config.method(name).model for name in self.config.methods)
 
 
@@ -66,7 +66,7 @@ class Work:
     sources: tuple[Path, ...] = ()
     """Run folders that finished jobs are taken from, in this order."""
     evaluates: bool = False
-    """Whether players of the source are evaluated, on whatever split."""
+    """True where players of the source are evaluated, on whatever split."""
     after: tuple[str, ...] = ()
     """Names of works that end before it begins, well or not."""
 
@@ -213,7 +213,7 @@ def cell_work(cell: Cell, shared: str, sweep: Path) -> Work:
     config = cell.config.model_copy(update={"evaluation": evaluation, "start_from": None})
     # As in `run`: without a player that learns, demonstrations would be made for nobody.
     kinds = _all_stages() if cell.learns else ("eval",)
-    # What the shared folder could not make, the cell tries itself, and then fails by its own name.
+    # The cell tries itself what the shared folder could not make, and then fails by its own name.
     sources, after = ((sweep / shared,), (shared,)) if shared else ((), ())
     return Work(f"{CELLS}/{cell.name}", config, kinds, sources, after=after)
 
@@ -271,7 +271,7 @@ def open_sweep(sweep: Path, command: str, base: RunConfig, facts: dict[str, Any]
     from reflect_rl.runs.start import bound, differences
 
     settings = json.loads(base.model_dump_json())
-    # What the sweep sets itself, and what a cell may change on its way, tell no two sweeps apart.
+    # Settings of the sweep itself, and those that a cell may change on its way, tell no two sweeps apart.
     values = {"facts": facts, "base": bound(settings)}
     path, remedy = sweep / NOTE, "Choose another --output-dir, or delete the folder."
     if (sweep / "config.json").exists():

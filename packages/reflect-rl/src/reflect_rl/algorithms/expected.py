@@ -76,7 +76,7 @@ class Expected:
         normalises = self.config.normalise_advantages
         scale = std([value for row in table for value in row]) if normalises else 1.0
         table = [[value / scale for value in row] for row in table]
-        # Of all turns: a replayed episode is none of them, so there is none to leave out.
+        # Counted over all turns: a replayed episode is none of them, so there is none to leave out.
         middle = float(np.mean([value for row in returns for value in row]))
 
         def target(other: Trajectory) -> list[float]:

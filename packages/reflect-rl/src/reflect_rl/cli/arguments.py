@@ -369,7 +369,7 @@ def _values(
         return read_toml(place)
     # An evaluation of a run into another folder plays the players of that run.
     is_source = verb == "eval" and "output_dir" in flags and named.resolve() != place.resolve()
-    # What flags name is the user's own choice; what the folder names may be somebody else's.
+    # Flags are the user's own choice; the folder's settings may be somebody else's.
     own = [word for path in (*NAMED, "methods") for word in flags.get(path, ())]
     return values_of_run(place, own) | ({"start_from": str(place)} if is_source else {})
 

@@ -116,7 +116,7 @@ def _convert(gguf: Path, folder: Path, tied: bool) -> None:
         tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **file)
     except Exception as error:  # what a damaged file leads to is any exception
         raise ModelError(_refusal(gguf, error)) from error
-    # What was loaded from a GGUF refuses to be saved, so its tensors move into a model that never saw the file.
+    # A model that was loaded from a GGUF refuses to be saved, so its tensors move into a model that never saw the file.
     read_from = ("quantization_config", "_name_or_path")
     values = {key: value for key, value in loaded.config.to_dict().items() if key not in read_from}
     config = type(loaded.config)(**values | {"tie_word_embeddings": tied})

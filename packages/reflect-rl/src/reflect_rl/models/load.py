@@ -160,7 +160,7 @@ class LanguageModel:
         if self.chat is None:
             head, whole = self.encode(prompt), self.encode(prompt + text)
         else:
-            # What ends the message is the same after every prompt, so the prompt itself need not be read again.
+            # The end of the message is the same after every prompt, so the prompt itself need not be read again.
             head, whole = self._plain(self.chat.border), self._plain(self.chat.border + text)
         return whole[len(head) :] if whole[: len(head)] == head else None
 
@@ -304,7 +304,7 @@ def device_of(name: str) -> torch.device:
 
     if name == "auto":
         if torch.cuda.is_available():
-            # What launches several processes on a machine numbers them; each takes the GPU of its number.
+            # A launcher of several processes on a machine numbers them; each takes the GPU of its number.
             return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:

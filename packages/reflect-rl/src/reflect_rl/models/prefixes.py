@@ -27,7 +27,7 @@ class Row:
 
     @property
     def branches(self) -> bool:
-        """Whether a token is followed by several, so that the row is no plain sequence."""
+        """True where a token is followed by several, so that the row is no plain sequence."""
         return any(parent != place - 1 for place, parent in enumerate(self.parents))
 
     def named(self, numbers: Sequence[int]) -> Row:

@@ -243,7 +243,7 @@ def _score_texts(model: LanguageModel, keys: list[Key], rule: Rule, passes: Pass
     if not all(action for _, actions in keys for action in actions):
         raise ModelError(f"under the rule {rule!r} every action needs a text of at least one token.")
     owners = [(state, number) for state, (_, actions) in enumerate(keys) for number in range(len(actions))]
-    # What follows an action's last token is not asked, so that token is not read.
+    # Nothing asks for what follows an action's last token, so that token is not read.
     texts = [keys[state][0] + keys[state][1][number][:-1] for state, number in owners]
     first = [len(keys[state][0]) - 1 for state, _ in owners]
     reads = [range(start, len(text)) for start, text in zip(first, texts, strict=True)]

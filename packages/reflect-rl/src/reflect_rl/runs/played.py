@@ -52,7 +52,7 @@ class PlayedEpisodes:
 
         def on_episode(episode: Episode) -> None:
             row = json.dumps(EvaluatedEpisode(episode, mode, decoding).to_json(), ensure_ascii=False)
-            # What a process has handed over outlives it. A power failure costs episodes, and no result.
+            # Lines that a process has handed over outlive it. A power failure costs episodes, and no result.
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(row + "\n")
             tell(episode)

@@ -118,7 +118,7 @@ def open_run(config: RunConfig, command: str, *, evaluates: bool = False) -> Non
     resolved = _without_unused(resolved)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # What is there is kept as it was written: it says what the first jobs were made with.
+        # A file that is there is kept as it was written: it says what the first jobs were made with.
         if not (folder / "config.json").exists():
             write_json(folder / "config.json", resolved)
         # After config.json: a kill between the two leaves a folder that the same command completes.
@@ -219,7 +219,7 @@ def bound(value: Any, path: str = "") -> Any:
     if not isinstance(value, dict):
         return value
     names = {key: f"{path}.{key}" if path else key for key in value}
-    # What is free is listed and everything else is bound: a new setting is safe without anybody's thought.
+    # Free settings are listed and all others are bound: a new setting is safe without anybody's thought.
     free = {*FREE_KEYS, *_of_sections("free")}
     return {key: bound(value[key], name) for key, name in names.items() if name not in free}
 

@@ -155,7 +155,7 @@ class Learner:
     def _only_advantages_move(self) -> bool:
         """Tell whether a turn with the advantage 0 has no gradient."""
         config = self.config.algorithm
-        # Of a stranger's algorithm nothing is known, so all of its turns are computed.
+        # Nothing is known of a stranger's algorithm, so all of its turns are computed.
         known = isinstance(config, PolicyGradientConfig) and not config.regularised
         return known and self.algorithm.critic == "none"
 

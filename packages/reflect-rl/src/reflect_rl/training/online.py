@@ -263,7 +263,7 @@ class OnlineTrainer:
             episodes = self._play(self.eval_policy, requests, None, strict)
             rates[mode] = sum(episode.success for episode in episodes) / max(1, len(episodes))
         mean = sum(rates.values()) / max(1, len(rates))
-        # Of equal ones the later, which has learnt from more.
+        # The later of equal ones, which has learnt from more.
         if mean >= self.best:
             self.best, self.best_weights = mean, {n: t.clone() for n, t in self._weights().items()}
         return {f"validation/{mode}/success_rate": rate for mode, rate in rates.items()}

@@ -116,7 +116,7 @@ class _Rows(Rows):
         return len(self.rows[number].input_ids)
 
     def loss(self, numbers: Sequence[int], batch: Sequence[int], network: nn.Module) -> PartialLoss:
-        # Of the whole batch, so that the loss is one mean however it is cut. A row's first token is never predicted.
+        # Over the whole batch, so that the loss is one mean however it is cut. A row's first token is never predicted.
         targets = max(1, sum(sum(self.rows[number].completion_mask[1:]) for number in batch))
         losses = self._losses([self.rows[number] for number in numbers], network)
         return PartialLoss(losses.sum() * (1 / targets), len(losses), {"loss": float(losses.detach().mean())})

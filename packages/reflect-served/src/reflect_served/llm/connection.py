@@ -99,7 +99,7 @@ def open_client(server: ServerAddress, log: RequestLog, retries: int, variable: 
             except Exception as error:
                 names = {kind.__name__ for kind in type(error).__mro__}
                 kind = next((kind for name, kind in KINDS.items() if name in names), "unreachable")
-                # What left and has no answer may be on the bill, so its most stays reserved.
+                # A request that left and has no answer may be on the bill, so its most stays reserved.
                 log.end(row, kind, (0, 0) if names & UNSENT else None, time.monotonic() - began)
                 raise
             if not reply.is_success:  # refusals are not paid for
