@@ -125,7 +125,7 @@ def options_of(parser: argparse.ArgumentParser, out: str) -> tuple[argparse.Name
     parser.add_argument("--out", type=Path, default=Path(out))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    return options, Results(options.out / f"{options.model}.jsonl")
+    return options, Results(options.out / f"{Path(options.model).name}.jsonl")
 
 
 def main() -> None:
