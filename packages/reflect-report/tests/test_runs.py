@@ -21,6 +21,9 @@ def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_results_is_told_to_evaluate(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"is no run folder\. Name one that `reflect-rl run` has written"):
+        read_run(tmp_path)
+    (tmp_path / "config.json").write_text('{"methods": []}')
     with pytest.raises(RunFolderError, match=r"results.json is missing. Run `reflect-rl eval .*` first"):
         read_run(tmp_path)
 

@@ -23,8 +23,8 @@ class HumanPolicy:
     name = "human"
     sees_oracle = False
 
-    def __init__(self, show: Callable[[View], None], ask: Callable[[str], str] | None = None) -> None:
-        self.show, self.ask = show, ask or _ask
+    def __init__(self, show: Callable[[View], None], given: Callable[[str], str] | None = None) -> None:
+        self.show, self.ask = show, given or ask
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
         """The person's choice for each view.
@@ -54,8 +54,15 @@ class HumanPolicy:
             question = f"{answer!r} is no action here; {hint}: "
 
 
-def _ask(question: str) -> str:
-    """The line that was typed, or that a pipe holds; a terminal shows it itself, a pipe does not."""
+def ask(question: str) -> str:
+    """The line that was typed, or that a pipe holds; a terminal shows it itself, a pipe does not.
+
+    Raises:
+        EOFError: the input has ended, or there is none.
+    """
+    # Some schedulers start programs without any input.
+    if sys.stdin is None:
+        raise EOFError
     try:
         answer = input(question)
     except EOFError:

@@ -22,6 +22,10 @@ NARROWEST, WIDEST, WIDEST_OF_TWO = 40, 76, 52
 """Columns of an episode, alone and beside another."""
 GAP = 3
 """Columns between two episodes."""
+
+CAST_BEGINS, SVG_BEGINS = b'{"version": 2', b"<svg "
+"""Beginning of a file of each kind."""
+
 PAUSE = 1.0
 """Seconds that a turn is shown, where nobody says."""
 REST = 3.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, replace
@@ -128,7 +129,7 @@ def read_run(folder: Path, at_work: bool = False) -> Run:
         raise RunFolderError(f"no run folder {str(folder)!r}. Name a folder that `reflect-rl run` has written.")
     config = _read_object(folder / "config.json")
     card = read_card(folder) if (folder / CARD).is_file() else None
-    path, remedy = folder / "results.json", f"Run `reflect-rl eval {folder}` first."
+    path, remedy = folder / "results.json", f"Run `reflect-rl eval {shlex.quote(str(folder))}` first."
     for mark in sorted(folder.glob("starts-*/seed-*/**/done")):
         # Weights are not compared: no report reads them.
         check_seal(mark, f"Delete {mark} and run the command of the run again.", ".safetensors")
@@ -139,6 +140,8 @@ def read_run(folder: Path, at_work: bool = False) -> Run:
         _compare(folder, path, rows)
         return Run(folder, card, config, rows)
     # A run writes both files before its first job: a folder without them is none that is still running.
+    if not config and card is None:
+        raise RunFolderError(f"{str(folder)!r} is no run folder. Name one that `reflect-rl run` has written.")
     if not config or card is None:
         raise RunFolderError(f"no results in {str(folder)!r}: {path.name} is missing. {remedy}")
     return Run(folder, card, config, ())

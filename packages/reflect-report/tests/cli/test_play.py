@@ -16,6 +16,7 @@ from rich.text import Text
 from alfworld_native import game_file
 from reflect_report.recording import film, write_cast, write_svg
 from reflect_report.screen import Screen, show_frames
+from reflect_rl.data.recorded import read_episodes
 from reflect_rl.envs import corridor
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.dangerous_taxi import DangerousTaxi, encode, map_text
@@ -333,3 +334,49 @@ def test_speed_changes_nothing_but_the_pauses(call):
     fast, slow = (call("play", *CORRIDOR, *speed) for speed in ((), ("--speed", "60")))
     assert fast == slow
     assert "speed: 61 is too large. The highest value is 60." in call("play", "--speed", "61").mistake
+
+
+def test_a_recording_whose_last_line_has_no_end(call, tmp_path):
+    path = tmp_path / "played.jsonl"
+    call("play", *CORRIDOR, "--record", path)
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    call("play", *CORRIDOR, "--record", path)
+    assert len(read_episodes(path)) == 2
+    # The rest of a write that was killed.
+    path.write_bytes(path.read_bytes()[:-20])
+    call("play", *CORRIDOR, "--record", path)
+    assert len(read_episodes(path)) == 2
+
+
+def test_no_file_of_another_kind_is_replaced(call, tmp_path):
+    path = tmp_path / "played.jsonl"
+    call("play", *CORRIDOR, "--record", path)
+    before = path.read_bytes()
+    for flag in ("--svg", "--cast"):
+        assert "is no such recording" in call("play", *CORRIDOR, flag, path).mistake
+        assert "name one file for two things" in call("play", *CORRIDOR, "--record", path, flag, path).mistake
+    assert path.read_bytes() == before
+    path.write_text('{"bad": 1}\n')
+    assert "row 1 is no episode" in call("play", *CORRIDOR, "--record", path).mistake
+    for _ in range(2):
+        assert call("play", *CORRIDOR, "--svg", tmp_path / "a.svg", "--cast", tmp_path / "a.cast").code == 0
+
+
+def test_who_leaves_is_told_that_nothing_was_written(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    answer = call("play", *CORRIDOR, "--player", "human", "--record", tmp_path / "left.jsonl")
+    assert "nothing was written, as the game had not ended" in answer.output
+    assert not (tmp_path / "left.jsonl").exists()
+
+
+def test_a_program_without_input(call, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    assert "the input has ended after 0 turns" in call("play", *CORRIDOR, "--player", "human").output
+
+
+def test_a_home_folder_is_found(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert call("play", *CORRIDOR, "--record=~/a.jsonl").code == 0
+    assert call("play", *CORRIDOR, "--record", "~/b.jsonl").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "b.jsonl"]

@@ -107,9 +107,9 @@ def test_places_without_results(call, toml, tmp_path):
     assert "name a run folder or its configuration file" in call("report").mistake
     assert f"no run folder '{run}'" in call("report", toml(f'output_dir = "{run}"')).mistake
     run.mkdir()
-    assert "results.json is missing. Run `reflect-rl eval" in call("report", run).mistake
+    assert "is no run folder. Name one that `reflect-rl run` has written." in call("report", run).mistake
     (run / "config.json").write_text("{}")
-    assert "results.json is missing. Run `reflect-rl eval" in call("report", run).mistake
+    assert "is no run folder. Name one that `reflect-rl run` has written." in call("report", run).mistake
     assert not (run / "results.json").exists()
 
 

@@ -6,13 +6,14 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from peft import PeftModel
 
 from reflect_rl import registry
 from reflect_rl.config import AlgorithmConfig, EmbeddedConfig, Rule
+from reflect_rl.envs.base import require_known
 from reflect_rl.errors import UserError
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import Labels, find_labels
@@ -74,7 +75,7 @@ class Agent:
     model: LanguageModel
     """The policy's model."""
     labels: Labels
-    """Names of the listed actions, as many as it was trained with."""
+    """Names of the listed actions, as many as it was trained with; the first ones never change."""
     reflector: Reflector = field(default_factory=NoReflector)
     scoring: Rule = "choice_token"
     origin: Origin = field(default_factory=Origin)
@@ -93,18 +94,22 @@ class Agent:
         Raises:
             ModelError: its tokenizer has fewer one-token labels.
         """
-        # Known labels keep their tokens, on which the policy was trained.
         if len(self.labels.texts) >= count:
             return self
-        return replace(self, labels=find_labels(self.model, count, self.scoring))
+        return replace(self, labels=find_labels(self._with_labels(), count, self.scoring))
 
     def save(self, folder: str | Path) -> Path:
-        """Write the policy's model as a Hugging Face folder, which `load_model` reads; the folder.
+        """Write the policy's model and labels as a Hugging Face folder, which `load_model` reads; the folder.
 
         With an adapter, only the adapter is written. The reflection player is not.
         """
-        self.model.save(Path(folder))
+        self._with_labels().save(Path(folder))
         return Path(folder)
+
+    def _with_labels(self) -> LanguageModel:
+        """The model with the labels that it was trained with; an untrained one has learned none."""
+        learned = self.origin.method != "base" and self.scoring == "choice_token"
+        return replace(self.model, labels=self.labels.texts) if learned else self.model
 
     @classmethod
     def of(cls, model: LanguageModel, actions: int) -> Agent:
@@ -137,9 +142,14 @@ def players_of(
         decoding: of an agent.
 
     Raises:
-        UnknownNameError: nothing installed has the name.
+        UnknownNameError: nothing installed has the name, or there is no such decoding.
         UserError: what was given is no player, or needs the settings of a run.
     """
+    require_known("decoding", decoding, get_args(Decoding))
+    if reflector is not None and (isinstance(reflector, type) or not isinstance(reflector, Reflector)):
+        raise UserError(
+            f"{reflector!r:.200} is no reflection player. Give an object with name, sees_oracle and reflect."
+        )
     if isinstance(policy, LanguageModel):
         policy = Agent.of(policy, actions)
     if isinstance(policy, Agent):
@@ -152,9 +162,9 @@ def players_of(
             )
         named: Policy = found()
         return named, reflector or NoReflector()
-    if not isinstance(policy, Policy):
+    if isinstance(policy, type) or not isinstance(policy, Policy):
         raise UserError(
-            f"{policy!r:.200} is no player. Give an Agent, a Policy (name, sees_oracle, decide), or a name."
+            f"{policy!r:.200} is no player. Give an Agent, an object with name, sees_oracle and decide, or a name."
         )
     return policy, reflector or NoReflector()
 
@@ -165,6 +175,8 @@ def algorithm_settings(algorithm: str | type | Mapping[str, Any]) -> AlgorithmCo
         return {"name": algorithm}
     if isinstance(algorithm, type):
         # By name, since settings are kept as JSON and a resumed training must find the class again.
+        if "<locals>" in algorithm.__qualname__:
+            raise UserError(f"the algorithm {algorithm.__qualname__!r} is found by name: define it at module level.")
         return {"name": f"{algorithm.__module__}:{algorithm.__qualname__}"}
     return dict(algorithm)
 

@@ -41,10 +41,10 @@ from reflect_rl.models.load import LanguageModel, load_model as load_language_mo
 from reflect_rl.models.score import LISTED
 from reflect_rl.players.language_model import Decoding
 from reflect_rl.players.reflectors import FrozenReflector
-from reflect_rl.rollout import Reflector, Request, play
+from reflect_rl.rollout import NoReflector, Reflector, Request, play
 from reflect_rl.runs.config import write_report
 from reflect_rl.runs.folder import Unit
-from reflect_rl.runs.record import begin_training, note_evaluation
+from reflect_rl.runs.record import begin_training, digest, note_evaluation, written_by
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
 from reflect_rl.training.online import OnlineTrainer
@@ -95,11 +95,14 @@ def load_model(
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
         ModelError: the model cannot be used; the message says why and what to do.
+        UserError: the embedded model was to get adapters, or another number format.
 
     >>> load_model("embedded", hidden_size=32, layers=1).shape.hidden_size
     32
     """
     if str(path_or_name) == EMBEDDED:
+        if lora_rank or precision != "float32":
+            raise UserError("the embedded model trains all its weights, in float32: leave lora_rank and precision out.")
         # The tokenizer is learned from texts, so without them there is nothing to build yet.
         blueprint = Blueprint(parse(EmbeddedConfig, settings), device, seed)
         return blueprint if texts is None else blueprint.build(texts, TextEnv.max_actions)
@@ -162,7 +165,8 @@ def collect(
 
     Raises:
         FaultyEnvironmentError: the environment failed, or took too long.
-        UserError: the split has no task.
+        UnknownNameError: there is no such split, decoding or player.
+        UserError: the split has no task, or a number is below 1.
 
     >>> len(collect("corridor", "random", episodes=3))
     3
@@ -170,6 +174,7 @@ def collect(
     spec = make_env(env)
     player, writer = players_of(policy, reflector, spec.max_actions, decoding)
     tasks = _tasks(spec, split)
+    _at_least_one(episodes=episodes, num_envs=num_envs)
     order = chosen_tasks(len(tasks), episodes, stream(seed, "collect"))
     # Seeds by task and copy: a longer collection begins with the episodes of a shorter one.
     requests = [Request(tasks[place], seed_for(seed, "collect", tasks[place].key, copy)) for place, copy in order]
@@ -211,8 +216,10 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
 ) -> Agent:
     """Supervised training on recorded episodes; the model that went in stays as it is.
 
-    A turn's label is the action that an annotator recommended, else the one that was played. Episodes of validation
-    and test tasks are left out.
+    An agent with a reflection player keeps it: the policy learns to read what that player writes about these states.
+    With `reflections` both players are trained, and the new reflection player takes its place. A turn's label is the
+    action that an annotator recommended, else the one that was played. Episodes of validation and test tasks are left
+    out.
 
     Args:
         model: what to start from.
@@ -221,7 +228,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         steps: optimiser steps of each model.
         reflections: train a reflection player on the reflections of the episodes, too, and the policy to read them.
         lost: learn from episodes that were lost, too.
-        out: run folder for metrics and models (None: nothing is kept).
+        out: run folder for metrics and models; a training that was interrupted there goes on (None: nothing is kept).
         seed: of the order of rows and of dropout.
         progress: told about each logged step.
         **settings: further fields of `SFTConfig`: `batch_size`, `learning_rate`, ...
@@ -229,11 +236,17 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
         ModelError: an episode's prompt is longer than the model's context.
+        RunFolderError: `out` holds an interrupted training with other settings.
         TrainingError: the loss or the gradient is not finite.
         UserError: there is nothing to learn from.
     """
     spec = None if env is None else make_env(env)
     kept = usable(episodes, lost=lost)
+    # A player that sees the solver cannot write on recorded states, so what it wrote then stays.
+    reader = model.reflector if isinstance(model, Agent) and not reflections else NoReflector()
+    reads = not isinstance(reader, NoReflector)
+    if reads and not reader.sees_oracle:
+        kept = reflected(kept, reader)
     if reflections and not has_reflections(kept):
         raise UserError(
             "the episodes hold no reflection to learn from. Let a reflection player write them: "
@@ -242,6 +255,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     # Without an environment nobody knows where held-out tasks begin; that validation and test are left out stays.
     excluded = frozenset[str]() if spec is None else held_out_states(spec, spec.modes)
     agent = _agent(model, kept, spec, seed)
+    method = "sft_reflect" if reflections or reads else "sft"
 
     def pairs(part: str) -> list[tuple[str, str]]:
         table = rows(part, kept, agent.labels.texts, excluded, agent.scoring, imitated)
@@ -259,10 +273,17 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         def trained(part: str) -> LanguageModel:
             # A copy: the same model is the start of the policy and of the reflection player, and stays the caller's.
             twin, place = trainable_copy(agent.model), unit.sft(part)
+            if part != "reflector" and agent.scoring == "choice_token":
+                twin = replace(twin, labels=agent.labels.texts)
             rule = "choice_token" if part == "reflector" else agent.scoring
+            table = pairs(part)
+            # Checkpoints in the folder are gone on from silently, so they must be of this very training.
+            begun = begin_training(
+                place, training=config, start=agent.model.hash(), rows=digest(table), labels=list(agent.labels.texts)
+            )
             train_on_pairs(
                 twin,
-                pairs(part),
+                table,
                 config,
                 place,
                 seed_for(seed, "sft", part),
@@ -271,13 +292,13 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
                 rule=rule,
             )
             checkpoints_in(place).clear()
+            begun.unlink()
             if out is not None:
                 twin.save(unit.model(part))
             return twin
 
-        policy = trained("policy_reflect" if reflections else "policy_plain")
+        policy = trained("policy_reflect" if reflections or reads else "policy_plain")
         writer = FrozenReflector(trained("reflector"), numbers=_numbers(spec)) if reflections else agent.reflector
-    method = "sft_reflect" if reflections else "sft"
     origin = Origin(method, "none", "recorded", starts, seed, None if out is None else Path(out))
     return replace(agent, model=policy, reflector=writer, origin=origin)
 
@@ -343,20 +364,27 @@ def train_rl(
         FaultyEnvironmentError: the environment failed, or took too long.
         RunFolderError: `out` holds a training with other settings.
         TrainingError: the loss or the gradient is not finite.
+        UserError: there is no training task, or no turn may be learned from since all start a held-out task.
     """
     spec = make_env(env)
+    _tasks(spec, "train")
     # Before the copy: labels belong to the tokenizer, which copy and reference share.
-    start = _agent(model, (), spec, seed).for_actions(spec.max_actions)
+    start = _agent(model, (), spec, seed)
     own = ADAPTER_SETTINGS if start.model.has_adapter else {}
     config = parse(RLFTConfig, {**own, "algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
-    twin, writer = trainable_copy(start.model), reflector or start.reflector
+    _, writer = players_of(start, reflector, spec.max_actions, "sampled")
+    twin = trainable_copy(start.model)
+    if start.scoring == "choice_token":
+        twin = replace(twin, labels=start.labels.texts)
     before = start.origin
     method = {"base": "rlft", "sft": "sft_rlft", "sft_reflect": "reflect_rl"}.get(before.method, before.method)
     origin = replace(before, method=method, algorithm=config.algorithm.name, seed=seed)
     with _folder(out) as run:
         folder = Unit(run, before.starts, seed).rlft(method)
         # Checkpoints in the folder go on silently, so their settings and first weights must be the ones asked for.
-        begin_training(folder, spec, config, start.model.hash(), writer.name)
+        begin_training(
+            folder, training=config, start=start.model.hash(), environment=spec, reflector=written_by(writer)
+        )
         OnlineTrainer(
             twin,
             start.labels,
@@ -390,7 +418,7 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
 ) -> Evaluation:
     """Play all tasks of a split, with the same seeds whoever plays, so that players can be compared in pairs.
 
-    An agent that was trained into a folder has its result noted there, for `report`.
+    An agent that was trained into a folder has its result noted there, for `report`; not where `reflector` is given.
 
     Args:
         policy: the player; an agent brings its reflection player.
@@ -405,7 +433,8 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
 
     Raises:
         FaultyEnvironmentError: an episode failed; none may be left out.
-        UserError: the split has no task.
+        UnknownNameError: there is no such mode, split, decoding or player.
+        UserError: the split has no task in these modes, or a number is below 1.
 
     >>> print(evaluate("oracle", "corridor"))
     oracle on corridor-v1 (test, greedy, horizon 20): 100.0% won [95% interval 78.5% to 100.0%], 14 of 14 ...
@@ -413,7 +442,8 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     spec = make_env(env)
     player, writer = players_of(policy, reflector, spec.max_actions, decoding)
     _tasks(spec, split)
-    longest = horizon or spec.max_episode_steps
+    longest = spec.max_episode_steps if horizon is None else horizon
+    _at_least_one(horizon=longest, repetitions=repetitions, num_envs=num_envs)
     config = EvaluationConfig(split=split, horizons=(longest,), repetitions=repetitions, num_envs=num_envs)
     played: dict[str, tuple[list[Episode], float | None]] = {}
     for mode in modes or spec.modes:
@@ -421,12 +451,14 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
         # Not every mode has tasks in every split; that the split has any was checked above.
         if spec.tasks(mode, split):
             played[mode] = play_split(spec, config, mode, decoding, writer, player)
+    if not played:
+        raise UserError(f"{spec.name} has no {split!r} task of the mode {', '.join(modes)}. Choose other modes.")
     episodes = tuple(episode for part, _ in played.values() for episode in part)
     seconds = sum(sum(len(e.turns) for e in part) / speed for part, speed in played.values() if speed)
     # Turns over seconds of all modes: a mean of speeds would count short modes too much.
     speed = sum(len(episode.turns) for episode in episodes) / seconds
     # Other players have no training whose folder could keep the result.
-    if isinstance(policy, Agent) and policy.origin.folder is not None:
+    if isinstance(policy, Agent) and policy.origin.folder is not None and writer is policy.reflector:
         note_evaluation(policy.origin.folder, policy, spec, config, decoding, played)
     return Evaluation(player.name, spec.identity, split, decoding, longest, episodes, speed)
 
@@ -445,6 +477,12 @@ def report(folder: str | Path, *others: str | Path) -> Path:
     return write_report("page", [Path(folder), *map(Path, others)], Path(folder)).page
 
 
+def _at_least_one(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < 1:
+            raise UserError(f"{name} = {number} is too small. The lowest value is 1.")
+
+
 def _tasks(spec: EnvSpec, split: Split) -> list[Task]:
     tasks = [task for mode in spec.modes for task in spec.tasks(mode, split)]
     if not tasks:
@@ -454,10 +492,10 @@ def _tasks(spec: EnvSpec, split: Split) -> list[Task]:
 
 def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed: int) -> Agent:
     """The model as an agent; one that is not built yet learns its words from the episodes, or from random play."""
-    if isinstance(model, Agent):
-        return model
     # Recorded states may list more actions than the environment's class says, and each needs a label.
     longest = max((len(turn.order) for episode in episodes for turn in episode.turns), default=0)
+    if isinstance(model, Agent):
+        return model.for_actions(longest if spec is None else max(longest, spec.max_actions))
     actions = max(longest, TextEnv.max_actions if spec is None else spec.max_actions)
     if isinstance(model, LanguageModel):
         return Agent.of(model, actions)

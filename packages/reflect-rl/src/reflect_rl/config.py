@@ -58,6 +58,9 @@ class Frozen(BaseModel):
                     raise PydanticCustomError("bool_as_number", "no number")
         if Path in kinds and value == "":
             raise PydanticCustomError("empty_path", "empty")
+        # No shell has seen a path of a run file, and a folder named `~` is dangerous to delete.
+        if Path in kinds and isinstance(value, str | Path) and str(value).startswith("~"):
+            return Path(value).expanduser()
         return value
 
 

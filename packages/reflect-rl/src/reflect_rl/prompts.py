@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from itertools import repeat
 
 from reflect_rl.envs.base import EnvSpec, HasRules
+from reflect_rl.errors import ModelError
 from reflect_rl.types import View
 
 TEMPLATE_VERSION = 1
@@ -96,13 +97,20 @@ def _listed(view: View, labels: Sequence[str], text: str) -> str:
     """
     marked = {int(number) for number in MARK.findall(text)}
     listed = []
+    # An action without a label would be missing from the list, and could still be the one that is played.
+    if labels and len(labels) < len(view.order):
+        raise ModelError(f"{len(view.order)} actions are listed, and the policy has {len(labels)} labels for them.")
     # Not strict: there are as many labels as the longest list of actions needs.
     for label, index in zip(labels or repeat(""), view.order, strict=False):
         # Where labels are numbers they say the same already, and a mark would only lengthen the prompt.
         mark = f" ={index}" if index in marked and not label.isdigit() else ""
         # With a space, as inside a sentence: a name has then the same tokens in the list and in a reflection.
         start = f" {label} " if labels else "\n "
-        listed.append(f"{start}{view.observation.actions[index]}{mark}")
+        action = view.observation.actions[index]
+        if not labels:
+            # Where a line is an action, its own line breaks would make it several.
+            action = " ".join(action.splitlines())
+        listed.append(f"{start}{action}{mark}")
     return ACTIONS + "".join(listed) + ACTION
 
 

@@ -182,6 +182,12 @@ class _Slot:
             raise ValueError("no action is admissible, and the game goes on")
         if count > self.game.max_actions:
             raise ValueError(f"{count} actions are listed, more than max_actions = {self.game.max_actions} announces")
+        for text in (observation.text, *observation.actions):
+            if not isinstance(text, str):
+                raise TypeError(f"{text!r:.100} is no text")
+            # Half a character, as in names of files that are no UTF-8, can be neither tokenised nor written.
+            if not text.isascii():
+                text.encode()
         self.observation = observation
         self.order = (
             tuple(self.label_rng.permutation(count).tolist()) if self.rollout.shuffle_labels else tuple(range(count))
@@ -223,7 +229,9 @@ class _Slot:
         if answer.terminated or truncated:
             self.turns.append(turn)
             task, seed, identity = self.request.task, self.request.seed, self.rollout.spec.identity
-            return Episode(task, tuple(self.turns), answer.terminated, truncated, answer.success, seed, identity)
+            # Games of NumPy give its own booleans, which JSON does not know.
+            ends = bool(answer.terminated), bool(truncated), bool(answer.success)
+            return Episode(task, tuple(self.turns), *ends, seed, identity)
         self._show(answer.observation)
         self.turns.append(turn)
         return None
@@ -398,12 +406,12 @@ def _answers(
         decisions = policy.decide(views, [slot.policy_rng for slot in slots])
     if len(decisions) != count:
         raise FaultyPlayerError(f"the policy {policy.name!r} made {len(decisions)} decisions for {count} views.")
-    for view, decision in zip(views, decisions, strict=True):
-        _check(policy, view, decision)
-    return list(zip(reflections, decisions, strict=True))
+    checked = [_checked(policy, view, decision) for view, decision in zip(views, decisions, strict=True)]
+    return list(zip(reflections, checked, strict=True))
 
 
-def _check(policy: Policy, view: View, decision: Decision) -> None:
+def _checked(policy: Policy, view: View, decision: Decision) -> Decision:
+    """The decision with Python's own numbers: players of NumPy give its numbers, which JSON does not know."""
     count, log_probs = len(view.observation.actions), decision.log_probs
     # Only a player that speaks can fail to name an action; of any other it is a fault.
     says_nothing = decision.index == NO_ACTION and decision.answer is not None
@@ -418,6 +426,10 @@ def _check(policy: Policy, view: View, decision: Decision) -> None:
             f"the policy {policy.name!r} gave the log-probabilities {list(log_probs)} to the {count} actions of the "
             f"state {view.observation.state!r}. Where they are nan, its weights or its logits are no longer numbers."
         )
+    if type(decision.index) is int and (log_probs is None or type(log_probs[0]) is float):
+        return decision
+    numbers = None if log_probs is None else tuple(float(value) for value in log_probs)
+    return replace(decision, index=int(decision.index), log_probs=numbers)
 
 
 def blind(view: View) -> View:

@@ -26,11 +26,31 @@ def write_jsonl(path: Path, rows: Iterable[Any]) -> None:
 
 def append_jsonl(path: Path, rows: Iterable[Any]) -> None:
     """Add rows to a JSONL file, and see them to the disk."""
+    if path.exists():
+        _end_last_line(path)
     with path.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         file.flush()
         # A training that is killed right after must find these rows again when it goes on.
         os.fsync(file.fileno())
+
+
+def _end_last_line(path: Path) -> None:
+    """Give the last line its end, as some editors leave it out; the rest of a killed write goes, as readers skip it."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        if file.read() in (b"", b"\n"):
+            return
+        file.seek(0)
+        start = file.read().rfind(b"\n") + 1
+        file.seek(start)
+        try:
+            json.loads(file.read())
+        except ValueError:
+            file.truncate(start)
+        else:
+            file.write(b"\n")
 
 
 def _replace(path: Path, text: str) -> None:

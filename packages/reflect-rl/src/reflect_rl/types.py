@@ -53,6 +53,15 @@ class Observation:
     """Identity of the underlying state; equal strings mean the same state, whatever the text says about the past.
     Empty: unknown."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.actions, tuple):
+            return
+        # A text is a sequence of texts, too, and its letters would be played as actions.
+        if isinstance(self.actions, str):
+            raise TypeError(f"the actions are the text {self.actions!r:.100}. Give a tuple: ({self.actions!r:.100},)")
+        # Views are keys of caches, and lists cannot be.
+        object.__setattr__(self, "actions", tuple(self.actions))
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+import torch
+from tiny_run import SMOKE
 
 FILES = {
     "unknown key": (
@@ -169,3 +171,10 @@ def test_a_stage_without_its_predecessor_names_it_and_starts_nothing(call, toml,
 def test_a_configuration_of_a_run_folder_that_is_no_table(call, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps([1]))
     assert "config.json holds no JSON object." in call("data", tmp_path).mistake
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device")
+def test_an_absent_device_is_named_before_anything_is_written(call, tmp_path):
+    message = call("run", SMOKE, "--output-dir", tmp_path / "run", "--model.device", "cuda").mistake
+    assert "device 'cuda' is absent" in message
+    assert not (tmp_path / "run").exists()

@@ -52,3 +52,16 @@ def test_what_cannot_be_written(call, tmp_path):
         answer = call("new", *words)
         assert (answer.code, "usage: reflect-rl new" in answer.output) == (0, True)
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("name", ["numpy", "json", "reflect_rl"])
+def test_names_of_other_modules_are_refused(call, tmp_path, name):
+    message = call("new", "environment", tmp_path / name).mistake
+    assert f"a module {name!r} is installed, and the package would hide it. Name another folder." in message
+    assert not (tmp_path / name).exists()
+
+
+def test_the_next_steps_can_be_pasted(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "pip install -e 'my game'\n" in call("new", "environment", "my game").output
+    assert "pip install -e ./-mine\n" in call("new", "environment", "-mine").output

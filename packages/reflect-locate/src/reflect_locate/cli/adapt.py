@@ -56,6 +56,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
     from reflect_rl.store import write_json, write_jsonl
 
     place, revision = split_revision(source)
+    if place.is_file():
+        raise ConfigError(f"{str(place)!r} is a file. Give the top folder of a git checkout.")
     if not place.is_dir():
         raise ConfigError(f"there is no folder {str(place)!r}. Give the top folder of a git checkout.")
     place, revision = place.resolve(), revision or "HEAD"

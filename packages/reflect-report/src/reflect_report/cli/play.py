@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.text import Text
 
 from reflect_report.human import HumanPolicy, PlayerLeft
-from reflect_report.recording import PAUSE, Frame, beside, film, write_cast, write_svg
+from reflect_report.recording import CAST_BEGINS, PAUSE, SVG_BEGINS, Frame, beside, film, write_cast, write_svg
 from reflect_report.screen import BAR_WIDTH, NARROW_BAR_WIDTH, Screen, show_frames
 from reflect_rl.cli.arguments import parse_arguments
 from reflect_rl.config import Frozen
+from reflect_rl.data.recorded import read_episodes
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, require_known
 from reflect_rl.errors import UnknownNameError, UserError, printable, suggestion
 from reflect_rl.evaluation.methods import find_method, method_names
@@ -68,6 +69,11 @@ class PlayOptions(Frozen):
     """A file that gets the replay in asciinema's format, for `asciinema play` and, as a GIF, `agg`."""
     svg: Path | None = None
     """A file that gets the replay as a picture that moves, for a README or a page."""
+
+    @property
+    def files(self) -> list[Path]:
+        """Files that are to be written."""
+        return [path for path in (self.record, self.cast, self.svg) if path is not None]
 
     @property
     def players(self) -> tuple[str, ...]:
@@ -132,7 +138,8 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
             played.append(_play(config, options, player, task, screen))
         # A person may leave at any turn; half an episode has no verdict, and is not recorded.
         except PlayerLeft as reason:
-            console.print(f"\n{reason} after {_turns(screen.turns)}; return so far {screen.total:+.2f}.")
+            lost = "; nothing was written, as the game had not ended" if options.files else ""
+            console.print(f"\n{reason} after {_turns(screen.turns)}; return so far {screen.total:+.2f}{lost}.")
             return
     columns = [_frames(config.env, one, optimal_turns, len(played) > 1) for one in played]
     if len(played) > 1:
@@ -157,9 +164,19 @@ def _check(config: RunConfig, options: PlayOptions) -> None:
         )
     if options.beside == "human":
         raise UserError("beside: a person plays alone, and is compared afterwards. Name them first: --player human")
-    for path in (options.record, options.cast, options.svg):
-        if path is not None and path.is_dir():
+    for path in options.files:
+        if path.is_dir():
             raise UserError(f"cannot write to {path}: it is a folder. Name a file.")
+    if len({path.resolve() for path in options.files}) < len(options.files):
+        raise UserError("--record, --cast and --svg name one file for two things. Name a file for each.")
+    if options.record is not None and options.record.exists():
+        # Before the game: what is no recording would be spoilt, and the game lost.
+        read_episodes(options.record)
+    for film_path, begin in ((options.cast, CAST_BEGINS), (options.svg, SVG_BEGINS)):
+        if film_path is not None and film_path.is_file():
+            with film_path.open("rb") as file:
+                if (found := file.read(len(begin))) and found != begin:
+                    raise UserError(f"{film_path} is no such recording, and would be replaced. Name another file.")
 
 
 def _play(config: RunConfig, options: PlayOptions, player: str, task: Task, screen: Screen) -> Played:

@@ -12,6 +12,7 @@ from pydantic import Field
 from rich.console import Console
 
 from reflect_report.cli.serving import require_server
+from reflect_report.human import ask
 from reflect_report.preferences.pairs import (
     Pair,
     action_pairs,
@@ -29,7 +30,7 @@ from reflect_report.preferences.records import (
     read_preferences,
 )
 from reflect_report.preferences.session import Session
-from reflect_report.preferences.shown import ask, show_pair, show_rules
+from reflect_report.preferences.shown import show_pair, show_rules
 from reflect_report.tables import terminal_text
 from reflect_rl.cli.arguments import parse_options, values_of_run
 from reflect_rl.config import Frozen, parse

@@ -19,7 +19,9 @@ USAGE = "reflect-rl report RUN_FOLDER ..."
 
 
 class ReportOptions(Frozen):
-    """Write results.json and report.html of a run folder, finished or not; of several, one page for all of them.
+    """Write report.html of a run folder, finished or not, and results.json where something was evaluated.
+
+    Several run folders get one page for all of them.
 
     With --live, serve the page while the runs go on.
 

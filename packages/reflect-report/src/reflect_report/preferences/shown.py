@@ -5,7 +5,6 @@ Rewards, outcomes and the names of the players are not shown, because they would
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
@@ -116,11 +115,3 @@ def _turn(number: int, turn: Turn) -> Text:
     if turn.reflection is not None:
         text.append(f"      {printable(turn.reflection)}\n", style="italic")
     return text
-
-
-def ask(question: str) -> str:
-    """The line that was typed, or that a pipe holds; a terminal shows it itself, a pipe does not."""
-    answer = input(question)
-    if not sys.stdin.isatty():
-        print(answer)
-    return answer

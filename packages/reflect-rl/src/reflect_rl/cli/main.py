@@ -76,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 1 failed, 2 a mistake in the input, 130 interrupted."""
     # First of all: oneDNN reads its variable when it computes something for the first time.
     keep_few_kernels()
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    # No shell expands a quoted `~/runs`, and a folder named `~` is dangerous to delete. Questions have several words.
+    given = sys.argv[1:] if arguments is None else arguments
+    words = [str(Path(word).expanduser()) if word.startswith("~/") and " " not in word else word for word in given]
     verb = words[0] if words else ""
     for stream in (sys.stdout, sys.stderr):
         # A terminal of another encoding (LC_ALL=C) gets a question mark for a letter that it lacks, and no error.
@@ -147,7 +149,7 @@ def _message(error: Exception) -> str:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return f"the disk is full{place}. Free some space; the same command goes on from the last checkpoint."
         if _is_refused(error):
-            return f"{error.strerror}{place}. Make the folder writable; the same command goes on from there."
+            return f"{error.strerror}{place}. Make the folder writable, and give the same command again."
         return f"{error.strerror}{place}. What was finished is kept; the same command goes on from there."
     if isinstance(error, MemoryError):
         return "memory ran out. Lower the batch sizes or the size of the model."

@@ -59,4 +59,6 @@ def run(arguments: Sequence[str], console: Console) -> None:
     elif verb == "get":
         raise UserError(f"`reflect-rl model get` takes one name, got {len(names)}. Known: {', '.join(sorted(KNOWN))}.")
     else:
-        raise UserError(f"no such use: reflect-rl model {' '.join(arguments)}. {suggestion(verb, ['get', 'list'])}")
+        raise UserError(
+            f"no such use: reflect-rl model {' '.join(arguments)}. {suggestion(verb, ['get', 'list', 'merge'])}"
+        )

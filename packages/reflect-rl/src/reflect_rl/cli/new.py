@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import keyword
 import re
+import shlex
+import sys
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
@@ -51,7 +55,10 @@ def run(arguments: Sequence[str], console: Console) -> None:
     kind, folder = arguments[0], Path(arguments[1])
     module = write_package(kind, folder)
     console.print(f"{kind} {module!r} written to {folder}. Next:\n")
-    console.print(f"  pip install -e {folder}\n  python -m pytest {folder}\n  reflect-rl run {folder / 'run.toml'}")
+    # As a shell takes it; a folder that begins with a hyphen would be read as a flag.
+    shown = f"./{folder}" if str(folder).startswith("-") else str(folder)
+    package, job = shlex.quote(shown), shlex.quote(f"{shown}/run.toml")
+    console.print(f"  pip install -e {package}\n  python -m pytest {package}\n  reflect-rl run {job}")
 
 
 def write_package(kind: str, folder: Path) -> str:
@@ -62,7 +69,7 @@ def write_package(kind: str, folder: Path) -> str:
         folder: of the package, which must not exist. Its name becomes the name of the package.
 
     Raises:
-        UserError: there is no such kind, the folder exists, or its name is no name for a module.
+        UserError: there is no such kind, the folder exists, its name is none for a module, or a module has it already.
     """
     if kind not in KINDS:
         raise UserError(f"no template for {kind!r}. {suggestion(kind, KINDS)}")
@@ -72,6 +79,8 @@ def write_package(kind: str, folder: Path) -> str:
     # The name becomes an import, an entry point and a file: a hyphen or `class` would fail in all three.
     if not module.isidentifier() or keyword.iskeyword(module):
         raise UserError(f"{folder.name!r} cannot name a Python module. Name a folder that begins with a letter.")
+    if module in sys.stdlib_module_names or _is_taken(module):
+        raise UserError(f"a module {module!r} is installed, and the package would hide it. Name another folder.")
     class_name = "".join(part.capitalize() for part in module.split("_"))
     values = {"module": module, "class_name": class_name, "distribution": module.replace("_", "-")}
     # As package data: a package need not lie in a folder of its own on the disk.
@@ -83,3 +92,12 @@ def write_package(kind: str, folder: Path) -> str:
         text = Template((templates / template).read_text(encoding="utf-8")).substitute(values)
         (folder / place.format(module=module)).write_text(text, encoding="utf-8")
     return module
+
+
+def _is_taken(module: str) -> bool:
+    """Tell whether an installed distribution has this name, or a module that can be imported."""
+    try:
+        distribution(module)
+    except PackageNotFoundError:
+        return find_spec(module) is not None
+    return True

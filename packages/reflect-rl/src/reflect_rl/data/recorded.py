@@ -49,10 +49,22 @@ def read_episodes(path: str | Path) -> list[Episode]:
     episodes = []
     for number, row in enumerate(read_jsonl(Path(path), REMEDY, appended=True), start=1):
         try:
-            episodes.append(episode_from_json(row))
-        except (KeyError, TypeError, AttributeError) as error:
+            episodes.append(_checked(episode_from_json(row)))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UserError(f"{path}: row {number} is no episode ({type(error).__name__}: {error}). {REMEDY}") from None
     return episodes
+
+
+def _checked(episode: Episode) -> Episode:
+    for number, turn in enumerate(episode.turns, start=1):
+        known, chosen = set(range(len(turn.observation.actions))), turn.decision
+        if sorted(turn.order) != sorted(known):
+            raise ValueError(f"turn {number}: order {list(turn.order)} does not list each of {len(known)} actions once")
+        if chosen.index not in known | {NO_ACTION} or chosen.target not in known | {None}:
+            raise ValueError(
+                f"turn {number}: index {chosen.index} or target {chosen.target} is none of {len(known)} actions"
+            )
+    return episode
 
 
 def usable(episodes: Sequence[Episode], *, lost: bool = False) -> list[Episode]:

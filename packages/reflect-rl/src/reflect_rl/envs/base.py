@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -325,10 +326,24 @@ class EnvSpec:
 
         Raises:
             UnknownNameError: no such mode or split.
+            UserError: two tasks have one key, or a task is of another mode or split.
         """
         require_known(f"mode of {self.name}", mode, self.all_modes)
         require_known("split", split, SPLITS)
-        return tuple(self.prototype.tasks(mode, split))
+        tasks = tuple(self.prototype.tasks(mode, split))
+        # Episodes are told apart by the key, and what may be learned from by the split.
+        for key, count in Counter(task.key for task in tasks).items():
+            if count > 1:
+                raise UserError(
+                    f"{self.name}: {count} tasks of {mode!r}, {split!r} have the key {key!r}: give each its own."
+                )
+        for task in tasks:
+            if (task.mode, task.split) != (mode, split):
+                raise UserError(
+                    f"{self.name}: tasks({mode!r}, {split!r}) gives the task {task.key!r} of mode {task.mode!r}, split "
+                    f"{task.split!r}. Make it with Task(key, {mode!r}, {split!r}, ...)."
+                )
+        return tasks
 
     def capability(self, kind: type[Capability]) -> Capability | None:
         """The game as something that can do this, or None where it cannot."""

@@ -59,7 +59,7 @@ class Evaluation:
 
         Args:
             other: an evaluation on the same environment and split. Where one was sampled more often than the other,
-                the episodes that both have are compared.
+                the episodes that both have are compared. Other horizons are compared as they are.
 
         Raises:
             UserError: the environments differ, or no task was played by both.
@@ -69,18 +69,18 @@ class Evaluation:
                 f"cannot compare {self.environment} ({self.split}) with {other.environment} ({other.split}): "
                 "evaluate both on the same environment and split."
             )
-        ours, theirs = self._outcomes(), other._outcomes()
+        outcomes, others = self._outcomes(), other._outcomes()
         # Shared starts only: over different tasks, a difference of rates would also show which tasks were easier.
-        common = [key for key in ours if key in theirs]
+        common = [key for key in outcomes if key in others]
         if not common:
             raise UserError("no task was played in both evaluations, so they cannot be compared.")
         # Both sides meet the same starts, so their wins are correlated. A test of two independent rates would ignore
         # this; the exact McNemar test counts the starts that only one side won.
-        return paired_difference([ours[key] for key in common], [theirs[key] for key in common])
+        return paired_difference([outcomes[key] for key in common], [others[key] for key in common])
 
-    def _outcomes(self) -> dict[tuple[str, int], bool]:
-        # The task alone is no key: sampled play repeats it, each time with another seed.
-        return {(e.task.key, e.seed): e.success_within(self.horizon) for e in self.episodes}
+    def _outcomes(self) -> dict[tuple[str, str, int], bool]:
+        # The task alone is no key: sampled play repeats it, each time with another seed, and modes may share names.
+        return {(e.task.mode, e.task.key, e.seed): e.success_within(self.horizon) for e in self.episodes}
 
     def __str__(self) -> str:
         lo, hi = self.interval

@@ -3,12 +3,15 @@
 Numbers, if the tokenizer has one token for each that is needed: GPT-2 has for 0 to 199, the embedded model for all.
 Llama, Qwen and SmolLM split numbers into digits, and a list whose first ten entries are numbers and the rest letters is
 hard to read. There the labels are A to Z, then two letters: AA, AB, ... as far as the vocabulary holds them.
+
+A model that was trained keeps the labels that it learned; where more are needed, they follow those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from string import ascii_letters, ascii_lowercase, ascii_uppercase
 from typing import Literal
 
@@ -55,7 +58,7 @@ class Labels:
 
 
 def find_labels(language_model: LanguageModel, count: int, rule: Rule = "choice_token") -> Labels:
-    """The first `count` labels of a tokenizer: all numbers, or all letters.
+    """The first `count` labels of a model: those that it was trained with, then numbers, or letters.
 
     Each label is one token when written after a prompt, no two share a token, and each decodes back.
 
@@ -69,16 +72,19 @@ def find_labels(language_model: LanguageModel, count: int, rule: Rule = "choice_
     """
     if rule in UNLABELLED:
         return Labels(tuple(map(str, range(count))), tuple(range(count)), rule)
+    known = language_model.labels
+    numbers = () if any(not text.isdigit() for text in known) else map(str, range(count))
     found: dict[int, str] = {}
-    for candidates in ((str(number) for number in range(count)), _letters(language_model)):
+    for candidates in (numbers, _letters(language_model)):
         found = {}
-        for text in candidates:
+        for text in chain(known, candidates):
             token = _token(language_model, text)
             if token is not None:
                 # A tokenizer without case gives `A` and `a` one token; the first text keeps it.
                 found.setdefault(token, text)
-            if len(found) == count:
-                return Labels(tuple(found.values()), tuple(found))
+            texts = tuple(found.values())
+            if len(texts) == count and texts[: len(known)] == known[:count]:
+                return Labels(texts, tuple(found))
     raise ModelError(
         f"{count} actions need one-token labels, the tokenizer of {language_model.name!r} has {len(found)}. "
         "Set prompt.scoring = 'line_end' or 'sum', which need none, or use a model with a larger vocabulary."

@@ -38,6 +38,10 @@ from reflect_rl.models.trainable import (
     recompute_activations,
     train_last_blocks,
 )
+from reflect_rl.store import read_json_value, write_json
+
+LABELS = "labels.json"
+"""File of a model's folder: the labels of the listed actions that it was trained with."""
 
 if TYPE_CHECKING:
     import torch
@@ -62,6 +66,8 @@ class LanguageModel:
     """Text that the chat template puts around a prompt; None = prompts are plain text."""
     checkpointing: bool = False
     """Activations are computed once more in the backward pass."""
+    labels: tuple[str, ...] = ()
+    """Labels of the listed actions that it was trained with from Python; empty: those that its tokenizer suggests."""
 
     def __post_init__(self) -> None:
         if self.tokenizer.eos_token_id is None:
@@ -181,6 +187,10 @@ class LanguageModel:
         else:
             self.model.save_pretrained(str(folder))
         self.tokenizer.save_pretrained(str(folder))
+        if self.labels:
+            write_json(folder / LABELS, list(self.labels))
+        else:
+            (folder / LABELS).unlink(missing_ok=True)
 
     def hash(self) -> str:
         """SHA-256 over names, formats and values of all parameters: equal exactly if no weight has changed."""
@@ -250,8 +260,23 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     if mixed:
         keep_input_format(model)
     return LanguageModel(
-        model.eval(), tokenizer, mixed, frame_of(tokenizer, base), trainable and config.gradient_checkpointing
+        model.eval(),
+        tokenizer,
+        mixed,
+        frame_of(tokenizer, base),
+        trainable and config.gradient_checkpointing,
+        _learned_labels(Path(source)),
     )
+
+
+def _learned_labels(folder: Path) -> tuple[str, ...]:
+    """Labels that a folder's model was trained with, where it was saved with them."""
+    if not (folder / LABELS).is_file():
+        return ()
+    found = read_json_value(folder / LABELS, "Save the model again.")
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise ModelError(f"{folder / LABELS} holds no list of labels. Save the model again.")
+    return tuple(found)
 
 
 def load_reader(config: ModelConfig, path: str | Path | None = None) -> LanguageModel:

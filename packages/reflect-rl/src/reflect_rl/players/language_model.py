@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 
 from reflect_rl.config import Rule
+from reflect_rl.envs.base import require_known
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
@@ -77,6 +78,7 @@ class LanguageModelPolicy:
         cache_size: int = 100_000,
         temperature: float = 1.0,
     ) -> None:
+        require_known("decoding", decoding, get_args(Decoding))
         self.model, self.labels, self.decoding, self.rule, self.name = model, labels, decoding, rule, name
         self.temperature = temperature
         self._cache: dict[View, tuple[float, ...]] = {}

@@ -347,7 +347,10 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         # Parsed again and not copied: the rules between settings must hold for the chosen format, too.
         values = config.model_dump(mode="json", exclude_unset=True)
         config = parse(RunConfig, values | {"model": values.get("model", {}) | {"precision": precision}})
-    if config.model.path != EMBEDDED and any(config.method(name).model for name in config.methods):
+    has_model = any(config.method(name).model for name in config.methods)
+    if has_model and config.model.device not in ("auto", "cpu"):
+        device_of(config.model.device)
+    if has_model and config.model.path != EMBEDDED:
         # Without its weights: loading them to learn that they do not fit would fail itself.
         model = load_reader(config.model)
         find_labels(model, config.env.max_actions, config.prompt.scoring)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from reflect_rl.evaluation.evaluate import (
     write_rows,
 )
 from reflect_rl.evaluation.methods import Decoding
+from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.rollout import Reflector
 from reflect_rl.runs.folder import CARD, RunCard, Unit, provenance, write_card
 from reflect_rl.runs.start import differences
 from reflect_rl.store import check_seal, read_json, read_jsonl, seal, write_json, write_jsonl
@@ -32,35 +35,66 @@ FREE = ("checkpoint_every", "keep_checkpoints", "num_envs", "micro_batch_tokens"
 REMEDY = "Choose another `out`, or delete the folder."
 
 
-def begin_training(folder: Path, spec: EnvSpec, config: Frozen, start: str, reflector: str) -> None:
+def begin_training(
+    folder: Path, *, training: Frozen, start: str, environment: EnvSpec | None = None, **facts: str | list[str]
+) -> Path:
     """Write the settings of a training, or check that the one that was interrupted in this folder had the same.
 
     Args:
         folder: of the training.
-        spec: the environment.
-        config: of the training.
+        training: its settings.
         start: hash of the weights at its beginning.
-        reflector: name of the reflection player.
+        environment: where it plays one.
+        **facts: what else must not change while it is interrupted.
+
+    Returns:
+        the file of these settings.
 
     Raises:
         RunFolderError: the folder holds a training with other settings.
     """
-    settings = {
-        "environment": spec.identity,
-        "environment_settings": json.loads(spec.config.model_dump_json()),
-        "training": json.loads(config.model_dump_json(exclude=set(FREE))),
-        # The weights and not their path: a model that was trained on in between is another start.
-        "start": start,
-        "reflector": reflector,
-    }
+    settings: dict[str, object] = {"training": json.loads(training.model_dump_json(exclude=set(FREE)))}
+    if environment is not None:
+        settings |= {"environment": environment.identity, "environment_settings": _plain(environment)}
+    # The weights and not their path: a model that was trained on in between is another start.
+    settings |= {"start": start, **facts}
     path = folder / "settings.json"
     if not path.exists():
         write_json(path, settings)
-        return
+        return path
     # Checkpoints of other settings would be gone on from without a word.
     changed = sorted(differences(read_json(path, REMEDY), settings))
     if changed:
         raise RunFolderError(f"{folder} holds a training with other settings: {'; '.join(changed[:5])}. {REMEDY}")
+    return path
+
+
+def written_by(reflector: Reflector) -> str:
+    """Name of a reflection player, with the weights of one that was trained.
+
+    Of other players only name and class tell one from another, so players of one class with other settings need
+    other names.
+    """
+    if isinstance(reflector, FrozenReflector):
+        return f"{reflector.name}, {reflector.model.hash()}, at most {reflector.max_new_tokens} tokens"
+    return f"{reflector.name}, {type(reflector).__qualname__}"
+
+
+def digest(rows: Sequence[tuple[str, str]]) -> str:
+    """SHA-256 of supervised rows, in their order."""
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+def _plain(spec: EnvSpec) -> dict[str, object]:
+    settings: dict[str, object] = json.loads(spec.config.model_dump_json())
+    return settings
+
+
+def _games(spec: EnvSpec) -> str:
+    """Name of an environment with a digest of its settings; modes and horizon stand in each row."""
+    settings = {name: value for name, value in _plain(spec).items() if name not in ("modes", "max_episode_steps")}
+    told = [spec.env_class.__qualname__, spec.max_actions, settings]
+    return f"{spec.identity} {hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]}"
 
 
 def note_evaluation(
@@ -97,7 +131,7 @@ def note_evaluation(
                 split=config.split,
                 decoding=decoding,
                 horizon=horizon,
-                fingerprint=spec.identity,
+                fingerprint=_games(spec),
             ),
             measured(episodes, horizon, speed, spec),
         )
@@ -117,9 +151,11 @@ def note_evaluation(
     fresh = {_key(row) for row in rows}
     write_rows(path, [*(row for row in before if _key(row) not in fresh), *rows])
     # Episodes carry no horizon, so those of a mode and decoding are replaced together.
-    marks = {(mode, decoding) for mode in played}
+    marks = {(spec.identity, config.split, mode, decoding) for mode in played}
     known = read_jsonl(place, REMEDY) if place.exists() else []
-    kept = [row for row in known if (row["mode"], row["decoding"]) not in marks]
+    kept = [
+        row for row in known if (row["environment"], row["task"]["split"], row["mode"], row["decoding"]) not in marks
+    ]
     records = [
         EvaluatedEpisode(episode, mode, decoding).to_json()
         for mode, (episodes, _) in played.items()
@@ -133,5 +169,5 @@ def note_evaluation(
 
 def _key(row: ResultRow) -> tuple[object, ...]:
     """Key of a row; a later evaluation of the same player replaces rows of equal keys."""
-    played = (row.mode, row.split, row.decoding, row.horizon)
+    played = (row.benchmark, row.fingerprint, row.mode, row.split, row.decoding, row.horizon)
     return (*played, row.method, row.algorithm, row.seed, row.demonstration_starts)

@@ -105,8 +105,6 @@ class Learner:
         """
         no_dropout(self.trained.language_model)
         self.optimizer.param_groups[0]["lr"] = learning_rate
-        if not views:
-            return {}
         moving = (batch.advantages != 0).tolist()
         computed = moving if self._only_advantages_move() else [True] * len(views)
         batch = batch.map(lambda part: part.to(self.model.device))

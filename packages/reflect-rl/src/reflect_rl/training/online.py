@@ -20,8 +20,8 @@ from reflect_rl import registry
 from reflect_rl.algorithms import Batch
 from reflect_rl.batch import Replay, with_progress
 from reflect_rl.config import Rule
-from reflect_rl.envs.base import EnvSpec
-from reflect_rl.errors import TrainingError
+from reflect_rl.envs.base import EnvSpec, require_known
+from reflect_rl.errors import TrainingError, UserError
 from reflect_rl.launch import release
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
@@ -99,7 +99,8 @@ class OnlineTrainer:
         parts: tuple[object, ...] = (reflector, rewards)
         self.beside = [part for part in parts if isinstance(part, Trained)]
         self.tasks = {mode: spec.tasks(mode, "train") for mode in spec.all_modes}
-        self.validation = {mode: spec.tasks(mode, "validation") for mode in self.modes}
+        # A mode without validation tasks has no rate; 0 would read as if all were lost.
+        self.validation = {mode: tasks for mode in self.modes if (tasks := spec.tasks(mode, "validation"))}
         self.curriculum = registry.find("curricula", config.curriculum.name)(config.curriculum, spec.modes)
         self.policy = LanguageModelPolicy(model, labels, rule=rule, temperature=config.temperature)
         self.eval_policy = LanguageModelPolicy(model, labels, rule=rule)
@@ -171,6 +172,11 @@ class OnlineTrainer:
             views, batch = self.learner.batch_of(told, self.rewards(replayed)[0])
             if self.companion:
                 metrics |= self.companion.learn(views, batch, self.update, share)
+            if not views:
+                raise UserError(
+                    f"update {self.update}: all turns are in states in which validation or test tasks begin, so none "
+                    "may be learned from. Does Observation.state tell the starts of different tasks apart?"
+                )
             metrics |= self.learner.learn(views, batch, self.update, rate)
         except OffendingTurnsError as explosion:
             raise explosion.saved(self.folder, self.engine.main) from None
@@ -204,7 +210,11 @@ class OnlineTrainer:
 
     def _roll_out(self, stage: Sequence[str]) -> list[Episode]:
         rng = stream(self.seed, "tasks", self.update)
+        for mode in stage:
+            require_known(f"mode of {self.spec.name}", mode, self.tasks)
         pool = [task for mode in stage for task in self.tasks[mode]]
+        if not pool:
+            raise UserError(f"{self.spec.name} has no training task of the mode {', '.join(stage)}. Name other modes.")
         chosen = rng.choice(len(pool), min(self.config.starts_per_update, len(pool)), replace=False)
         requests = [
             Request(pool[i], seed_for(self.seed, "episode", self.update, int(i), copy))
@@ -261,7 +271,7 @@ class OnlineTrainer:
             # Not named after the update: every validation plays the same games, so only the policy differs.
             requests = [Request(task, seed_for(self.seed, "validation", task.key)) for task in tasks]
             episodes = self._play(self.eval_policy, requests, None, strict)
-            rates[mode] = sum(episode.success for episode in episodes) / max(1, len(episodes))
+            rates[mode] = sum(episode.success for episode in episodes) / len(episodes)
         mean = sum(rates.values()) / max(1, len(rates))
         # The later of equal ones, which has learnt from more.
         if mean >= self.best:

@@ -12,7 +12,7 @@ import torch
 from reflect_rl.batch import view_of, with_progress
 from reflect_rl.config import LoRAConfig, ModelConfig
 from reflect_rl.data.generate import held_out_states
-from reflect_rl.errors import FaultyPlayerError, RunFolderError, TrainingError
+from reflect_rl.errors import FaultyPlayerError, RunFolderError, TrainingError, UserError
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import load_model
 from reflect_rl.models.score import score
@@ -320,13 +320,14 @@ def test_a_kl_penalty_keeps_the_policy_near_its_reference(tmp_path):
     assert last_kl(20.0) < last_kl(1e-6) / 3
 
 
-def test_turns_in_excluded_states_change_no_weight(tmp_path):
+def test_a_training_whose_turns_are_all_excluded_stops(tmp_path):
     every_state = held_out_states(SPEC, ("near", "far")) | {
         f"{cells}-{goal}-{cell}" for cells in (5, 6) for goal in (0, cells - 1) for cell in range(cells)
     }
-    training = run(tmp_path, rlft(), excluded=every_state)
+    training = trainer(tmp_path, rlft(), excluded=every_state)
+    with pytest.raises(UserError, match="update 0: all turns are in states in which validation or test tasks begin"):
+        training.train(lambda *_: None)
     assert training.model.hash() == tiny_player()[0].hash()
-    assert "policy/loss" not in metrics(tmp_path)[0]
 
 
 def test_given_rewards_are_learnt_from_and_stay_out_of_the_metrics(tmp_path):

@@ -1,0 +1,339 @@
+"""The Python API where games, names and folders are not as usual."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import reflect_rl as rrl
+from reflect_rl.agent import Agent
+from reflect_rl.errors import (
+    FaultyEnvironmentError,
+    ModelError,
+    RunFolderError,
+    UnknownNameError,
+    UserError,
+)
+from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.rollout import NoReflector
+
+SHAPE = {"hidden_size": 16, "layers": 1, "heads": 2, "context_tokens": 192, "device": "cpu"}
+COLOURS = ("red", "green", "blue", "white", "black")
+TINY_RL = {"turns": 16, "starts_per_update": 4, "episodes_per_start": 2, "validate_every": 0}
+
+
+class Rooms(rrl.TextEnv):
+    """A colour is named and is to be chosen, in one turn."""
+
+    name = "rooms"
+    max_episode_steps, max_actions = 3, 3
+
+    def tasks(self, mode, split):
+        numbers = {"train": range(8), "validation": range(8, 10), "test": range(10, 14)}[split]
+        return [rrl.Task(f"{mode}/{number}", mode, split, {"number": number}) for number in numbers]
+
+    def reset(self, task, rng):
+        self.wanted = task.data["number"] % 3
+        actions = COLOURS[: self.max_actions]
+        return rrl.Observation(f"Room {task.data['number']}: take {actions[self.wanted]}.", actions)
+
+    def step(self, action):
+        won = action == self.wanted
+        return rrl.Step(rrl.Observation("Over.", COLOURS[: self.max_actions]), float(won), terminated=True, success=won)
+
+
+class MoreColours(Rooms):
+    max_actions = 5
+
+
+class Says:
+    """Writes the same text always."""
+
+    sees_oracle = False
+
+    def __init__(self, text: str, name: str = "says") -> None:
+        self.text, self.name = text, name
+
+    def reflect(self, views):
+        return [self.text] * len(views)
+
+
+def blank(**settings):
+    return rrl.load_model("embedded", **SHAPE | settings)
+
+
+def built(labels: int = 3):
+    texts = [f"Room {number}: take {colour}. 0 1 2 3 A B C" for number in range(14) for colour in COLOURS]
+    return blank().build(texts, labels)
+
+
+@pytest.fixture(scope="module")
+def episodes():
+    return rrl.collect(Rooms, "random", episodes=60)
+
+
+@pytest.fixture(scope="module")
+def agent(episodes):
+    return rrl.train_sft(blank(), episodes, env=Rooms, steps=3)
+
+
+def test_labels_stay_where_more_actions_are_listed(agent):
+    longer = agent.for_actions(12)
+    assert longer.labels.texts[:3] == agent.labels.texts
+    assert longer.labels.ids[:3] == agent.labels.ids
+    assert len(set(longer.labels.ids)) == 12
+
+
+def test_a_saved_model_knows_its_labels(tmp_path, episodes):
+    model = built()
+    # Letters, as a tokenizer gets them that splits numbers.
+    lettered = replace(model, labels=("A", "B"))
+    trained = rrl.train_sft(lettered, episodes, env=Rooms, steps=2)
+    assert trained.labels.texts == ("A", "B", "C")
+    trained.save(tmp_path / "model")
+    again = Agent.of(rrl.load_model(tmp_path / "model", device="cpu"), 3)
+    assert again.labels == trained.labels
+    won = [rrl.evaluate(player, Rooms, decoding="sampled").successes for player in (trained, again)]
+    assert won[0] == won[1]
+
+
+def test_labels_that_are_no_list_are_named(tmp_path):
+    built().save(tmp_path)
+    (tmp_path / "labels.json").write_text('{"a": 1}')
+    with pytest.raises(ModelError, match=r"labels\.json holds no list of labels"):
+        rrl.load_model(tmp_path, device="cpu")
+
+
+def test_labels_of_another_tokenizer_are_refused():
+    with pytest.raises(ModelError, match="2 actions need one-token labels"):
+        Agent.of(replace(built(), labels=("no such word", "A")), 2)
+
+
+def test_further_training_lists_all_actions(agent):
+    won = [
+        episode
+        for episode in rrl.collect(MoreColours, "random", episodes=200)
+        if episode.success or episode.turns[0].decision.index == 4
+    ]
+    further = rrl.train_sft(agent, [replace(episode, success=True) for episode in won], env=MoreColours, steps=2)
+    assert len(further.labels.texts) == 5
+    assert further.labels.texts[:3] == agent.labels.texts
+
+
+def test_an_interrupted_supervised_training_goes_on_with_its_own_settings_only(tmp_path, episodes):
+    def stop(done, total, note):
+        if done >= 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rrl.train_sft(built(), episodes, env=Rooms, steps=8, save_steps=2, out=tmp_path, progress=stop)
+    for changed, what in (({"steps": 4}, "steps"), ({"learning_rate": 1e-5}, "learning_rate")):
+        with pytest.raises(RunFolderError, match=f"with other settings: .*{what}"):
+            rrl.train_sft(built(), episodes, env=Rooms, **{"steps": 8, "save_steps": 2} | changed, out=tmp_path)
+    with pytest.raises(RunFolderError, match="rows"):
+        rrl.train_sft(built(), [*episodes, *episodes], env=Rooms, steps=8, save_steps=2, out=tmp_path)
+    with pytest.raises(RunFolderError, match="start"):
+        rrl.train_sft(blank(seed=3), episodes, env=Rooms, steps=8, save_steps=2, out=tmp_path)
+    on = rrl.train_sft(built(), episodes, env=Rooms, steps=8, save_steps=2, out=tmp_path)
+    whole = rrl.train_sft(built(), episodes, env=Rooms, steps=8, save_steps=2)
+    assert on.model.hash() == whole.model.hash()
+    # What is finished binds nobody.
+    rrl.train_sft(built(), episodes, env=Rooms, steps=2, out=tmp_path)
+
+
+def test_online_training_is_of_one_reflection_player(tmp_path, agent):
+    rrl.train_rl(agent, Rooms, **TINY_RL, reflector=Says("Take red.", "red"), out=tmp_path)
+    with pytest.raises(RunFolderError, match="reflector"):
+        rrl.train_rl(agent, Rooms, **TINY_RL, reflector=Says("Take blue.", "blue"), out=tmp_path)
+    writers = [FrozenReflector(built()), FrozenReflector(blank(seed=1).build(["Room 1: take red."], 3))]
+    rrl.train_rl(agent, Rooms, **TINY_RL, reflector=writers[0], out=tmp_path / "trained")
+    with pytest.raises(RunFolderError, match="reflector"):
+        rrl.train_rl(agent, Rooms, **TINY_RL, reflector=writers[1], out=tmp_path / "trained")
+
+
+def test_results_of_different_games_stand_beside_each_other(tmp_path, agent):
+    trained = rrl.train_rl(agent, Rooms, **TINY_RL, out=tmp_path)
+    rrl.evaluate(trained, Rooms)
+    rrl.evaluate(trained, Rooms, split="validation")
+    rrl.evaluate(trained, MoreColours)
+    rrl.evaluate(trained, Rooms, reflector=Says("Take red."))
+    rows = json.loads((tmp_path / "results.json").read_text())
+    assert sorted((row["split"], row["episodes"]) for row in rows) == [("test", 4), ("test", 4), ("validation", 2)]
+    (file,) = tmp_path.rglob("episodes.jsonl")
+    splits = [json.loads(line)["task"]["split"] for line in file.read_text().splitlines()]
+    assert sorted(splits) == ["test"] * 8 + ["validation"] * 2
+    rrl.evaluate(trained, Rooms)
+    assert len(json.loads((tmp_path / "results.json").read_text())) == 3
+
+
+def test_starts_that_look_alike_to_the_code_are_named(agent):
+    class Same(Rooms):
+        def reset(self, task, rng):
+            return replace(super().reset(task, rng), state="start")
+
+    with pytest.raises(UserError, match=r"Does Observation\.state tell the starts of different tasks apart"):
+        rrl.train_rl(agent, Same, **TINY_RL)
+
+
+def test_names_that_nothing_has(agent):
+    with pytest.raises(UnknownNameError, match=r"no decoding named 'gready'\. Did you mean 'greedy'"):
+        rrl.evaluate(agent, Rooms, decoding="gready")
+    with pytest.raises(UnknownNameError, match="no decoding named 'Greedy'"):
+        rrl.collect(Rooms, "random", decoding="Greedy")
+    with pytest.raises(UnknownNameError, match="no mode of rooms named 'hard'"):
+        rrl.train_rl(agent, Rooms, **TINY_RL, curriculum={"name": "uniform", "modes": ["hard"]})
+
+
+@pytest.mark.parametrize("number", [{"horizon": 0}, {"horizon": -1}, {"repetitions": 0}, {"num_envs": 0}])
+def test_numbers_below_one(number):
+    with pytest.raises(UserError, match="The lowest value is 1"):
+        rrl.evaluate("random", Rooms, **number)
+
+
+def test_numbers_below_one_of_a_collection():
+    with pytest.raises(UserError, match="num_envs = 0"):
+        rrl.collect(Rooms, "random", num_envs=0)
+    with pytest.raises(UserError, match="episodes = 0"):
+        rrl.collect(Rooms, "random", episodes=0)
+
+
+def test_tasks_have_keys_of_their_own_and_the_split_that_is_asked_for():
+    class Twice(Rooms):
+        def tasks(self, mode, split):
+            return [replace(task, key="room") for task in super().tasks(mode, split)]
+
+    class Unsplit(Rooms):
+        def tasks(self, mode, split):
+            return [rrl.Task(task.key, mode, data=task.data) for task in super().tasks(mode, split)]
+
+    with pytest.raises(UserError, match="twice: 4 tasks of 'default', 'test' have the key 'room'"):
+        rrl.evaluate("random", Twice)
+    with pytest.raises(UserError, match="gives the task 'default/10' of mode 'default', split 'train'"):
+        rrl.evaluate("random", Unsplit)
+
+
+def test_modes_may_share_their_keys():
+    class Two(Rooms):
+        modes = ("near", "far")
+
+        def tasks(self, mode, split):
+            return [replace(task, key=task.key.removeprefix(f"{mode}/")) for task in super().tasks(mode, split)]
+
+    first, second = rrl.evaluate("random", Two), rrl.evaluate("random", Two)
+    assert first.compare(second).pairs == 8
+
+
+def test_numbers_and_booleans_of_numpy(tmp_path):
+    class Numeric(Rooms):
+        def step(self, action):
+            step = super().step(action)
+            return replace(step, success=np.bool_(step.success), terminated=np.bool_(1), reward=np.float32(step.reward))
+
+    class First:
+        name, sees_oracle = "first", False
+
+        def decide(self, views, rngs):
+            return [rrl.Decision(np.int64(0), self.name, tuple(np.zeros(3, np.float32))) for _ in views]
+
+    rrl.write_episodes(tmp_path / "e.jsonl", rrl.collect(Numeric, First(), episodes=5))
+    assert len(rrl.read_episodes(tmp_path / "e.jsonl")) == 5
+
+
+def test_actions_in_a_list_or_a_text():
+    class Listed(Rooms):
+        def reset(self, task, rng):
+            shown = super().reset(task, rng)
+            return rrl.Observation(shown.text, list(shown.actions))
+
+    class Text(Rooms):
+        def reset(self, task, rng):
+            return rrl.Observation("Room", "red")
+
+    class Numbers(Rooms):
+        def reset(self, task, rng):
+            return rrl.Observation("Room", (1, 2))
+
+    class Half(Rooms):
+        def reset(self, task, rng):
+            return rrl.Observation("Room \udcff", ("red",))
+
+    assert rrl.collect(Listed, "random", episodes=1)[0].turns[0].observation.actions == COLOURS[:3]
+    for game, what in ((Text, r"Give a tuple: \('red',\)"), (Numbers, "1 is no text"), (Half, "surrogates")):
+        with pytest.raises(FaultyEnvironmentError, match=what):
+            rrl.collect(game, "random", episodes=1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "what"),
+    [(("order",), [0, 0, 1], "order"), (("decision", "index"), 7, "index 7"), (("decision", "target"), 9, "target 9")],
+)
+def test_recorded_turns_that_cannot_have_been(tmp_path, episodes, path, value, what):
+    rrl.write_episodes(tmp_path / "e.jsonl", episodes[:1])
+    row = json.loads((tmp_path / "e.jsonl").read_text())
+    place = row["turns"][0]
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    (tmp_path / "e.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(UserError, match=f"row 1 is no episode .*turn 1: .*{what}"):
+        rrl.read_episodes(tmp_path / "e.jsonl")
+
+
+def test_an_agent_with_a_reflection_player_learns_to_read_it(agent, episodes):
+    reader = replace(agent, reflector=Says("Take it."))
+    trained = rrl.train_sft(reader, episodes, env=Rooms, steps=2)
+    assert trained.reflector is reader.reflector
+    assert trained.origin.method == "sft_reflect"
+    plain = rrl.train_sft(agent, episodes, env=Rooms, steps=2)
+    assert isinstance(plain.reflector, NoReflector)
+    assert plain.origin.method == "sft"
+    # Other prompts, so other weights.
+    assert trained.model.hash() != plain.model.hash()
+
+
+def test_what_cannot_be_asked_for(agent):
+    with pytest.raises(UserError, match="the embedded model trains all its weights"):
+        blank(lora_rank=8)
+
+    class Two(Rooms):
+        modes = ("easy", "hard")
+
+        def tasks(self, mode, split):
+            return [] if (mode, split) == ("easy", "test") else super().tasks(mode, split)
+
+    with pytest.raises(UserError, match="no 'test' task of the mode easy"):
+        rrl.evaluate("random", Two, modes=["easy"])
+
+    class Untrained(Rooms):
+        def tasks(self, mode, split):
+            return [] if split == "train" else super().tasks(mode, split)
+
+    with pytest.raises(UserError, match="untrained has no 'train' task"):
+        rrl.train_rl(agent, Untrained, **TINY_RL)
+
+    class Mine:
+        pass
+
+    with pytest.raises(UserError, match="define it at module level"):
+        rrl.train_rl(agent, Rooms, algorithm=Mine, **TINY_RL)
+    with pytest.raises(UserError, match="is no reflection player"):
+        rrl.evaluate(agent, Rooms, reflector="oracle")
+    with pytest.raises(UserError, match="is no player"):
+        rrl.evaluate(Says, Rooms)
+
+
+def test_a_mode_without_validation_tasks_has_no_rate(tmp_path, agent):
+    class Two(Rooms):
+        modes = ("easy", "hard")
+
+        def tasks(self, mode, split):
+            return [] if (mode, split) == ("easy", "validation") else super().tasks(mode, split)
+
+    rrl.train_rl(agent, Two, **TINY_RL | {"validate_every": 1}, out=tmp_path)
+    (file,) = tmp_path.rglob("metrics.jsonl")
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert any("validation/hard/success_rate" in row for row in rows)
+    assert not any("validation/easy/success_rate" in row for row in rows)
