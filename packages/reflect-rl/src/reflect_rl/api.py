@@ -242,12 +242,12 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     """
     spec = None if env is None else make_env(env)
     kept = usable(episodes, lost=lost)
-    # A player that sees the solver cannot write on recorded states, so what it wrote then stays.
     reader = model.reflector if isinstance(model, Agent) and not reflections else NoReflector()
     reads = not isinstance(reader, NoReflector)
+    # A player that sees the solver cannot write on recorded states, so what it wrote then stays.
     if reads and not reader.sees_oracle:
         kept = reflected(kept, reader)
-    if reflections and not has_reflections(kept):
+    if (reflections or reads) and not has_reflections(kept):
         raise UserError(
             "the episodes hold no reflection to learn from. Let a reflection player write them: "
             "add_reflections(episodes, reflector); or leave reflections=False."

@@ -26,7 +26,7 @@ def write_jsonl(path: Path, rows: Iterable[Any]) -> None:
 
 def append_jsonl(path: Path, rows: Iterable[Any]) -> None:
     """Add rows to a JSONL file, and see them to the disk."""
-    if path.exists():
+    if path.is_file():
         _end_last_line(path)
     with path.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -20,6 +20,8 @@ from reflect_rl.types import View
 Numbers = Callable[[str], Mapping[str, int]]
 """State text -> numbers of the actions that it names."""
 
+Gather = Callable[[Sequence[tuple[str, str]]], Sequence[tuple[str, str]]]
+
 
 class CachedReflector(ABC):
     """Writes a reflection for each prompt that it does not remember.
@@ -37,6 +39,7 @@ class CachedReflector(ABC):
         self.cache_size, self.numbers = cache_size, numbers
         self.hits = self.requests = 0
         self._cache: OrderedDict[str, str] = OrderedDict()
+        self._unshared: dict[str, str] | None = None
 
     def reflect(self, views: Sequence[View]) -> list[str | None]:
         """Write a reflection for each view; prompts seen before are answered from memory."""
@@ -49,10 +52,24 @@ class CachedReflector(ABC):
         # Read before `_remember`: a batch larger than the cache pushes out its own entries.
         answers = [fresh.get(prompt) or self._cache.get(prompt, "") for prompt in prompts]
         self._remember(prompts, fresh)
+        # Kept apart where somebody takes them only: they would grow without end.
+        if self._unshared is not None:
+            self._unshared.update(fresh)
         if self.numbers is None:
             return [*answers]
         known = [self.numbers(view.observation.text) for view in views]
         return [with_right_number(text, numbers) for text, numbers in zip(answers, known, strict=True)]
+
+    def exchange(self, gather: Gather) -> None:
+        """Give the other processes the texts that were written since the last exchange, and take theirs.
+
+        Args:
+            gather: pairs of prompt and text of this process -> those of all processes.
+        """
+        mine = self._cache if self._unshared is None else self._unshared
+        found = dict(gather(list(mine.items())))
+        self._unshared = {}
+        self._remember(list(found), found)
 
     @property
     def hit_rate(self) -> float:

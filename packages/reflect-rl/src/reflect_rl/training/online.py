@@ -63,6 +63,14 @@ class LearningReflector(Trained, Protocol):
 
 
 @runtime_checkable
+class Exchanges(Protocol):
+    """A reflection player whose texts are of use to the same player in other processes."""
+
+    def exchange(self, gather: Callable[[Sequence[tuple[str, str]]], Sequence[tuple[str, str]]]) -> None:
+        """Give the texts that were written since the last call, and take those of all processes."""
+
+
+@runtime_checkable
 class Forgetful(Protocol):
     """A player that keeps what it has read."""
 
@@ -237,9 +245,11 @@ class OnlineTrainer:
     ) -> list[Episode]:
         """The episodes of all processes, each of which plays its share, in the order of the requests."""
         failed: list[dict[str, Any]] = []
+        # By task: its episodes begin alike, and what one process has read and written another would do again.
+        own = set(self.engine.share(list(dict.fromkeys(request.task.key for request in requests))))
         episodes = play(
             self.spec,
-            self.engine.share(requests),
+            [request for request in requests if request.task.key in own],
             self.reflector,
             policy,
             num_envs=self.config.num_envs,
@@ -255,6 +265,8 @@ class OnlineTrainer:
             if isinstance(player, Forgetful):
                 player.forget()
         release()
+        if self.engine.count > 1 and isinstance(self.reflector, Exchanges):
+            self.reflector.exchange(self.engine.all_gather)
         failed = self.engine.all_gather(failed)
         self.failures += len(failed)
         if failed and self.engine.main:
