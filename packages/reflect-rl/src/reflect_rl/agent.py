@@ -123,7 +123,8 @@ class Agent:
             ModelError: the tokenizer has fewer labels, or the model cannot be scored.
         """
         check_scoring(model)
-        return cls(model, find_labels(model, actions))
+        # All that it has learned, since further ones follow the last of them.
+        return cls(model, find_labels(model, max(actions, len(model.labels))))
 
 
 Player = Policy | Agent | LanguageModel | str

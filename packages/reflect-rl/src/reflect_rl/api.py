@@ -247,7 +247,12 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     # A player that sees the solver cannot write on recorded states, so what it wrote then stays.
     if reads and not reader.sees_oracle:
         kept = reflected(kept, reader)
-    if (reflections or reads) and not has_reflections(kept):
+    if reads and not has_reflections(kept):
+        raise UserError(
+            "the agent's reflection player sees the solver and cannot write on recorded states. Collect the episodes "
+            "with it: collect(env, policy, agent.reflector); or train agent.model alone."
+        )
+    if reflections and not has_reflections(kept):
         raise UserError(
             "the episodes hold no reflection to learn from. Let a reflection player write them: "
             "add_reflections(episodes, reflector); or leave reflections=False."
@@ -418,7 +423,8 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
 ) -> Evaluation:
     """Play all tasks of a split, with the same seeds whoever plays, so that players can be compared in pairs.
 
-    An agent that was trained into a folder has its result noted there, for `report`; not where `reflector` is given.
+    An agent that was trained into a folder has its result noted there, for `report`; not where `reflector` is given. A
+    later evaluation on the same game, split and horizon takes its place, also with other settings of the game.
 
     Args:
         policy: the player; an agent brings its reflection player.

@@ -59,7 +59,7 @@ class Frozen(BaseModel):
         if Path in kinds and value == "":
             raise PydanticCustomError("empty_path", "empty")
         # No shell has seen a path of a run file, and a folder named `~` is dangerous to delete.
-        if Path in kinds and isinstance(value, str | Path) and str(value).startswith("~"):
+        if Path in kinds and isinstance(value, str | Path) and str(value).startswith("~/"):
             return Path(value).expanduser()
         return value
 

@@ -10,6 +10,7 @@ import pytest
 
 import reflect_rl as rrl
 from reflect_rl.agent import Agent
+from reflect_rl.config import ModelConfig
 from reflect_rl.errors import (
     FaultyEnvironmentError,
     ModelError,
@@ -17,7 +18,9 @@ from reflect_rl.errors import (
     UnknownNameError,
     UserError,
 )
+from reflect_rl.models.load import load_model, load_reader
 from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.players.scripted import OracleReflector
 from reflect_rl.rollout import NoReflector
 
 SHAPE = {"hidden_size": 16, "layers": 1, "heads": 2, "context_tokens": 192, "device": "cpu"}
@@ -100,6 +103,18 @@ def test_a_saved_model_knows_its_labels(tmp_path, episodes):
     assert won[0] == won[1]
 
 
+def test_a_model_without_weights_has_the_same_labels(tmp_path):
+    replace(built(), labels=("A", "B")).save(tmp_path)
+    config = ModelConfig(path=str(tmp_path), device="cpu")
+    assert load_reader(config).labels == load_model(config, trainable=False).labels == ("A", "B")
+
+
+def test_a_model_that_knows_more_labels_than_a_game_needs_keeps_them():
+    model = replace(built(), labels=("0", "1", "2", "3", "A", "B"))
+    agent = Agent.of(model, 3).for_actions(7)
+    assert agent.labels.texts[:6] == model.labels
+
+
 def test_labels_that_are_no_list_are_named(tmp_path):
     built().save(tmp_path)
     (tmp_path / "labels.json").write_text('{"a": 1}')
@@ -108,7 +123,7 @@ def test_labels_that_are_no_list_are_named(tmp_path):
 
 
 def test_labels_of_another_tokenizer_are_refused():
-    with pytest.raises(ModelError, match="2 actions need one-token labels"):
+    with pytest.raises(ModelError, match=r"labels\.json of .* holds labels that are no single tokens"):
         Agent.of(replace(built(), labels=("no such word", "A")), 2)
 
 
@@ -292,6 +307,21 @@ def test_an_agent_with_a_reflection_player_learns_to_read_it(agent, episodes):
     assert plain.origin.method == "sft"
     # Other prompts, so other weights.
     assert trained.model.hash() != plain.model.hash()
+
+
+def test_a_reflection_player_that_sees_the_solver():
+    model = blank().build([f"{number} {word}" for number in range(9) for word in ("left", "right", "Next: =")], 3)
+    told = replace(Agent.of(model, 3), reflector=OracleReflector())
+    with pytest.raises(UserError, match="sees the solver and cannot write on recorded states"):
+        rrl.train_sft(told, rrl.collect("corridor", "oracle", episodes=4), env="corridor", steps=1)
+
+
+def test_a_folder_with_two_settings_of_a_game_can_be_reported(tmp_path):
+    episodes = rrl.collect("corridor", "oracle", episodes=10)
+    agent = rrl.train_sft(blank(), episodes, env="corridor", steps=1, out=tmp_path)
+    rrl.evaluate(agent, "corridor")
+    rrl.evaluate(agent, rrl.make_env("corridor", length=9))
+    assert rrl.report(tmp_path).is_file()
 
 
 def test_what_cannot_be_asked_for(agent):

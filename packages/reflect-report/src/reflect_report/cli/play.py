@@ -169,7 +169,7 @@ def _check(config: RunConfig, options: PlayOptions) -> None:
             raise UserError(f"cannot write to {path}: it is a folder. Name a file.")
     if len({path.resolve() for path in options.files}) < len(options.files):
         raise UserError("--record, --cast and --svg name one file for two things. Name a file for each.")
-    if options.record is not None and options.record.exists():
+    if options.record is not None and options.record.is_file():
         # Before the game: what is no recording would be spoilt, and the game lost.
         read_episodes(options.record)
     for film_path, begin in ((options.cast, CAST_BEGINS), (options.svg, SVG_BEGINS)):

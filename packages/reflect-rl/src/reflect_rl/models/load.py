@@ -293,7 +293,8 @@ def load_reader(config: ModelConfig, path: str | Path | None = None) -> Language
     with explained(base), torch.device("meta"):
         model = AutoModelForCausalLM.from_config(_causal_config(base))
     check_weight_files(base)
-    return LanguageModel(model, tokenizer, chat=frame_of(tokenizer, base))
+    labels = _learned_labels(Path(resolve(config.path if path is None else path)))
+    return LanguageModel(model, tokenizer, chat=frame_of(tokenizer, base), labels=labels)
 
 
 @contextmanager

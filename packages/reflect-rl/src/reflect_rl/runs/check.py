@@ -348,7 +348,7 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         values = config.model_dump(mode="json", exclude_unset=True)
         config = parse(RunConfig, values | {"model": values.get("model", {}) | {"precision": precision}})
     has_model = any(config.method(name).model for name in config.methods)
-    if has_model and config.model.device not in ("auto", "cpu"):
+    if has_model and trains and config.model.device not in ("auto", "cpu"):
         device_of(config.model.device)
     if has_model and config.model.path != EMBEDDED:
         # Without its weights: loading them to learn that they do not fit would fail itself.

@@ -55,7 +55,8 @@ def begin_training(
     """
     settings: dict[str, object] = {"training": json.loads(training.model_dump_json(exclude=set(FREE)))}
     if environment is not None:
-        settings |= {"environment": environment.identity, "environment_settings": _plain(environment)}
+        chosen = json.loads(environment.config.model_dump_json())
+        settings |= {"environment": environment.identity, "environment_settings": chosen}
     # The weights and not their path: a model that was trained on in between is another start.
     settings |= {"start": start, **facts}
     path = folder / "settings.json"
@@ -83,18 +84,6 @@ def written_by(reflector: Reflector) -> str:
 def digest(rows: Sequence[tuple[str, str]]) -> str:
     """SHA-256 of supervised rows, in their order."""
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
-
-
-def _plain(spec: EnvSpec) -> dict[str, object]:
-    settings: dict[str, object] = json.loads(spec.config.model_dump_json())
-    return settings
-
-
-def _games(spec: EnvSpec) -> str:
-    """Name of an environment with a digest of its settings; modes and horizon stand in each row."""
-    settings = {name: value for name, value in _plain(spec).items() if name not in ("modes", "max_episode_steps")}
-    told = [spec.env_class.__qualname__, spec.max_actions, settings]
-    return f"{spec.identity} {hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]}"
 
 
 def note_evaluation(
@@ -131,7 +120,7 @@ def note_evaluation(
                 split=config.split,
                 decoding=decoding,
                 horizon=horizon,
-                fingerprint=_games(spec),
+                fingerprint=spec.identity,
             ),
             measured(episodes, horizon, speed, spec),
         )
@@ -169,5 +158,5 @@ def note_evaluation(
 
 def _key(row: ResultRow) -> tuple[object, ...]:
     """Key of a row; a later evaluation of the same player replaces rows of equal keys."""
-    played = (row.benchmark, row.fingerprint, row.mode, row.split, row.decoding, row.horizon)
+    played = (row.benchmark, row.mode, row.split, row.decoding, row.horizon)
     return (*played, row.method, row.algorithm, row.seed, row.demonstration_starts)

@@ -245,11 +245,9 @@ class OnlineTrainer:
     ) -> list[Episode]:
         """The episodes of all processes, each of which plays its share, in the order of the requests."""
         failed: list[dict[str, Any]] = []
-        # By task: its episodes begin alike, and what one process has read and written another would do again.
-        own = set(self.engine.share(list(dict.fromkeys(request.task.key for request in requests))))
         episodes = play(
             self.spec,
-            [request for request in requests if request.task.key in own],
+            self._share(requests),
             self.reflector,
             policy,
             num_envs=self.config.num_envs,
@@ -274,6 +272,15 @@ class OnlineTrainer:
         # Processes finish in any order; the batch is in the order of the requests.
         place = {request.seed: k for k, request in enumerate(requests)}
         return sorted(self.engine.all_gather(episodes), key=lambda episode: place[episode.seed])
+
+    def _share(self, requests: Sequence[Request]) -> Sequence[Request]:
+        """The episodes that this process plays."""
+        tasks = list(dict.fromkeys(request.task.key for request in requests))
+        if len(tasks) < self.engine.count:
+            return self.engine.share(requests)
+        # By task: its episodes begin alike, and what one process has read and written another would do again.
+        own = set(self.engine.share(tasks))
+        return [request for request in requests if request.task.key in own]
 
     def _validate(self) -> dict[str, float]:
         rates = {}
