@@ -1,4 +1,4 @@
-r"""How often `locate`, ripgrep, BM25 and a hybrid with embeddings have the right file first, on the same questions.
+r"""Right files first by `locate`, ripgrep, BM25 and a hybrid with embeddings, on the same questions.
 
     pip install bm25s semble wordllama    # in a scratch environment with this package; ripgrep (`rg`) is on the PATH
     python scripts/compare_rankers.py ~/src/flask ~/src/httpx --questions 50

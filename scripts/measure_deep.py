@@ -1,4 +1,4 @@
-r"""How often `reflect-rl locate --deep` has the right file first, beside the index alone.
+r"""Right files first by `reflect-rl locate --deep`, beside the index alone.
 
     reflect-rl tasks configs/autoexplore/tasks-installed.toml
     python scripts/measure_deep.py runs/tasks-installed read.jsonl --split validation --questions 250

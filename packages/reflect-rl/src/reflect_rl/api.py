@@ -273,7 +273,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     starts = len({episode.task.key for episode in kept})
     # Training needs a folder for its checkpoints even where the caller wants to keep nothing.
     with _folder(out) as folder:
-        unit = Unit(folder, starts, seed)
+        unit, start = Unit(folder, starts, seed), agent.model.hash()
 
         def trained(part: str) -> LanguageModel:
             # A copy: the same model is the start of the policy and of the reflection player, and stays the caller's.
@@ -284,7 +284,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             table = pairs(part)
             # Checkpoints in the folder are gone on from silently, so they must be of this very training.
             begun = begin_training(
-                place, training=config, start=agent.model.hash(), rows=digest(table), labels=list(agent.labels.texts)
+                place, training=config, start=start, rows=digest(table), labels=list(agent.labels.texts)
             )
             train_on_pairs(
                 twin,

@@ -21,6 +21,7 @@ Numbers = Callable[[str], Mapping[str, int]]
 """State text -> numbers of the actions that it names."""
 
 Gather = Callable[[Sequence[tuple[str, str]]], Sequence[tuple[str, str]]]
+"""Pairs of prompt and text of this process -> those of all processes."""
 
 
 class CachedReflector(ABC):
@@ -61,11 +62,7 @@ class CachedReflector(ABC):
         return [with_right_number(text, numbers) for text, numbers in zip(answers, known, strict=True)]
 
     def exchange(self, gather: Gather) -> None:
-        """Give the other processes the texts that were written since the last exchange, and take theirs.
-
-        Args:
-            gather: pairs of prompt and text of this process -> those of all processes.
-        """
+        """Give the other processes the texts that were written since the last exchange, and take theirs."""
         mine = self._cache if self._unshared is None else self._unshared
         found = dict(gather(list(mine.items())))
         self._unshared = {}

@@ -26,6 +26,7 @@ from reflect_rl.launch import release
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.players.language_model import LanguageModelPolicy
+from reflect_rl.players.reflectors import Gather
 from reflect_rl.rollout import Reflector, Request, failure_row, play
 from reflect_rl.store import append_jsonl
 from reflect_rl.training.checkpoint import Checkpoints, Saved, restore_weights
@@ -66,7 +67,7 @@ class LearningReflector(Trained, Protocol):
 class Exchanges(Protocol):
     """A reflection player whose texts are of use to the same player in other processes."""
 
-    def exchange(self, gather: Callable[[Sequence[tuple[str, str]]], Sequence[tuple[str, str]]]) -> None:
+    def exchange(self, gather: Gather) -> None:
         """Give the texts that were written since the last call, and take those of all processes."""
 
 
