@@ -16,6 +16,7 @@ from transformers.cache_utils import DynamicLayer
 
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.memory import WRITTEN_TOKENS
 from reflect_rl.models.network import reads_trees, wide
 from reflect_rl.models.score import Passes, check_context, micro_batches, token_budget
 
@@ -39,7 +40,7 @@ def generate(
     max_new_tokens: int,
     *,
     sampled: bool = False,
-    max_tokens: int = 16_384,
+    max_tokens: int = WRITTEN_TOKENS,
     kept: Kept | None = None,
 ) -> list[list[int]]:
     """Tokens of a continuation of each prompt, up to the end token, which is included, or `max_new_tokens`.

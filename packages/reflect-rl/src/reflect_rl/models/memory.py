@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 HIDDEN_VECTORS, FEED_FORWARD_VECTORS = 10, 4
 BYTES_A_NUMBER = 5
 
+WRITTEN_TOKENS = 16_384
+"""Most padded tokens of a batch of texts that are written together, prompts included."""
+
 
 def activation_bytes(config: PretrainedConfig, *, checkpointing: bool = False) -> int:
     """Bytes that stay for the backward pass, for each token of a micro-batch.
@@ -36,6 +39,26 @@ def activation_bytes(config: PretrainedConfig, *, checkpointing: bool = False) -
     block = BYTES_A_NUMBER * (HIDDEN_VECTORS * hidden + FEED_FORWARD_VECTORS * wide)
     # Checkpointed: each block's input at 4 bytes a number, and the one block that is computed again.
     return layers * 4 * hidden + block if checkpointing else layers * block
+
+
+def play_bytes(config: PretrainedConfig, setting: ModelConfig, *, readers: int, writes: bool) -> int:
+    """Most bytes of keys and values that players hold while they play; short games need far fewer.
+
+    Args:
+        config: of a causal language model.
+        setting: its number format.
+        readers: players that keep the prompts that they have read.
+        writes: one of them writes reflections, in batches.
+    """
+    from reflect_rl.models.kept import KEPT_BYTES
+    from reflect_rl.models.network import wide
+
+    heads = int(config.num_attention_heads)
+    each = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+    groups = int(getattr(config, "num_key_value_heads", None) or heads)
+    # Keys and values of a token are in the format of the weights.
+    token = 2 * config.num_hidden_layers * groups * each * (2 if setting.precision == "bfloat16" else 4)
+    return writes * WRITTEN_TOKENS * token + (readers * KEPT_BYTES if wide(config) else 0)
 
 
 @dataclass(frozen=True)

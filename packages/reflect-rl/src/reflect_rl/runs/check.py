@@ -369,7 +369,7 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
 def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     """Estimate the memory of the run's trainings, and refuse what does not fit."""
     from reflect_rl.models.load import device_of
-    from reflect_rl.models.memory import Estimate, estimate
+    from reflect_rl.models.memory import Estimate, estimate, play_bytes
     from reflect_rl.models.score import ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU, fast_tokens
 
     device = device_of(config.model.device)
@@ -397,7 +397,14 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
         f"activations {now.activations / GB:.1f}"
     )
     if each * jobs <= free:
-        return f"memory: about {each * jobs / GB:.1f} of {free / GB:.1f} GB ({jobs} at once, each {parts})"
+        note = f"memory: about {each * jobs / GB:.1f} of {free / GB:.1f} GB ({jobs} at once, each {parts})"
+        played = play_bytes(causal, config.model, readers=1 + beside, writes=beside) * jobs
+        if played < GB / 10 or not any(method.online for method in chosen):
+            return note
+        # Short games take hardly any of it, so it is a warning and no reason to refuse.
+        tight = " and may not fit" if each * jobs + played > free else ""
+        fewer = " (--workers 1 takes less)" if tight and jobs > 1 else ""
+        return f"{note}; play with long states adds up to {played / GB:.1f} GB{tight}{fewer}"
     fitting = [f"--workers {free // each} ({free // each * each / GB:.1f} GB)"] if each <= free else []
     alone, together = _smaller(config.model)
     # One job at a time where several do not fit, whatever the model's settings.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from reflect_rl.config import LoRAConfig, ModelConfig, parse
 from reflect_rl.errors import ModelError
 from reflect_rl.models import memory
 from reflect_rl.models.load import load_model
-from reflect_rl.models.memory import Estimate, activation_bytes, estimate
+from reflect_rl.models.memory import Estimate, activation_bytes, estimate, play_bytes
 from reflect_rl.models.precision import choose
 from reflect_rl.models.score import ACTIVATIONS_ON_CPU, check_context, token_budget
 from reflect_rl.runs import check as settle
@@ -115,6 +116,32 @@ def test_a_run_that_does_not_fit_is_refused_with_the_number_and_a_remedy(llama, 
     settle.settle(config, trains=False)
     monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**12)
     assert settle.settle(config, trains=True)[1][0].startswith("memory: about 1.1 of 1000.0 GB")
+
+
+def test_memory_of_play_by_hand(llama):
+    causal = AutoConfig.from_pretrained(llama)
+    # Keys and values of one head of 8 numbers in three layers, 4 bytes each, of each written token.
+    assert play_bytes(causal, ModelConfig(), readers=2, writes=True) == 16_384 * 2 * 3 * 8 * 4
+    # Models of that width keep nothing.
+    assert play_bytes(causal, ModelConfig(), readers=2, writes=False) == 0
+    smollm2 = LlamaConfig(hidden_size=576, num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3)
+    setting = ModelConfig(precision="bfloat16", lora=LoRAConfig(rank=2))
+    assert play_bytes(smollm2, setting, readers=2, writes=True) == 16_384 * 2 * 30 * 3 * 64 * 2 + 2 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("method", "free", "said"),
+    [
+        ("reflect_rl", 10**12, r"; play with long states adds up to 2\.0 GB$"),
+        ("reflect_rl", 2 * 10**9, r"; play with long states adds up to 2\.0 GB and may not fit$"),
+        ("sft_reflect", 10**12, r"\)$"),
+    ],
+)
+def test_the_note_names_what_play_adds(llama, tmp_path, monkeypatch, method, free, said):
+    values = {"output_dir": str(tmp_path), "methods": [method], "model": {"path": str(llama), "device": "cpu"}}
+    monkeypatch.setattr(settle, "_free_bytes", lambda device: free)
+    monkeypatch.setattr("reflect_rl.models.memory.play_bytes", lambda *_, **__: 2 * 10**9)
+    assert re.search(said, settle.settle(parse(RunConfig, values), trains=True)[1][0])
 
 
 def test_where_nothing_is_trained_no_memory_of_a_training_is_asked_for(llama, tmp_path, monkeypatch):
