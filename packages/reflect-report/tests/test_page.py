@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -309,6 +310,16 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     page = written([tmp_path], tmp_path / "report.html")
     assert "<img" not in page
     assert "&lt;img" in page
+
+
+def test_jobs_have_their_memory_where_it_is_known(write_run: Callable[..., Path], tmp_path: Path) -> None:
+    folder = write_run()
+    card = json.loads((folder / "run.json").read_text())
+    first, *others = card["stages"]
+    write_json(folder / "run.json", card | {"stages": [first | {"peak_gib": 3.14159}, *others]})
+    page = written([folder], tmp_path / "report.html")
+    assert page.count("memory, GiB") == 1
+    assert page.count(">3.1<") == 1
 
 
 def test_a_folder_as_output_gets_report_html(bare_run: Path, tmp_path: Path) -> None:

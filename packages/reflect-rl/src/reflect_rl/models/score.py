@@ -38,6 +38,9 @@ from reflect_rl.models.prefixes import Row, merge, pack
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
 """Bytes of activations that a micro-batch may leave for its backward pass."""
 
+SHOWN = 60
+"""Characters of the beginning and of the end of a text that a message shows."""
+
 LISTED = ("choice_token", "line_end")
 """Rules whose prompts list the actions; under the others an action is its text, which the model writes and ends."""
 
@@ -116,8 +119,10 @@ def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 
     # Architectures without a table of positions (Bloom, Mamba) name no limit.
     limit = getattr(model.model.config, "max_position_embeddings", None)
     if limit is not None and tokens + new > limit:
-        shown = " ".join(text.split())[:60]
-        begins = f" that begins {shown!r}" if shown else ""
+        shown = " ".join(text.split())
+        # States of a game often begin alike, and what tells them apart stands near their end.
+        ends = f" and ends {shown[-SHOWN:]!r}" if len(shown) > 2 * SHOWN else ""
+        begins = f" that begins {shown[:SHOWN]!r}{ends}" if shown else ""
         said = len(model.encode(reflection)) if reflection else 0
         follow = f" and {new} are to follow" if new else f" with the {said} of its reflection" if said else ""
         # A shorter reflection is no remedy where the rest is too long.

@@ -359,6 +359,11 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         check_trainable(config.model, source if has_adapter(source) else None, trains)
         if trains:
             notes.append(_check_memory(config, model.model.config))
+            if "precision" not in config.model.model_fields_set:
+                faster = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
+                # Not taken unasked: another machine would measure otherwise, and compute otherwise.
+                if faster.precision != "float32":
+                    notes.append(f"{faster.sentence}. Now it is float32, the default; --model.precision auto takes it.")
             parts = {name for method in config.methods for name in config.method(method).datasets}
             if unset := sorted(name for name in parts if "learning_rate" not in config.sft.of(name).model_fields_set):
                 rate = f"learning_rate is {config.sft.of(unset[0]).learning_rate} by default, for small models"
@@ -414,10 +419,13 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
             size = (need(setting).total + process) * workers
             if size <= free and not (fitting and setting is together[1]):
                 fitting.append(f"{with_workers}{text} ({size / GB:.1f} GB)")
+    least, name = (need(together[1]).total + process) / GB, together[0]
+    nearest = f"With {name}, one at a time, it would still need {least:.1f} GB. " if name else ""
     raise ModelError(
         f"training {config.model.path!r} needs about {each * jobs / GB:.1f} GB ({jobs} at once, each {parts}), and "
         f"{device.type} has {free / GB:.1f} GB free. "
-        + (f"Set {', or '.join(fitting)}." if fitting else "Use a smaller model.")
+        + (f"Set {', or '.join(fitting)}; or use" if fitting else f"{nearest}Use")
+        + " a smaller model, or a machine with more memory."
     )
 
 

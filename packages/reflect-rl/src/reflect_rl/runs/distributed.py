@@ -21,7 +21,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from reflect_rl.launch import LostProcessError
 from reflect_rl.models.load import device_of
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.runs.folder import Job, written_progress
+from reflect_rl.runs.folder import Job, Spent, written_progress
 from reflect_rl.runs.run import Bars, explained, log_stage, prepare, unfinished
 from reflect_rl.runs.stages import execute, stages
 from reflect_rl.training.distributed import TIMEOUT, join, leave, refuse_launch, was_lost
@@ -60,17 +60,17 @@ def run_jobs_distributed(config: RunConfig, kinds: Sequence[str], display: Bars)
             # All processes at once or the main one alone; the barrier keeps anyone from reading a half-written folder.
             if (launched := _launched(job)) != "dealt":
                 takes_part = launched == "together" or state.is_main_process
-                seconds = _do(job, config, display, state) if takes_part else 0.0
+                spent = _do(job, config, display, state) if takes_part else Spent(0.0, 0.0)
                 wait()
-                _note(job, seconds, config, display, state)
+                _note(job, spent, config, display, state)
         evaluations = [job for job in waiting if _launched(job) == "dealt"]
         # By the place in the list that all processes share, so they agree without asking each other.
         own = evaluations[state.process_index :: state.num_processes]
         done = [(job, _do(job, config, display, state)) for job in own]
         wait()
         # The main process alone writes the card, for all.
-        for job, seconds in gather_object(done):
-            _note(job, seconds, config, display, state)
+        for job, spent in gather_object(done):
+            _note(job, spent, config, display, state)
         leave()
 
 
@@ -111,7 +111,7 @@ def _leave_with_launcher(launcher: int) -> None:
     os._exit(1)
 
 
-def _do(job: Job, config: RunConfig, display: Bars, state: PartialState) -> float:
+def _do(job: Job, config: RunConfig, display: Bars, state: PartialState) -> Spent:
     started = time.perf_counter()
 
     def tell(done: int, total: int, note: str) -> None:
@@ -128,10 +128,10 @@ def _do(job: Job, config: RunConfig, display: Bars, state: PartialState) -> floa
         _lost_processes_explained(),
     ):
         execute(job, config, progress)
-    return time.perf_counter() - started
+    return Spent.since(started)
 
 
-def _note(job: Job, seconds: float, config: RunConfig, display: Bars, state: PartialState) -> None:
+def _note(job: Job, spent: Spent, config: RunConfig, display: Bars, state: PartialState) -> None:
     if state.is_main_process:
-        log_stage(config.output_dir, job, seconds)
-        display.finished(job, seconds)
+        log_stage(config.output_dir, job, spent)
+        display.finished(job, spent.seconds)

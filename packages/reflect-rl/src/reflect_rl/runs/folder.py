@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -54,11 +54,30 @@ REMEDY = "Delete the file; the same command writes it again."
 
 
 class StageTime(Frozen):
-    """Duration of a job."""
+    """Duration and memory of a job."""
 
     unit: str
     job: str
     seconds: float
+    peak_gib: float = 0.0
+    """Most memory that its process, which may have done other jobs before, had taken; of several the main one. 0 = not
+    known."""
+
+
+class Spent(NamedTuple):
+    """Cost of a job."""
+
+    seconds: float
+    peak_gib: float
+
+    @classmethod
+    def since(cls, started: float) -> Spent:
+        """The cost until now of a job of this process.
+
+        Args:
+            started: `time.perf_counter()` of its beginning.
+        """
+        return cls(time.perf_counter() - started, peak_bytes() / 2**30)
 
 
 class TakenJobs(Frozen):

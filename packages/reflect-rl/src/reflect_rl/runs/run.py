@@ -42,7 +42,7 @@ from reflect_rl.errors import FaultyEnvironmentError, ReflectRLError, ReflectRLW
 from reflect_rl.evaluation.evaluate import ResultRow, read_rows, write_rows
 from reflect_rl.launch import QUIET
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.runs.folder import Job, StageTime, check_job, close_run, read_card, write_card, written_progress
+from reflect_rl.runs.folder import Job, Spent, StageTime, check_job, close_run, read_card, write_card, written_progress
 from reflect_rl.runs.stages import execute, missing_needs, plan, unmet
 from reflect_rl.watchdog import hang_in, report_in
 
@@ -159,7 +159,7 @@ def unfinished(config: RunConfig, kinds: Sequence[str]) -> list[Job]:
 
 
 def _work(pool: ProcessPoolExecutor, config: RunConfig, waiting: list[Job], messages: Any, display: Bars) -> None:
-    running: dict[Future[float], Job] = {}
+    running: dict[Future[Spent], Job] = {}
     # Pickle finds classes by name and cannot find one that `narrow` made at run time, so plain values travel, and
     # those alone that were set: sections of packages that the run does not use are not even validated.
     values = config.model_dump(mode="json", exclude_unset=True)
@@ -185,15 +185,15 @@ def _work(pool: ProcessPoolExecutor, config: RunConfig, waiting: list[Job], mess
             # One dead worker breaks all futures of a pool, and none says whose it was: all jobs at work are named.
             if isinstance(future.exception(), BrokenProcessPool):
                 raise _killed(running.values())
-            seconds, job = future.result(), running.pop(future)
+            spent, job = future.result(), running.pop(future)
             # Jobs that need this folder may start from now on.
             own.discard(job.folder)
             # The card is written by the parent alone: two workers that rewrite it would lose each other's lines.
-            log_stage(config.output_dir, job, seconds)
-            display.finished(job, seconds)
+            log_stage(config.output_dir, job, spent)
+            display.finished(job, spent.seconds)
 
 
-def _submit(pool: ProcessPoolExecutor, job: Job, values: dict[str, Any]) -> Future[float]:
+def _submit(pool: ProcessPoolExecutor, job: Job, values: dict[str, Any]) -> Future[Spent]:
     try:
         return pool.submit(_do, job, values)
     # A worker that died between two jobs is noticed by the next submit().
@@ -214,9 +214,10 @@ def _killed(jobs: Collection[Job]) -> ReflectRLError:
     )
 
 
-def log_stage(folder: Path, job: Job, seconds: float) -> None:
-    """Note in the run card how long a job took."""
-    stage = StageTime(unit=job.unit.name, job=f"{job.kind} {job.name}".strip(), seconds=round(seconds, 2))
+def log_stage(folder: Path, job: Job, spent: Spent) -> None:
+    """Note in the run card how long a job took, and how much memory."""
+    title = f"{job.kind} {job.name}".strip()
+    stage = StageTime(unit=job.unit.name, job=title, seconds=round(spent.seconds, 2), peak_gib=round(spent.peak_gib, 2))
     write_card(folder, read_card(folder).with_stage(stage))
 
 
@@ -231,8 +232,8 @@ def _begin(threads: int, messages: Any) -> None:
     _inbox.append(messages)
 
 
-def _do(job: Job, values: dict[str, Any]) -> float:
-    """Do a job in a worker; the configuration arrives as JSON. Returns its seconds."""
+def _do(job: Job, values: dict[str, Any]) -> Spent:
+    """Do a job in a worker; the configuration arrives as JSON. Returns what it took."""
     started = time.perf_counter()
     last = 0.0
 
@@ -246,7 +247,7 @@ def _do(job: Job, values: dict[str, Any]) -> float:
 
     with explained(job.title, job.folder), written_progress(job.folder, tell) as progress:
         execute(job, parse(RunConfig, values), progress)
-    return time.perf_counter() - started
+    return Spent.since(started)
 
 
 def gather(config: RunConfig) -> tuple[ResultRow, ...]:

@@ -321,6 +321,11 @@ NO_MATCH = "ERROR: No matching distribution found for x\n"
         ),
         ("", OTHERS_FOUND + NO_MATCH, r"index pypi\.org: No matching distribution found for x\. Check"),
         ("", "", r"index pypi\.org: pip said nothing\. "),
+        (
+            "",
+            "ERROR: Wheel 'x' located at /tmp/x.whl is invalid.\n",
+            r"index pypi\.org: the download is incomplete or damaged\. Check",
+        ),
     ],
 )
 def test_an_index_that_has_no_such_model_is_named(monkeypatch, printed, errors, expected):
@@ -336,6 +341,11 @@ def test_mistakes_of_the_command(arguments, capsys):
         command.run(arguments, Console())
     # A name that is wrong is not being got.
     assert capsys.readouterr().out == ""
+
+
+def test_the_name_of_a_hub_repository_gets_its_prefix():
+    with pytest.raises(UserError, match=r"'owner/name'\. A model .* is written 'hub:owner/name'\."):
+        command.run(["get", "owner/name"], Console())
 
 
 def test_the_command_converts_a_file_of_the_users_own(tiny, cache, capsys):

@@ -111,7 +111,10 @@ def test_a_run_that_does_not_fit_is_refused_with_the_number_and_a_remedy(llama, 
     config = run_config(tmp_path, {"path": str(llama)})
     monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**6)
     # The process alone takes more.
-    with pytest.raises(ModelError, match=r"needs about 1\.1 GB .* 0\.0 GB free\. Use a smaller model\.$"):
+    with pytest.raises(
+        ModelError,
+        match=r"needs about 1\.1 GB .* 0\.0 GB free\. With .* it would still need 0\.9 GB\. Use a smaller model, or a",
+    ):
         settle.settle(config, trains=True)
     settle.settle(config, trains=False)
     monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**12)
@@ -127,6 +130,20 @@ def test_memory_of_play_by_hand(llama):
     smollm2 = LlamaConfig(hidden_size=576, num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3)
     setting = ModelConfig(precision="bfloat16", lora=LoRAConfig(rank=2))
     assert play_bytes(smollm2, setting, readers=2, writes=True) == 16_384 * 2 * 30 * 3 * 64 * 2 + 2 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("model", "ratio", "said"), [({}, 4.0, True), ({}, 1.0, False), ({"precision": "float32"}, 4.0, False)]
+)
+def test_a_run_in_the_default_format_is_told_of_a_faster_one(llama, tmp_path, monkeypatch, model, ratio, said):
+    choose.cache_clear()
+    monkeypatch.setattr(
+        "reflect_rl.models.precision._seconds", lambda device, dtype: ratio if dtype is torch.float32 else 1.0
+    )
+    settled, notes = settle.settle(run_config(tmp_path, {"path": str(llama)} | model), trains=True)
+    choose.cache_clear()
+    assert settled.model.precision == "float32"
+    assert any("--model.precision auto takes it" in note for note in notes) is said
 
 
 @pytest.mark.parametrize(
@@ -191,6 +208,7 @@ def test_a_prompted_reflection_player_is_counted_beside_the_policy(llama, tmp_pa
 CHECKPOINTS = {"gradient_checkpointing": True}
 ADAPTERS = {"lora": {"rank": 4}, "precision": "bfloat16"}
 LESS = "model.gradient_checkpointing = true"
+OTHER = "a smaller model, or a machine with more memory."
 RANK = "model.lora.rank = 16 with model.precision = 'bfloat16'"
 
 
@@ -198,16 +216,16 @@ RANK = "model.lora.rank = 16 with model.precision = 'bfloat16'"
     ("free", "setting", "workers", "remedy"),
     [
         # A process takes 700 MB, the models 0.5 MB or less; activations 420.5 MB, with checkpoints 158.9 MB.
-        (1_000_000_000, {}, 1, f"Set {LESS} (0.9 GB)."),
-        (859_230_000, {}, 1, f"Set {LESS} and {RANK} (0.9 GB)."),
-        (859_230_000, CHECKPOINTS, 1, f"Set {RANK} (0.9 GB)."),
-        (859_230_000, ADAPTERS, 1, f"Set {LESS} (0.9 GB)."),
-        (858_430_000, CHECKPOINTS | ADAPTERS, 1, "Use a smaller model."),
+        (1_000_000_000, {}, 1, f"Set {LESS} (0.9 GB); or use {OTHER}"),
+        (859_230_000, {}, 1, f"Set {LESS} and {RANK} (0.9 GB); or use {OTHER}"),
+        (859_230_000, CHECKPOINTS, 1, f"Set {RANK} (0.9 GB); or use {OTHER}"),
+        (859_230_000, ADAPTERS, 1, f"Set {LESS} (0.9 GB); or use {OTHER}"),
+        (858_430_000, CHECKPOINTS | ADAPTERS, 1, f"Use {OTHER}"),
         # Two at once need 2.25 GB, with checkpoints 1.72 GB.
-        (1_200_000_000, {}, 2, "Set --workers 1 (1.1 GB)."),
-        (2_000_000_000, ADAPTERS, 2, f"Set --workers 1 (1.1 GB), or {LESS} (1.7 GB)."),
-        (2_000_000_000, {}, 2, f"Set --workers 1 (1.1 GB), or {LESS} (1.7 GB)."),
-        (1_000_000_000, {}, 2, f"Set --workers 1 and {LESS} (0.9 GB)."),
+        (1_200_000_000, {}, 2, f"Set --workers 1 (1.1 GB); or use {OTHER}"),
+        (2_000_000_000, ADAPTERS, 2, f"Set --workers 1 (1.1 GB), or {LESS} (1.7 GB); or use {OTHER}"),
+        (2_000_000_000, {}, 2, f"Set --workers 1 (1.1 GB), or {LESS} (1.7 GB); or use {OTHER}"),
+        (1_000_000_000, {}, 2, f"Set --workers 1 and {LESS} (0.9 GB); or use {OTHER}"),
     ],
 )
 def test_remedies_are_those_that_are_not_set_and_fit(llama, tmp_path, monkeypatch, free, setting, workers, remedy):
@@ -243,6 +261,12 @@ def test_a_container_has_what_it_is_given(tmp_path, monkeypatch):
     for text, expected in (("max\n", 5000), ("9000\n", 5000), ("1000\n", 1000)):
         (tmp_path / "memory.max").write_text(text)
         assert settle._free_bytes("cpu") == expected
+
+
+def test_a_long_prompt_is_shown_with_its_end(llama):
+    model = load_model(ModelConfig(device="cpu"), llama, trainable=False)
+    with pytest.raises(ModelError, match=r"begins '(map )+.*' and ends '.*taxi at 4 2' has"):
+        check_context(model, 10**6, "map " * 50 + "taxi at 4 2")
 
 
 def test_micro_batches_of_deep_models_fit(llama):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from reflect_rl.config import parse
 from reflect_rl.errors import RunFolderError
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.runs.folder import StageTime, read_card, write_card
+from reflect_rl.runs.folder import Job, Spent, StageTime, Unit, read_card, write_card
+from reflect_rl.runs.run import log_stage
 from reflect_rl.runs.start import open_run
 
 UNIT = "starts-2/seed-0"
@@ -102,3 +104,14 @@ def test_a_card_is_read_as_it_was_written_and_holds_the_latest_time_of_a_job(tmp
     write_card(tmp_path, card)
     assert read_card(tmp_path) == card
     assert [stage.seconds for stage in card.stages] == [4.0]
+
+
+def test_a_job_leaves_its_time_and_its_memory_in_the_card(tmp_path):
+    open_run(config(tmp_path), "reflect-rl run x.toml")
+    spent = Spent.since(time.perf_counter() - 2)
+    job = Job(Unit(tmp_path, 2, 0), "data", "", tmp_path / UNIT / "data")
+    log_stage(tmp_path, job, spent)
+    (stage,) = read_card(tmp_path).stages
+    assert stage.seconds >= 2
+    # A process with torch takes more than a tenth of a GiB.
+    assert stage.peak_gib == round(spent.peak_gib, 2) > 0.05
