@@ -262,11 +262,11 @@ def train_trl(options: argparse.Namespace, log_path: Path) -> None:
         args=GRPOConfig(
             output_dir=str(options.out / "trl"),
             learning_rate=options.learning_rate,
-            lr_scheduler_type="constant",
+            lr_scheduler_type="linear" if options.falling else "constant",
             num_generations=options.generations,
             per_device_train_batch_size=rows,
             gradient_accumulation_steps=options.parts,
-            max_steps=100_000,
+            max_steps=options.falling or 100_000,
             # Slower, and there is memory enough.
             gradient_checkpointing=False,
             bf16=True,
@@ -335,6 +335,7 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=8, help="episodes of one start in an update")
     parser.add_argument("--turns", type=int, default=14_000, help="ours: budget, over which the learning rate falls")
     parser.add_argument("--parts", type=int, default=2, help="TRL: micro-batches of an update")
+    parser.add_argument("--falling", type=int, default=0, help="TRL: updates until the rate is 0; 0 = constant")
     parser.add_argument("--test-every", type=float, default=1.0, help="minutes between measurements")
     parser.add_argument("--out", type=Path, default=Path("runs/trl"))
     parser.add_argument("--draw", action="store_true", help="draw the logs below --out, and train nothing")
