@@ -46,8 +46,10 @@ def test_the_tiny_trial_runs_to_its_report(call, tmp_path, tiny, name):
     assert {row["method"] for row in rows} == {"reflect_rl"}
 
 
-def test_the_trial_on_trees_is_accepted(call, tmp_path, tiny):
+def test_the_tiny_trial_on_trees_runs_to_its_report(call, tmp_path, tiny):
     tasks = save_three_projects(tmp_path / "tasks", folders=4, files=4)
-    answer = call(*tiny_command("gpu-autoexplore.toml", **tiny, environment__tasks=str(tasks.folder)), "--dry-run")
+    own = {"environment__tasks": str(tasks.folder), "environment__test_tasks": "1", "methods": "reflect_rl"}
+    answer = call(*tiny_command("gpu-autoexplore.toml", **tiny | own))
     assert answer.code == 0, answer.errors
-    assert "Nothing of this run asks a server" in answer.output
+    rows = json.loads((tmp_path / "try" / "results.json").read_text())
+    assert {row["mode"] for row in rows} == {"d1k16", "d2k16"}

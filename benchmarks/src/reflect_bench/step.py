@@ -1,0 +1,114 @@
+"""Seconds and memory of one supervised step with adapters: ours, and two plain loops of transformers.
+
+    python -m reflect_bench.step ours --shape SmolLM2-360M --threads 2
+
+A step has 32 rows of 300 tokens, and the last forty of each are targets. Weights and tokens are random, since the time
+depends on neither. One way in a process: peak memory is that of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, PretrainedConfig
+
+from reflect_bench.shapes import ADAPTERS
+from reflect_bench.sizes import SHAPES
+from reflect_rl.config import EmbeddedConfig, ModelConfig
+from reflect_rl.launch import peak_bytes
+from reflect_rl.models.embedded import build_embedded
+from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.score import completion_losses, micro_batches, token_budget
+
+ROWS, TOKENS, TARGETS = 32, 300, 40
+PLAIN_ROWS = 4
+"""Rows of a micro-batch of the plain loop."""
+IGNORED = -100
+"""Label of a token that is no target, in transformers."""
+
+
+def random_model(shape: PretrainedConfig, *, checkpointing: bool = False) -> LanguageModel:
+    """A model of random weights in bfloat16, with adapters of rank 16 to train."""
+    with tempfile.TemporaryDirectory() as folder:
+        # Saved and loaded, so that it goes the way of every other model.
+        network = AutoModelForCausalLM.from_config(shape, dtype=torch.bfloat16)
+        network.save_pretrained(folder)
+        small = build_embedded(("one step",), EmbeddedConfig(hidden_size=16, layers=1, heads=2), 0)
+        small.tokenizer.save_pretrained(folder)
+        del network
+        config = ModelConfig(
+            path=folder, device="cpu", precision="bfloat16", lora=ADAPTERS, gradient_checkpointing=checkpointing
+        )
+        return load_model(config, trainable=True)
+
+
+def steps_of(model: LanguageModel, rows: torch.Tensor, targets: int) -> dict[str, Callable[[], None]]:
+    """The ways to add up the gradient of a batch.
+
+    Args:
+        model: a trainable model.
+        rows: (N, T) token ids.
+        targets: tokens at the end of each row that are learned.
+    """
+    count, width = rows.shape
+    mask = [0] * (width - targets) + [1] * targets
+    network: Any = model.model
+
+    @torch.autocast("cpu", torch.bfloat16, enabled=model.mixed)
+    def ours() -> None:
+        for part in micro_batches([width] * count, token_budget(model)):
+            losses = completion_losses(model, [rows[i].tolist() for i in part], [mask] * len(part))
+            (losses.sum() / (count * targets)).backward()
+
+    @torch.autocast("cpu", torch.bfloat16, enabled=model.mixed)
+    def plain(size: int) -> None:
+        for first in range(0, count, size):
+            ids = rows[first : first + size]
+            labels = ids.clone()
+            labels[:, : width - targets] = IGNORED
+            loss = network(input_ids=ids, labels=labels, use_cache=False).loss
+            (loss * len(ids) / count).backward()
+
+    return {"ours": ours, "plain": lambda: plain(PLAIN_ROWS), "whole": lambda: plain(count)}
+
+
+def measure(model: LanguageModel, way: str, rows: torch.Tensor, targets: int, repeats: int) -> list[float]:
+    """Seconds of each of some steps, after one that is not counted."""
+    step = steps_of(model, rows, targets)[way]
+    optimizer = torch.optim.AdamW([weight for weight in model.model.parameters() if weight.requires_grad])
+    model.model.train()
+    seconds = []
+    for _ in range(repeats + 1):
+        started = time.perf_counter()
+        step()
+        optimizer.step()
+        optimizer.zero_grad()
+        seconds.append(time.perf_counter() - started)
+    return seconds[1:]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print one line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("way", choices=("ours", "plain", "whole"), help="`plain`: four rows at once; `whole`: all rows")
+    parser.add_argument("--shape", choices=SHAPES, default="SmolLM2-135M")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--checkpointing", action="store_true")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    model = random_model(SHAPES[options.shape], checkpointing=options.checkpointing)
+    rows = torch.randint(0, SHAPES[options.shape].vocab_size, (ROWS, TOKENS))
+    seconds = measure(model, options.way, rows, TARGETS, options.repeats)
+    told = ", ".join(f"{value:.1f}" for value in seconds)
+    print(f"{options.way}, {options.shape}, {options.threads} threads: {told} s, {peak_bytes() / 2**30:.2f} GiB")
+
+
+if __name__ == "__main__":
+    main()
