@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
 def row_of(repository: str, kind: str, question: Question, answer: Answer, deep: Answer | None = None) -> Row:
     """Judge an answer, and the one of `--deep`."""
     plain = {
-        entry.path: score(replace(entry.evidence, defined=None, stem=None, written=None), DEFAULT_WEIGHTS)
+        entry.path: score(replace(entry.evidence, defined=None, stem=None, written=None, asked=None), DEFAULT_WEIGHTS)
         for entry in answer.files
     }
     return Row(

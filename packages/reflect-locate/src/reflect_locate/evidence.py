@@ -91,6 +91,8 @@ class Evidence:
     written: float | None = None
     """Worth of its definitions of the names that the question holds as they are written (`definitions.definition`),
     their mean; None = it holds none."""
+    asked: bool | None = None
+    """The question names this very file (`file_names.files_asked_for`); None = it names none."""
 
 
 KINDS = tuple(field.name for field in fields(Weights))
@@ -99,13 +101,16 @@ KINDS = tuple(field.name for field in fields(Weights))
 def score(evidence: Evidence, weights: Weights) -> float:
     """Weighted mean of the evidence that there is, in [0, 1]; of a test, a document or code perhaps a share of it.
 
+    Where the question names files, they have the upper half of the scale, and all others the lower one.
+
     >>> score(Evidence(1.0, None, None, 0.0), Weights(coverage=3, named=1))
     0.75
     """
     # Without an index two kinds are missing; the mean over the others stays on the same scale.
     known = [(getattr(weights, kind), value) for kind in KINDS if (value := getattr(evidence, kind)) is not None]
     mean = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
-    return share_of(evidence) * mean
+    found = share_of(evidence) * mean
+    return found if evidence.asked is None else (evidence.asked + found) / 2
 
 
 def share_of(evidence: Evidence) -> float:

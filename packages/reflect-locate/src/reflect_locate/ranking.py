@@ -3,7 +3,8 @@
 Candidates are the best files of the index. They are ranked by evidence (`evidence.py`): how well the index matches the
 contents and the path, how many words of the question stand close together, and what names the file has and defines.
 Tests come behind what they test, unless the question speaks of tests, and documents behind code in the same way. Where
-a question asks for instructions (`how to`), code comes behind documents, whose headings then count as names.
+a question asks for instructions (`how to`), code comes behind documents, whose headings then count as names. Files
+that a question names (`file_names.py`) come first.
 `finder.py` adds what a trained player says.
 """
 
@@ -40,8 +41,9 @@ from reflect_locate.repositories.definitions import (
     heading,
     names_asked_for,
 )
+from reflect_locate.repositories.file_names import NONE, AskedFiles, files_asked_for
 from reflect_locate.repositories.passages import lines_with, words_together, written_lines
-from reflect_locate.repositories.roles import is_change_note, is_document, is_test
+from reflect_locate.repositories.roles import TESTS, is_change_note, is_document, is_test
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches
@@ -54,12 +56,6 @@ if TYPE_CHECKING:
 
 LONGEST_QUESTION = 40
 """Words that are read of a question; the player was trained on questions of at most so many."""
-TESTS = re.compile(
-    r"\b(?:tests|tested|(?:which|what|whose|unit|integration|regression)[ _-]tests?"
-    r"|test[ _-](?:for|of|that|cases?|suites?|files?|modules?))\b",
-    re.IGNORECASE,
-)
-"""Words of a question that asks for tests. `test` alone is often a name: a test split, a test client."""
 CAUTIOUS: Mapping[Sureness, Sureness] = {"sure": "likely", "likely": "a guess", "a guess": "a guess"}
 """The next lower word."""
 HOW_TO = re.compile(r"\W*how (?:to|(?:do|can|could|should) (?:i|you))\b", re.IGNORECASE)
@@ -109,6 +105,7 @@ class FoundFile:
             "defined": round(self.evidence.defined or 0.0, 4),
             "stem": round(self.evidence.stem or 0.0, 4),
             "written": round(self.evidence.written or 0.0, 4),
+            "asked": bool(self.evidence.asked),
             "history": round(self.evidence.history or 0.0, 4),
             "is_test": self.evidence.is_test,
             "is_document": self.evidence.is_document,
@@ -161,6 +158,19 @@ class Answer:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class AskedNames:
+    """Names in a question, looked up in a tree."""
+
+    written: Mapping[str, float] | None = None
+    """See `definers` (None: the question holds no name of code)."""
+    files: AskedFiles = NONE
+    """Files that the question names."""
+
+
+NO_NAMES = AskedNames()
+
+
 def check_question(question: str) -> str:
     """The question as it is asked: one line, at most 40 words.
 
@@ -205,15 +215,20 @@ def find(
     check_tree(tree)
     index = index or StoredIndex(tree, WordStore())
     matches, rarity = index.ask(question)
-    names = names_asked_for(question)
+    # Who asks how to use a file wants instructions.
+    named = NONE if HOW_TO.match(question) else files_asked_for(question, tree.paths)
+    names = () if named.is_written else names_asked_for(question)
     written = definers(tree, index, names) if names else None
     # One of another repository would rank by the words of strangers.
     adapted = adapted if adapted and adapted.fits(tree) else None
     past = adapted.matches(tree, question) if adapted else None
     weights = adapted.weights if adapted else DEFAULT_WEIGHTS
-    files = ranked(tree, question, None, matches, weights, past, rarity, written)
+    files = ranked(tree, question, None, matches, weights, past, rarity, AskedNames(written, named))
     likely, seconds = LIKELY if threshold is None else threshold, time.perf_counter() - started
     answer = answer_of(files, rarity, likely, 0, seconds, adapted.heard(question) if adapted else frozenset())
+    if named.is_written:
+        # Words that name the file stand in its lines by chance, as where another one is imported.
+        answer = replace(answer, rarity={word: value for word, value in rarity.items() if word not in named.words})
     return replace(cautious(answer, tree), names=names)
 
 
@@ -307,8 +322,11 @@ def answer_of(
     trust = confidence([entry.score for entry in files])
     # Few words that meet tell little about a question whose other words stand nowhere in the tree.
     known = sum(value > 0 or word in heard for word, value in rarity.items())
-    told_word: Sureness = sureness(trust, sure, threshold) if 2 * known >= len(rarity) else "a guess"
-    if told_word == "sure" and known < len(rarity):
+    meant = sum(bool(entry.evidence.asked) for entry in files)
+    # The one file that a question names is what it asks for; of several it tells none.
+    bound = threshold if meant == 1 else sure
+    told_word: Sureness = sureness(trust, bound, threshold) if 2 * known >= len(rarity) else "a guess"
+    if told_word == "sure" and (known < len(rarity) or meant > 1):
         told_word = "likely"
     told = tuple(replace(entry, sureness=told_word) if entry is files[0] else entry for entry in files)
     return Answer(told, trust, threshold, episodes, seconds, rarity)
@@ -322,7 +340,7 @@ def ranked(
     weights: Weights,
     past: Mapping[str, float] | None = None,
     rarity: Mapping[str, float] | None = None,
-    written: Mapping[str, float] | None = None,
+    names: AskedNames = NO_NAMES,
 ) -> list[FoundFile]:
     """Candidates, best first.
 
@@ -335,7 +353,7 @@ def ranked(
         weights: of the evidence.
         past: how well the earlier commits of each file match, relative to the best one (None: not known).
         rarity: of the question's words (None: names do not count, as where a player's weights were fitted without).
-        written: see `definers` (None: the question holds no name of code).
+        names: of code and of files in the question.
     """
     asked = question_words(question)
     how_to = bool(HOW_TO.match(question))
@@ -348,7 +366,13 @@ def ranked(
     shares |= {path: TEST_SHARE * shares.get(path, 1.0) for path in tests}
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
     indexed = _best(matches.contents, shares) if matches else ()
-    known = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, shares), *_best(written or {}, shares)])
+    known = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, shares), *_best(names.written or {}, shares)])
+    meant = _meant(names.files, tests, asked)
+    # A hundred files may be called `__init__.py`.
+    near_names = {
+        path: matches.contents.get(path, 0.0) + matches.paths.get(path, 0.0) if matches else 0.0 for path in meant
+    }
+    known |= dict.fromkeys(_best(near_names, shares))
     first = {} if known else {path: place for place, path in enumerate(_first_files(tree))}
     candidates = known or first
     found = []
@@ -376,11 +400,27 @@ def ranked(
             headed = prose and how_to
             own = (heading(lines, number) if headed else defined_name(lines[number]) for number in held)
             defined = best_name(own, asked, rarity)
-            held_names = None if written is None else written.get(path, 0.0)
+            held_names = None if names.written is None else names.written.get(path, 0.0)
             evidence = replace(evidence, defined=defined, stem=asked_stem(path, asked), written=held_names)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
+    if meant and (names.files.is_written or not _is_defined_beside(meant, found)):
+        judged = [(entry, replace(entry.evidence, asked=entry.path in meant)) for entry in found]
+        found = [replace(entry, evidence=evidence, score=score(evidence, weights)) for entry, evidence in judged]
     # The path decides between equal scores, so that the answer does not depend on the order of episodes.
     return sorted(found, key=lambda entry: (-entry.score, first.get(entry.path, 0), entry.path))
+
+
+def _meant(files: AskedFiles, tests: Set[str], asked: Sequence[str]) -> frozenset[str]:
+    """Files that a question names. By words alone it names no test of what it asks about."""
+    return frozenset(path for path in files.paths if files.is_written or path not in tests or "test" in asked)
+
+
+def _is_defined_beside(meant: Set[str], found: Sequence[FoundFile]) -> bool:
+    """Tell whether another file defines a function or class whose name has the words of the question, and no others."""
+    others = (entry.evidence for entry in found if entry.path not in meant)
+    sources = (evidence for evidence in others if not evidence.is_test and not evidence.is_document)
+    # A sum in another order may be off by a rounding.
+    return any(evidence.written == 1 or round(evidence.defined or 0.0, 6) == 1 for evidence in sources)
 
 
 def _best(matches: Mapping[str, float], shares: Mapping[str, float]) -> list[str]:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from reflect_locate.ranking import TESTS, find, passages
+from reflect_locate.ranking import find, passages
 from reflect_locate.repositories._gate import IngestRules
 from reflect_locate.repositories.ingest import ingest
+from reflect_locate.repositories.roles import TESTS
 from reflect_locate.repositories.snapshot import LeftOut, Snapshot
 from reflect_locate.repositories.tree import Tree
 from tiny_player import FILES, write_files
@@ -142,3 +143,54 @@ def test_an_answer_with_an_unknown_word_is_never_sure():
     tree = Tree(Snapshot("kitchen", {"limits.py": "# Parsing of rate limits.", "clock.py": "# Watches."}))
     assert find(tree, "Where are rate limits parsed?").sureness == "sure"
     assert find(tree, "Where are rate limits of zebras parsed?").sureness == "likely"
+
+
+KITCHEN = {
+    "README.md": "# Kitchen\n",
+    "src/tea.py": '"""Drinks."""\n\nx = 1\n\n\ndef boil(tea):\n    return tea\n',
+    "src/uses.py": "from src import tea  # tea tea.py: tea of src\n" * 9,
+    "tests/test_tea.py": "from src import tea  # tea.py\n" * 9,
+}
+
+
+@pytest.mark.parametrize("question", ["tea.py", "src/tea.py", "What does tea.py do?", "the tea", "tea"])
+def test_the_file_that_a_question_names_comes_first(question):
+    answer = find(Tree(Snapshot("kitchen", KITCHEN)), question)
+    assert (answer.files[0].path, answer.sureness) == ("src/tea.py", "sure")
+    assert [entry.evidence.asked for entry in answer.files] == [True] + [False] * (len(answer.files) - 1)
+    assert answer.files[0].score >= 0.5 >= answer.files[1].score
+
+
+def test_words_that_name_a_file_choose_no_lines_in_it():
+    tree = Tree(Snapshot("kitchen", KITCHEN))
+    assert find(tree, "src/tea.py").with_lines(tree, 1)[0].lines.first == 1
+    assert find(tree, "boil in tea.py").with_lines(tree, 1)[0].lines.symbol == "boil"
+
+
+def test_of_several_files_of_a_name_none_is_sure():
+    tree = Tree(Snapshot("kitchen", KITCHEN | {"old/tea.py": "x = 1  # tea\n"}))
+    answer = find(tree, "tea.py", threshold=0)
+    assert {entry.path for entry in answer.files[:2]} == {"src/tea.py", "old/tea.py"}
+    assert answer.sureness == "likely"
+
+
+@pytest.mark.parametrize("defines", ["def tea():\n", "class Tea:\n"])
+def test_words_that_are_a_definitions_name_elsewhere_name_no_file(defines):
+    files = find(Tree(Snapshot("kitchen", KITCHEN | {"src/leaves.py": defines})), "the tea").files
+    assert {entry.evidence.asked for entry in files} == {None}
+
+
+def test_no_test_is_named_by_words_alone():
+    tree = Tree(Snapshot("kitchen", {"tests/tea.py": "x = tea\n", "a.py": "y = tea\n"}))
+    assert {entry.evidence.asked for entry in find(tree, "tea").files} == {None}
+    assert find(tree, "tests/tea.py").files[0].path == "tests/tea.py"
+
+
+def test_a_question_for_instructions_names_no_file():
+    answer = find(Tree(Snapshot("kitchen", KITCHEN)), "how do I use tea.py?")
+    assert {entry.evidence.asked for entry in answer.files} == {None}
+
+
+def test_a_file_is_found_by_its_name_beside_many_of_its_words():
+    files = {f"use{number}.py": "tea.py\n" * 20 for number in range(30)}
+    assert find(Tree(Snapshot("kitchen", files | {"z/tea.py": ""})), "tea.py").files[0].path == "z/tea.py"

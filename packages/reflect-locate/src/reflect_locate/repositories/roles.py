@@ -1,4 +1,4 @@
-"""Purpose of a file, as far as its path tells."""
+"""Purpose of a file, as far as its path tells, and words of a question that asks for tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ TEST_FOLDERS = frozenset(("test", "tests", "testsuite", "spec", "specs", "__test
 CHANGES = re.compile(
     r"(?:^|/)(?:changes?|change-?log|history|news|releases?|release[-_]notes)(?:/|\.\w+$|$)", re.IGNORECASE
 )
+TESTS = re.compile(
+    r"\b(?:tests|tested|(?:which|what|whose|unit|integration|regression)[ _-]tests?"
+    r"|test[ _-](?:for|of|that|cases?|suites?|files?|modules?))\b",
+    re.IGNORECASE,
+)
+"""Words of a question that asks for tests. `test` alone is often a name: a test split, a test client."""
 TEST_FILE = re.compile(r"^(?:tests?_.*|.*_tests?|conftest|tests?|.*[.-](?:test|spec))\.\w+$", re.IGNORECASE)
 
 

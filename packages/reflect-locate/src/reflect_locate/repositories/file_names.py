@@ -1,0 +1,114 @@
+"""Files that a question names: by a path or a name with its ending, or by the very words of a file's name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reflect_locate.repositories.roles import TESTS
+from reflect_locate.repositories.words import words
+
+OPENING, CLOSING = "\"'`([{<«“‘", "\"'`)]}>»”’.,;:!?…"
+"""Marks around a name in a sentence."""
+LINE = re.compile(r"(?::\d[\d:,-]*|#L?\d[\dL-]*)$")
+"""Lines behind a path, as in `tea.py:12-40`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFiles:
+    """Files that a question names."""
+
+    paths: tuple[str, ...] = ()
+    is_written: bool = False
+    """They are named by a path, or by a name with its ending, and not by words alone, which may be other names, too."""
+    words: frozenset[str] = frozenset()
+    """Words of these paths and names, as they are written in the question."""
+
+
+NONE = AskedFiles()
+
+
+def files_asked_for(question: str, paths: Sequence[str]) -> AskedFiles:
+    """The files of a tree that a question names.
+
+    They are named by a path or its end, by a name with its ending, or by the very words of a name without its ending.
+    Most of the question's words are theirs, or all but one for each file, as in `update tea.py`: a sentence that
+    mentions a file is about something else.
+
+    Args:
+        question: in words.
+        paths: of all files.
+
+    >>> paths = ("README.md", "tea/README.md", "tea/pot_lid.py")
+    >>> [files_asked_for(text, paths).paths for text in ("Where is pot_lid.py?", "the pot lids", "readme", "lid.py")]
+    [('tea/pot_lid.py',), ('tea/pot_lid.py',), ('README.md',), ()]
+    """
+    # Found before the rest is judged: a name with a dot that is no file is a word of the question.
+    tokens = {token: _token(token) for token in question.split() if "/" in token or "." in token or "\\" in token}
+    found = {token: files for token, name in tokens.items() if name and (files := _files_at(name, paths))}
+    if not found:
+        return _called(question, paths)
+    rest = " ".join(token for token in question.split() if token not in found)
+    theirs = frozenset(words(" ".join(tokens[token] for token in found)))
+    # `py` and `md` say nothing by themselves.
+    told = set(words(" ".join(tokens[token].rpartition(".")[0] or tokens[token] for token in found)))
+    others = set(words(rest)) - theirs
+    # Who asks for the tests of a file wants other files.
+    if TESTS.search(rest) or len(others) > max(len(told) - 1, len(found)):
+        return NONE
+    return AskedFiles(tuple(dict.fromkeys(path for files in found.values() for path in files)), True, theirs)
+
+
+def _token(token: str) -> str:
+    """The path in a word of a sentence.
+
+    >>> _token("(`./tea/pot.py:12`)."), _token(".github/x.yml")
+    ('tea/pot.py', '.github/x.yml')
+    """
+    name = LINE.sub("", token.lstrip(OPENING).rstrip(CLOSING)).replace("\\", "/")
+    return name.removeprefix("./")
+
+
+def _files_at(name: str, paths: Sequence[str]) -> list[str]:
+    """Files whose path is this one or ends with it; letters of the other case count where nothing else does."""
+    if name.startswith(("/", "~/")):
+        # Outside of the tree begins what nobody can compare.
+        ends = [path for path in paths if name.endswith(f"/{path}")]
+        return [max(ends, key=len)] if ends else []
+    near = _ending_with(name, paths)
+    if not near and "/" in name:
+        # As programs import it.
+        stems = {path.rpartition(".")[0]: path for path in paths}
+        return [stems[stem] for stem in _ending_with(name, list(stems))]
+    exact = [path for path in near if f"/{path}".endswith(f"/{name}")]
+    found = exact or near
+    # The whole path names one file, its end may name several.
+    return [path for path in found if len(path) == len(name)] or found
+
+
+def _ending_with(name: str, paths: Sequence[str]) -> list[str]:
+    end = f"/{name}".lower()
+    return [path for path in paths if f"/{path}".lower().endswith(end)]
+
+
+def _called(question: str, paths: Sequence[str]) -> AskedFiles:
+    """Files whose name without its ending has the words of the question, and no others."""
+    asked = frozenset(words(question))
+    if not asked:
+        return NONE
+    found = []
+    for path in paths:
+        stem = _stem(path)
+        lower = stem.lower()
+        # A word is a part of the text that it was cut from, so most names are done with here.
+        if all(word in lower for word in asked) and frozenset(words(stem)) == asked:
+            found.append(path)
+    # `README` is the one at the top.
+    whole = [path for path in found if "/" not in path and _stem(path).lower() == question.strip().lower()]
+    return AskedFiles(tuple(whole or found), False, asked) if found else NONE
+
+
+def _stem(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return name.rpartition(".")[0] or name

@@ -1,0 +1,58 @@
+"""Files that a question names: by a path, by a name with its ending, or by the words of a name."""
+
+import pytest
+
+from reflect_locate.repositories.file_names import files_asked_for
+
+PATHS = ("LICENSE", "README.md", "lib/pot.js", "src/README.md", "src/pot_lid.py", "src/tea.py", "tests/tea.py")
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("src/tea.py", ["src/tea.py"]),
+        ("./src/tea.py", ["src/tea.py"]),
+        ("`src/tea.py:12-40`", ["src/tea.py"]),
+        ("SRC/TEA.PY", ["src/tea.py"]),
+        ("src\\tea.py", ["src/tea.py"]),
+        ("/home/me/kitchen/src/tea.py", ["src/tea.py"]),
+        ("tea.py", ["src/tea.py", "tests/tea.py"]),
+        ("(see pot_lid.py).", ["src/pot_lid.py"]),
+        ("what does pot_lid.py do?", ["src/pot_lid.py"]),
+        ("update pot_lid.py and lib/pot.js", ["src/pot_lid.py", "lib/pot.js"]),
+        ("lib/pot", ["lib/pot.js"]),
+        # The whole path is one file's, though others end with it.
+        ("README.md", ["README.md"]),
+        ("lid.py", []),
+        ("and/or e.g. 1.5", []),
+        ("which tests check pot_lid.py", []),
+        ("tests of pot_lid.py", []),
+        ("does pot_lid.py close while soup boils over", []),
+    ],
+)
+def test_a_path_or_a_name_with_its_ending_names_files(question, found):
+    asked = files_asked_for(question, PATHS)
+    assert (list(asked.paths), asked.is_written) == (found, bool(found))
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("README", ["README.md"]),
+        ("license", ["LICENSE"]),
+        ("the readme", ["README.md", "src/README.md"]),
+        ("pot lids", ["src/pot_lid.py"]),
+        ("PotLid", ["src/pot_lid.py"]),
+        ("the pot", ["lib/pot.js"]),
+        ("the lid", []),
+        ("blue pot lids", []),
+        ("where is it?", []),
+    ],
+)
+def test_words_name_a_file_that_has_no_others(question, found):
+    asked = files_asked_for(question, PATHS)
+    assert (list(asked.paths), asked.is_written) == (found, False)
+
+
+def test_words_of_a_path_are_told():
+    assert files_asked_for("which soup is in src/tea.py", PATHS).words == {"src", "tea", "py"}
