@@ -400,3 +400,42 @@ def test_deep_says_what_the_model_changed(project, player, capsys):
 def test_deep_and_a_player_exclude_each_other(project, player):
     with pytest.raises(ConfigError, match="--deep ranks what the index found"):
         run([str(project), QUESTION, "--deep", "--model", str(player)])
+
+
+NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+@pytest.mark.parametrize(
+    ("flags", "given", "threads"),
+    [
+        (["--deep"], {}, ["1", "1", "1", "1"]),
+        (["--deep"], {"MKL_NUM_THREADS": "2"}, ["1", "1", "2", "1"]),
+        # It counts for all libraries.
+        (["--deep"], {"OMP_NUM_THREADS": "2"}, ["2", None, None, None]),
+        ([], {}, [None] * 4),
+    ],
+)
+def test_the_small_reader_computes_with_one_thread(project, tmp_path, flags, given, threads):
+    """More of them spin on a busy machine; numpy reads the variables when it is loaded."""
+    script = (
+        "import os, sys; from reflect_rl.cli.main import main; "
+        "sys.addaudithook(lambda event, said: event == 'import' and said[0] == 'numpy' and "
+        f"print([os.environ.get(name) for name in {NAMES}], file=sys.stderr)); "
+        f"main({['locate', str(project), QUESTION, *flags]}); "
+        f"print([os.environ.get(name) for name in {NAMES}])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in NAMES}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path), **given}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == str(threads)
+    assert done.stderr.splitlines()[:1] == ([str(threads)] if flags else [])
+
+
+def test_the_library_leaves_the_number_of_threads_alone():
+    script = (
+        "import os; from reflect_locate.rereading import open_reader; open_reader(); "
+        f"print([os.environ.get(name) for name in {NAMES}])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in NAMES}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == f"{[None] * 4}\n"

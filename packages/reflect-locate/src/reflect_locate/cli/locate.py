@@ -35,6 +35,10 @@ VERB = "locate"
 USAGE = 'reflect-rl locate PATH "question"'
 GUESSED = 1
 """Exit code of an answer that is only a guess, as of a grep that found nothing."""
+THREADS = "OMP_NUM_THREADS"
+"""Variable by which a user says how many threads compute, whatever library does it."""
+LIBRARY_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+"""The same for each library that numpy may compute with."""
 MOST_NAMED = 5
 """Endings, paths or folders of what was left out that are named."""
 
@@ -179,6 +183,9 @@ def reread_of(options: PlayerOptions) -> Reread | None:
     if options.is_played:
         raise ConfigError("--deep ranks what the index found, and --walk and --model let a player search. Choose one.")
     from reflect_locate.reader_settings import READER
+
+    if options.reader == READER:
+        _compute_alone()
     from reflect_locate.rereading import open_reader, reread
 
     if options.reader != READER:
@@ -186,6 +193,14 @@ def reread_of(options: PlayerOptions) -> Reread | None:
 
         silence()
     return partial(reread, open_reader(options.reader), threshold=options.threshold)
+
+
+def _compute_alone() -> None:
+    """Let numpy, which reads this when it is loaded, compute with one thread, unless the user says how many."""
+    # The products are small: further threads mostly wait for each other, and on a busy machine burn ten times the time.
+    if THREADS not in os.environ:
+        for name in (THREADS, *LIBRARY_THREADS):
+            os.environ.setdefault(name, "1")
 
 
 def adapted_of(options: PlayerOptions) -> AdaptedRanking | None:
