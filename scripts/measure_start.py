@@ -2,10 +2,13 @@ r"""CPU seconds of `reflect-rl locate` with start-up, and of a warm answer of `s
 
     python scripts/measure_start.py --files 2000 --repeat 15
     python scripts/measure_start.py --repeat 20 --beside ../another-checkout
+    python scripts/measure_start.py --folder ~/src/ripgrep
 
 Files are Python functions of made-up words, 8 KB each, in a temporary folder; the cache is there, too. CPU seconds
 (user and system) are those of the whole process, so they hold on a busy machine, too. The median is printed. With
 `--beside`, later calls of this checkout and of another one are measured by turns, each with a cache of its own.
+With `--folder`, `serve` is asked about a tree that is there: questions are the words in names of functions and classes
+of files that are drawn, each asked twice, as an index keeps what it has parsed.
 """
 
 from __future__ import annotations
@@ -18,11 +21,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from reflect_locate.repositories.ingest import open_repository
+from reflect_locate.repositories.roles import is_test
+from reflect_locate.repositories.symbols import KEPT, symbols
+from reflect_locate.repositories.words import pieces, words
 from reflect_locate.served_answers import SearchService
 from reflect_locate.served_folders import ServedFolders
 
@@ -37,7 +45,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--files", type=int, default=2_000)
     parser.add_argument("--repeat", type=int, default=15)
     parser.add_argument("--beside", type=Path)
+    parser.add_argument("--folder", type=Path)
     options = parser.parse_args(arguments)
+    if options.folder:
+        of_folder(options.folder, options.repeat)
+        return 0
     with TemporaryDirectory() as scratch:
         top, one, cache = (Path(scratch, name) for name in ("many", "one", "cache"))
         question = made(top, options.files)
@@ -69,6 +81,36 @@ def main(arguments: Sequence[str]) -> int:
             call()  # reads the folder and opens the index
             show(f"serve: {name}", [of_call(call) for _ in range(options.repeat)])
     return 0
+
+
+def of_folder(folder: Path, questions: int) -> None:
+    """Measure answers about a folder: the first question, then others, each asked once and once more."""
+    asked = names_in(folder, questions + 1)
+    for name in ("find_file", "find_passage"):
+        # A new one for each: what the other has parsed would be kept.
+        service = SearchService(ServedFolders([str(folder)]))
+        KEPT.forget()
+        calls = [partial(getattr(service, name), text, "", 5, lambda: False) for text in asked]
+        rows = [list(map(of_call, calls)) for _ in range(2)]
+        show(f"{name}, first", rows[0][:1])
+        show(f"{name}, asked once", rows[0][1:])
+        show(f"{name}, once more", rows[1][1:])
+
+
+def names_in(folder: Path, most: int) -> list[str]:
+    """Words in names of functions and classes, at least two each, of files that are no tests."""
+    tree, draw = open_repository(folder), random.Random(0)
+    found: dict[str, None] = {}
+    for path in draw.sample(tree.paths, len(tree.paths)):
+        entries = (
+            [] if is_test(path) else [entry for entry in symbols(path, tree.text(path)) if entry.kind != "heading"]
+        )
+        name = draw.choice(entries).name.rpartition(".")[2] if entries else ""
+        if len(words(name)) > 1:
+            found[" ".join(pieces(name)).lower()] = None
+        if len(found) == most:
+            break
+    return list(found)
 
 
 def by_turns(
@@ -140,7 +182,7 @@ def of_call(call: Callable[[], object]) -> float:
 
 def show(name: str, seconds: Sequence[float]) -> None:
     """Print a row."""
-    print(f"{name:20} {median(seconds):.3f} CPU s, {min(seconds):.3f} to {max(seconds):.3f} in {len(seconds)} calls")
+    print(f"{name:24} {median(seconds):.3f} CPU s, {min(seconds):.3f} to {max(seconds):.3f} in {len(seconds)} calls")
 
 
 if __name__ == "__main__":

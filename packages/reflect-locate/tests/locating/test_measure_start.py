@@ -31,3 +31,15 @@ def test_a_command_that_fails_is_not_measured(script):
     assert script.of_process([sys.executable, "-c", "sum(range(10**6))"], {}) > 0
     with pytest.raises(RuntimeError, match="ended with 2"):
         script.of_process([sys.executable, "-c", "raise SystemExit(2)"], {})
+
+
+def test_a_folder_is_asked_twice_about_names_in_it(script, tmp_path, capsys):
+    for number in range(3):
+        (tmp_path / f"pot{number}.py").write_text(f"def boil_water{number}x():\n    return {number}\n")
+    (tmp_path / "test_pot.py").write_text("def test_all_pots():\n    return 1\n")
+    assert sorted(script.names_in(tmp_path, 5)) == ["boil water 0 x", "boil water 1 x", "boil water 2 x"]
+    assert len(script.names_in(tmp_path, 2)) == 2
+    script.main(["--folder", str(tmp_path), "--repeat", "2"])
+    rows = [line[:24].strip() for line in capsys.readouterr().out.splitlines()]
+    ways = ("first", "asked once", "once more")
+    assert rows == [f"{name}, {way}" for name in ("find_file", "find_passage") for way in ways]

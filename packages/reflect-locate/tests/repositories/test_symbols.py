@@ -2,6 +2,7 @@
 
 import pytest
 
+from reflect_locate.repositories import symbols as module
 from reflect_locate.repositories.symbols import LONGEST_PARSED, symbols
 
 PYTHON = '''\
@@ -361,3 +362,23 @@ def test_nothing_in_a_file_is_executed(tmp_path):
     text = f"open({str(mark)!r}, 'w')\n\n\ndef f(x=open({str(mark)!r}, 'w')): ...\n"
     assert rows("a.py", text) == [("f", "function", 4, 4)]
     assert not mark.exists()
+
+
+def test_a_text_is_parsed_once_and_so_many_symbols_are_kept(monkeypatch):
+    parsed, parse = list[str](), module._parsed
+    monkeypatch.setattr(module, "_parsed", lambda ending, text: parsed.append(text) or parse(ending, text))
+    kept = module.KeptSymbols(most=3)
+    two, one, none = "def a(): ...\ndef b(): ...\n", "def c(): ...\n", "x = 1\n"
+    for text in (two, one, two):
+        assert kept.get(".py", text) == parse(".py", text)
+    assert parsed == [two, one]
+    # A document of the same text has other symbols.
+    assert kept.get(".md", "# Tea\n") == parse(".md", "# Tea\n") != kept.get(".py", "# Tea\n")
+    kept = module.KeptSymbols(most=3)
+    parsed.clear()
+    for text in (two, one, two, none, two, one):
+        kept.get(".py", text)
+    # `none` takes the place of `one`, which was not asked for longest.
+    assert parsed == [two, one, none, one]
+    larger = "".join(f"def f{number}(): ...\n" for number in range(4))
+    assert len(kept.get(".py", larger)) == 4

@@ -2,13 +2,15 @@
 
 Python is parsed by `ast`, which executes nothing. Documents have headings. C, C++, C#, Go, Java, JavaScript, PHP, Ruby,
 Rust and TypeScript are parsed by tree-sitter where its grammars are installed, with
-`pip install 'reflect-locate[symbols]'`. Other files have no symbols.
+`pip install 'reflect-locate[symbols]'`. Other files have no symbols. What was parsed last is kept, since a server is
+asked about the same files again.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,12 +18,16 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from reflect_locate.repositories.snapshot import digest_of
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 LONGEST_PARSED = 500_000
 """Characters of a file that is parsed."""
 LONGEST_NAME = 200
+MOST_KEPT = 100_000
+"""Symbols of all texts together that are kept, some 200 bytes each; a text without any counts as one."""
 HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t]*#*$")
 FENCE = re.compile(r"[ \t]*(```|~~~)")
 UNDERLINE = re.compile(r"([=\-~^\"'#*+])\1{2,}[ \t]*$")
@@ -71,6 +77,47 @@ class Symbol:
     """Number of its last line."""
 
 
+class KeptSymbols:
+    """Symbols of the texts that were asked for last.
+
+    Args:
+        most: symbols of all texts together; those that were not asked for the longest go first.
+    """
+
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self._most, self._count, self._alone = most, 0, threading.Lock()
+        self._kept: dict[tuple[str, bytes], tuple[Symbol, ...]] = {}
+
+    def get(self, ending: str, text: str) -> tuple[Symbol, ...]:
+        """The symbols of a text, parsed unless they are kept.
+
+        Args:
+            ending: of the file's name, in lower case.
+            text: of the file.
+        """
+        # Its hash: the text itself would stay in memory after the file has changed.
+        key = ending, digest_of(text)
+        with self._alone:
+            found = self._kept.pop(key, None)
+            if found is None:
+                found = _parsed(ending, text)
+                self._count += max(len(found), 1)
+            # Taken out and put in again, so that the first one is the one to go.
+            self._kept[key] = found
+            while self._count > self._most:
+                self._count -= max(len(self._kept.pop(next(iter(self._kept)))), 1)
+        return found
+
+    def forget(self) -> None:
+        """Drop all."""
+        with self._alone:
+            self._kept.clear()
+            self._count = 0
+
+
+KEPT = KeptSymbols()
+
+
 def symbols(path: str, text: str) -> tuple[Symbol, ...]:
     r"""Symbols of a file in the order of their first lines, outer ones before those inside them.
 
@@ -78,13 +125,16 @@ def symbols(path: str, text: str) -> tuple[Symbol, ...]:
     [('A', 1, 2), ('A.f', 2, 2)]
     """
     ending = PurePosixPath(path).suffix.lower()
-    if len(text) > LONGEST_PARSED:
-        return ()
+    is_parsed = ending == ".py" or ending in GRAMMARS or ending in UNDERLINED
+    return KEPT.get(ending, text) if is_parsed and len(text) <= LONGEST_PARSED else ()
+
+
+def _parsed(ending: str, text: str) -> tuple[Symbol, ...]:
     if ending == ".py":
         return tuple(_of_python(text))
     if ending in GRAMMARS:
         return tuple(_of_grammar(GRAMMARS[ending], text))
-    return tuple(_of_document(text)) if ending in UNDERLINED else ()
+    return tuple(_of_document(text))
 
 
 def _of_python(text: str) -> Iterator[Symbol]:
@@ -213,7 +263,7 @@ def _of_grammar(language: str, text: str) -> Iterator[Symbol]:
                 kind = VALUES[value.type]
             yield Symbol(name[:LONGEST_NAME], kind, _first_row(node) + 1, _last_row(node) + 1)
             around = f"{name}."
-        waiting += [(child, around) for child in reversed(node.children)]
+        waiting += [(child, around) for child in reversed(node.named_children)]
 
 
 def _first_row(node: Node) -> int:
