@@ -1,8 +1,9 @@
 """Evidence for a file, and the weight of each kind.
 
-The score of a file is the weighted mean of its evidence. Tests (`TEST_SHARE`) and documents (`DOCUMENT_SHARE`) count
-for less, and so does what holds no instructions where a question asks for them (`ASIDE_SHARE`). The weights are fitted
-to questions (`fitting.py`). What counts for a ranking are their ratios, so they are given with the largest as 1.
+The score of a file is the weighted mean of its evidence. Tests (`TEST_SHARE`), documents (`DOCUMENT_SHARE`) and data
+(`DATA_SHARE`) count for less, and so does what holds no instructions where a question asks for them (`ASIDE_SHARE`).
+The weights are fitted to questions (`fitting.py`). What counts for a ranking are their ratios, so they are given with
+the largest as 1.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ and who asks where something is done wants the source."""
 DOCUMENT_SHARE = 0.8
 """Factor of a document's score. Prose holds all words of a question close together; who asks where something is done
 wants the code. Chosen on commits of four repositories (`docs/results/log.md`, "Documents before sources")."""
+DATA_SHARE = 0.7
+"""Factor of the score of data, such as a results file whose keys repeat the names of settings. That of a test, as
+commits of seven repositories do not tell it: none of 1,615 is found better or worse with any share from 0.5 to 0.9."""
 ASIDE_SHARE = 0.7
 """Factor of the score of code and release notes where a question asks for instructions, as `how to install` does.
 Chosen on questions to seven repositories (`docs/results/log.md`, "Questions that ask for instructions")."""
@@ -79,6 +83,8 @@ class Evidence:
     """A document, and the question does not speak of documents."""
     is_aside: bool = False
     """Code or release notes, and the question asks for instructions."""
+    is_data: bool = False
+    """Data, and the question does not speak of data."""
     read: float | None = None
     """Likelihood of the question after the file's best lines: 1 = as after those of the best file, 0 = some nats less a
     token; None = no language model read them."""
@@ -116,7 +122,8 @@ def score(evidence: Evidence, weights: Weights) -> float:
 def share_of(evidence: Evidence) -> float:
     """Factor of a file's score by its role."""
     # A document among the tests is a test.
-    share = TEST_SHARE if evidence.is_test else DOCUMENT_SHARE if evidence.is_document else 1.0
+    share = DOCUMENT_SHARE if evidence.is_document else DATA_SHARE if evidence.is_data else 1.0
+    share = TEST_SHARE if evidence.is_test else share
     return share * ASIDE_SHARE if evidence.is_aside else share
 
 

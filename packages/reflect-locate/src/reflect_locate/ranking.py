@@ -2,10 +2,9 @@
 
 Candidates are the best files of the index. They are ranked by evidence (`evidence.py`): how well the index matches the
 contents and the path, how many words of the question stand close together, and what names the file has and defines.
-Tests come behind what they test, unless the question speaks of tests, and documents behind code in the same way. Where
-a question asks for instructions (`how to`), code comes behind documents, whose headings then count as names. Files
-that a question names (`file_names.py`) come first.
-`finder.py` adds what a trained player says.
+Tests come behind what they test, unless the question speaks of tests, and documents and data behind code in the same
+way. Where a question asks for instructions (`how to`), code comes behind documents, whose headings then count as names.
+Files that a question names (`file_names.py`) come first. `finder.py` adds what a trained player says.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from reflect_locate.evidence import (
     ASIDE_SHARE,
+    DATA_SHARE,
     DEFAULT_WEIGHTS,
     LIKELY,
     SURE,
@@ -43,7 +43,7 @@ from reflect_locate.repositories.definitions import (
 )
 from reflect_locate.repositories.file_names import NONE, AskedFiles, files_asked_for
 from reflect_locate.repositories.passages import lines_with, words_together, written_lines
-from reflect_locate.repositories.roles import TESTS, is_change_note, is_document, is_test
+from reflect_locate.repositories.roles import TESTS, is_change_note, is_data, is_document, is_test
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches
@@ -63,6 +63,8 @@ HOW_TO = re.compile(r"\W*how (?:to|(?:do|can|could|should) (?:i|you))\b", re.IGN
 mostly asks about the code of whoever says it."""
 DOCUMENT = frozenset(words("docs documents documentation readme guides tutorials changelog"))
 """Words of a question that asks for documents."""
+DATA_WORDS = frozenset(words("json jsonl csv tsv svg fixture dataset"))
+"""Words of a question that asks for data."""
 INDEXED = 10
 """Best files of the index that are candidates."""
 LOOKED_AT = 200
@@ -109,6 +111,7 @@ class FoundFile:
             "history": round(self.evidence.history or 0.0, 4),
             "is_test": self.evidence.is_test,
             "is_document": self.evidence.is_document,
+            "is_data": self.evidence.is_data,
             "is_aside": self.evidence.is_aside,
             "words": list(self.words),
             "coverage": round(self.evidence.coverage, 4),
@@ -362,7 +365,8 @@ def ranked(
     wants_tests = TESTS.search(question) and not how_to
     tests = set() if wants_tests else {path for path in tree.paths if is_test(path)}
     aside = {path for path in tree.paths if not is_document(path) or is_change_note(path)} if how_to else set()
-    shares = dict.fromkeys(aside, ASIDE_SHARE)
+    data = set() if not DATA_WORDS.isdisjoint(asked) else {path for path in tree.paths if is_data(path)}
+    shares = dict.fromkeys(data, DATA_SHARE) | dict.fromkeys(aside, ASIDE_SHARE)
     shares |= {path: TEST_SHARE * shares.get(path, 1.0) for path in tests}
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
     indexed = _best(matches.contents, shares) if matches else ()
@@ -393,6 +397,7 @@ def ranked(
             is_test=path in tests,
             is_document=prose and not wants_documents,
             is_aside=path in aside,
+            is_data=path in data,
             history=history,
         )
         if rarity is not None:

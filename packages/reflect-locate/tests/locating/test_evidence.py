@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from reflect_locate.evidence import ASIDE_SHARE, DOCUMENT_SHARE, TEST_SHARE, Evidence, Weights, score
+from reflect_locate.evidence import ASIDE_SHARE, DATA_SHARE, DOCUMENT_SHARE, TEST_SHARE, Evidence, Weights, score
 from reflect_locate.fitting import FITTED, PRIOR_STD, fit
 from reflect_locate.ranking import find
 from reflect_locate.repositories.snapshot import Snapshot
@@ -32,6 +32,8 @@ def test_the_score_is_the_weighted_mean_of_what_is_known():
     assert score(Evidence(1.0, None, None, 0.5), weights) == pytest.approx(1.25 / 1.5)
     assert score(Evidence(1, 1, 1, 1), weights) == pytest.approx(1)
     assert score(Evidence(1, 1, 1, 1, is_test=True), weights) == TEST_SHARE
+    assert score(Evidence(1, 1, 1, 1, is_data=True), weights) == DATA_SHARE
+    assert score(Evidence(1, 1, 1, 1, is_data=True, is_test=True), weights) == TEST_SHARE
 
 
 def test_tests_do_not_move_the_weights():

@@ -194,3 +194,21 @@ def test_a_question_for_instructions_names_no_file():
 def test_a_file_is_found_by_its_name_beside_many_of_its_words():
     files = {f"use{number}.py": "tea.py\n" * 20 for number in range(30)}
     assert find(Tree(Snapshot("kitchen", files | {"z/tea.py": ""})), "tea.py").files[0].path == "z/tea.py"
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("where is the warmup of the rate", "a.py"),
+        ("json with the warmup of the rate", "runs/1.json"),
+        ("runs/1.json", "runs/1.json"),
+    ],
+)
+def test_data_comes_behind_code_unless_it_is_asked_for(question, first):
+    data = {f"runs/{number}.json": '{"warmup": 1, "rate": 2}\n' for number in range(1, 30)}
+    code = "x = rate  # rate\n\n\n# warmup\n"
+    files = find(Tree(Snapshot("kitchen", data | {"a.py": code})), question).files
+    assert files[0].path == first
+    assert {entry.path for entry in files if entry.evidence.is_data} == (
+        {entry.path for entry in files if entry.path != "a.py"} if first == "a.py" else set()
+    )

@@ -5,6 +5,14 @@ from __future__ import annotations
 import re
 
 DOCUMENTS = (".md", ".markdown", ".rst", ".txt", ".adoc")
+DATA = (".json", ".jsonl", ".ndjson", ".geojson", ".csv", ".tsv", ".lock", ".svg")
+"""Endings of values that programs read and write; YAML and TOML mostly hold settings that people write."""
+SETTINGS = re.compile(
+    r"(?:^|/)(?:package|composer|bower|deno|vendor|vcpkg|manifest|angular|lerna|nx|turbo|biome|global"
+    r"|(?:tsconfig|jsconfig|appsettings)(?:\.[\w-]+)*)\.json$",
+    re.IGNORECASE,
+)
+"""Settings that people write in a format of data."""
 TEST_FOLDERS = frozenset(("test", "tests", "testsuite", "spec", "specs", "__tests__", "testdata"))
 CHANGES = re.compile(
     r"(?:^|/)(?:changes?|change-?log|history|news|releases?|release[-_]notes)(?:/|\.\w+$|$)", re.IGNORECASE
@@ -36,6 +44,15 @@ def is_document(path: str) -> bool:
     (True, False)
     """
     return path.lower().endswith(DOCUMENTS)
+
+
+def is_data(path: str) -> bool:
+    """Tell whether a file holds data.
+
+    >>> is_data("results/run.JSON"), is_data("pyproject.toml"), is_data("web/package.json")
+    (True, False, False)
+    """
+    return path.lower().endswith(DATA) and not SETTINGS.search(path)
 
 
 def is_change_note(path: str) -> bool:
