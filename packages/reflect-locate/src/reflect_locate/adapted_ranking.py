@@ -22,6 +22,8 @@ from reflect_rl.errors import ConfigError, UnknownNameError, UserError
 from reflect_rl.store import read_json, write_json
 
 FILE = "ranking.json"
+COMPARISON = "adapted.json"
+"""The comparison of before and after, which `adapt` writes whether it helped or not."""
 LEAST_SHARE = 1 / 3
 """Share of the files of a ranking that a tree must have for the ranking to be about it."""
 REMEDY = "Make it with `reflect-rl adapt PATH`."
@@ -97,6 +99,11 @@ class AdaptedRanking(Frozen):
             AdaptedRankingError: there is none, or it cannot be read.
         """
         file = place.expanduser() / FILE if place.expanduser().is_dir() else place.expanduser()
+        if not file.is_file() and (compared := file.with_name(COMPARISON)).is_file():
+            raise AdaptedRankingError(
+                f"adapting did not help, as {str(compared)!r} says, so {str(place)!r} has no adapted ranking. "
+                "Leave out --adapted."
+            )
         if not file.is_file():
             raise AdaptedRankingError(f"no adapted ranking in {str(place)!r}. {REMEDY}")
         values: Any = read_json(file, REMEDY)

@@ -436,9 +436,9 @@ def _best(matches: Mapping[str, float], shares: Mapping[str, float]) -> list[str
 
 
 def _first_files(tree: Tree) -> list[str]:
-    """Files to begin with where no word of a question is known: those that introduce, then those at the top."""
+    """Files to begin with where no word of a question is known: introductions, then the top, empty ones last."""
 
-    def place(path: str) -> tuple[int, bool, str]:
-        return path.count("/"), PurePosixPath(path).stem.lower() != "readme", path
+    def place(path: str) -> tuple[bool, int, bool, str]:
+        return not tree.text(path).strip(), path.count("/"), PurePosixPath(path).stem.lower() != "readme", path
 
     return sorted(tree.paths, key=place)[:INDEXED]

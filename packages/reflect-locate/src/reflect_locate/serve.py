@@ -68,7 +68,10 @@ TOO_LONG = f"the question or the path has more than {MOST_CHARACTERS} characters
 Question = Annotated[str, Field(description="What the code or text does or holds, in words.")]
 Folder = Annotated[str, Field(description="Folder to search: absolute, or below the root (empty: all that is served).")]
 FileOrFolder = Annotated[str, Field(description="File or folder: absolute, or below the root (empty: the root).")]
-Most = Annotated[int, Field(ge=1, le=MOST_FILES, description="Most entries to return.")]
+# Checked by `answered`: the SDK would answer a wrong number with several lines and an address of its validator's.
+Most = Annotated[
+    int, Field(description="Most entries to return.", json_schema_extra={"minimum": 1, "maximum": MOST_FILES})
+]
 Result = TypeVar("Result")
 
 
@@ -123,11 +126,21 @@ def make_server(service: Service) -> MCPServer[Any]:
             waiting[0] -= 1
             cancelled.set()  # when the call was cancelled, the thread stops at its next turn
 
+    def most(top_k: int) -> int:
+        """Check the number of entries that is asked for.
+
+        Raises:
+            ToolError: there are never so many, or so few.
+        """
+        if not 1 <= top_k <= MOST_FILES:
+            raise ToolError(f"top_k is {top_k}. Give a number from 1 to {MOST_FILES}.")
+        return top_k
+
     async def find_file(question: Question, path: Folder = "", top_k: Most = 5) -> Located:
-        return await answered(partial(service.find_file, question, path, top_k), question, path)
+        return await answered(partial(service.find_file, question, path, most(top_k)), question, path)
 
     async def find_passage(question: Question, path: Folder = "", top_k: Most = 5) -> Passages:
-        return await answered(partial(service.find_passage, question, path, top_k), question, path)
+        return await answered(partial(service.find_passage, question, path, most(top_k)), question, path)
 
     async def what_is_in(path: FileOrFolder = "") -> Outline:
         return await answered(partial(service.what_is_in, path), path)

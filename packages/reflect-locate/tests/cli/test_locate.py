@@ -15,6 +15,7 @@ from shutil import rmtree
 
 import pytest
 
+from git_repository import Repository
 from reflect_locate.cli.flags import LocateFlags
 from reflect_locate.cli.locate import parse_locate, run
 from reflect_locate.cli.options import LocateOptions
@@ -160,6 +161,7 @@ def test_an_index_with_bytes_overwritten_in_its_middle_is_rebuilt(alone, tmp_pat
     [
         (OSError(errno.ENOSPC, "No space left on device"), "the disk is full. Free some space, or write"),
         (OSError(errno.EACCES, "Permission denied", "/x"), "Permission denied (/x). Check the rights"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory"), "the current folder no longer exists. Change"),
         (MemoryError(), "memory ran out. Ask about a part"),
         (TypeError("odd"), "unexpected TypeError: odd. REFLECT_RL_TRACEBACK=1 shows where"),
     ],
@@ -261,6 +263,67 @@ def test_a_single_text_is_searched_for_its_lines(alone, project):
     for name, message in (("tool", "is no archive"), ("secrets.yaml", "has no file to read. Left out: secret 1")):
         with pytest.raises(UserError, match=message):
             alone(project / name, QUESTION)
+
+
+def test_a_text_that_is_too_large_is_called_so(alone, tmp_path):
+    (tmp_path / "big.txt").write_text("ö" * 600_000)
+    with pytest.raises(UserError, match=r"the text '.*big.txt' has 1200000 bytes, more than the 1000000 of a file"):
+        alone(tmp_path / "big.txt", QUESTION)
+    (tmp_path / "big.bin").write_bytes(b"\xff\0" * 600_000)
+    with pytest.raises(UserError, match="is no archive"):
+        alone(tmp_path / "big.bin", QUESTION)
+
+
+def test_an_empty_index_is_rebuilt_and_that_is_said(alone, project, tmp_path):
+    alone(project, QUESTION)
+    (place,) = (tmp_path / "cache/reflect-rl/locate").glob("*.sqlite")
+    place.write_bytes(b"")
+    assert "index rebuilt" in alone(project, QUESTION)[1]
+    assert "index rebuilt" not in alone(project, QUESTION)[1]
+
+
+def test_the_newest_commit_of_a_bare_repository_is_read(alone, tmp_path):
+    repository = Repository(tmp_path / "kettle")
+    repository.commit(
+        "Kettle", files={"src/limits.py": "def parse_limit(): ...  # rate limits, parsed\n", "a.md": "x\n"}
+    )
+    repository.git("clone", "-q", "--bare", ".", str(tmp_path / "kettle.git"))
+    rows = json.loads(alone(tmp_path / "kettle.git", QUESTION, "--json")[1])
+    assert [row["path"] for row in rows] == ["src/limits.py"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--reader", "small"], "--reader small does nothing without --deep. Add --deep"),
+        (["--episodes", "3"], "--episodes does nothing without a player. Add --walk, or --model PLAYER"),
+        (["--no-search"], "--search does nothing without a player"),
+        (["--search", "--deep"], "--search does nothing without a player"),
+    ],
+)
+def test_a_flag_without_its_mode_is_refused(project, flags, message):
+    with pytest.raises(ConfigError, match=message):
+        run([str(project), QUESTION, *flags])
+
+
+def test_a_reader_that_is_not_there_is_told_before_torch_is_loaded(project):
+    script = (
+        "import sys; from reflect_rl.cli.main import main; "
+        f"main({['locate', str(project), QUESTION, '--deep', '--reader', 'smollm2-135']}); "
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "there is no folder 'smollm2-135'. Did you mean 'smollm2-135m'" in done.stderr
+    assert done.stdout == "False\n"
+
+
+def test_an_adaptation_that_did_not_help_is_told(project, tmp_path):
+    (tmp_path / "adapted.json").write_text("{}")
+    with pytest.raises(UserError, match=r"adapting did not help, as '.*adapted.json' says, .* Leave out --adapted"):
+        run([str(project), QUESTION, "--adapted", str(tmp_path)])
+    (tmp_path / "adapted.json").unlink()
+    with pytest.raises(UserError, match="no adapted ranking in"):
+        run([str(project), QUESTION, "--adapted", str(tmp_path)])
 
 
 def test_the_time_is_that_of_the_call(alone, project, monkeypatch):

@@ -40,6 +40,11 @@ def test_without_a_word_of_the_tree_the_list_begins_with_the_readme():
     assert answer.sureness == "a guess"
 
 
+def test_an_empty_file_does_not_head_a_list_of_guesses():
+    tree = Tree(Snapshot("kettle", {"README.md": "\n", "a.py": "", "b/c.py": "x = 1\n"}))
+    assert [entry.path for entry in find(tree, "quantum chromodynamics").files] == ["b/c.py", "README.md", "a.py"]
+
+
 @pytest.mark.parametrize(
     ("path", "prefix", "word"),
     [("z/last.py", "", "likely"), ("", "", "likely"), ("docs/z.md", "src", "sure"), ("src/z.py", "src", "likely")],

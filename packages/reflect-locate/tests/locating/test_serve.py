@@ -188,7 +188,7 @@ def test_a_changed_file_is_noticed_by_the_next_question(service, tmp_path):
     [
         ({"question": " "}, "the question is empty"),
         ({"question": "rates", "path": "../.."}, "outside of what is served"),
-        ({"question": "rates", "top_k": 0}, "greater than or equal to 1"),
+        ({"question": "rates", "top_k": 0}, "top_k is 0. Give a number"),
         ({}, "question"),
     ],
 )
@@ -342,3 +342,11 @@ def test_a_second_ranking_changes_the_files_and_not_the_lines(tmp_path):
     asked = ("rate limits", "", 5, lambda: False)
     assert [f.path for f in fresh.find_file(*asked).files] == [f.path for f in plain.find_file(*asked).files][::-1]
     assert fresh.find_passage(*asked) == plain.find_passage(*asked)
+
+
+@pytest.mark.parametrize(("tool", "top_k"), [("find_file", 0), ("find_passage", 51)])
+def test_a_number_of_entries_out_of_bounds_is_refused_in_a_sentence(service, tool, top_k):
+    result = call(service, tool, question=QUESTION, top_k=top_k)
+    assert result.is_error is True
+    (said,) = result.content
+    assert said.text.removeprefix(f"Error executing tool {tool}: ") == f"top_k is {top_k}. Give a number from 1 to 50."

@@ -100,8 +100,7 @@ def test_a_damaged_index_or_one_of_another_version_is_rebuilt(tmp_path, monkeypa
             other.execute("CREATE TABLE made (version TEXT)")
     else:
         place.write_bytes({"text": b"no database" * 100, "cut": whole[: len(whole) // 2], "empty": b""}[damage])
-    # An empty file is a new one, so nothing is said of it.
-    assert opened(tmp_path, project_files()) == ("" if damage == "empty" else "index rebuilt")
+    assert opened(tmp_path, project_files()) == "index rebuilt"
     store, note = open_store(tmp_path / "project", Snapshot("x", project_files()), tmp_path / "cache")
     assert (store.count, note) == (60, "")
 

@@ -51,7 +51,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
 
     # Imported after the arguments are parsed: `--help` and a mistyped flag must not wait for it.
     from reflect_locate.adapt import adapt, eras_of, figures, minutes
-    from reflect_locate.adapted_ranking import FILE
+    from reflect_locate.adapted_ranking import COMPARISON, FILE
     from reflect_locate.repositories.ingest import split_revision
     from reflect_rl.store import write_json, write_jsonl
 
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
         adapted = adapt(place, fitted, tested, revision, lambda: bars.advance(bar))
     folder.mkdir(parents=True, exist_ok=True)
     write_jsonl(folder / "answers.jsonl", [asdict(outcome) for outcome in adapted.outcomes])
-    write_json(folder / "adapted.json", figures(adapted))
+    write_json(folder / COMPARISON, figures(adapted))
     # Written only if it helps, so that what is there is always worth using.
     if adapted.helps:
         adapted.ranking.save(folder)

@@ -39,6 +39,8 @@ THREADS = "OMP_NUM_THREADS"
 """Variable by which a user says how many threads compute, whatever library does it."""
 LIBRARY_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 """The same for each library that numpy may compute with."""
+WALKING = ("episodes", "search", "unit", "method")
+"""Options of a player alone."""
 MOST_NAMED = 5
 """Endings, paths or folders of what was left out that are named."""
 
@@ -77,6 +79,9 @@ def told_failure(error: Exception) -> str:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             _drop_output()
             return f"the disk is full{place}. Free some space, or write the output elsewhere."
+        # Only the current folder is asked for without a name.
+        if error.errno == errno.ENOENT and not error.filename:
+            return "the current folder no longer exists. Change into one that does."
         return f"{error.strerror}{place}. Check the rights of the file or folder."
     if isinstance(error, MemoryError):
         return "memory ran out. Ask about a part of the folder."
@@ -107,6 +112,7 @@ def _run(arguments: Sequence[str]) -> None:
 
     # Before the folder is read, which takes a moment.
     check_question(question)
+    check_modes(options)
     reread, adapted = reread_of(options), adapted_of(options)
     tree = Tree(ingest(path, ALL_TEXT))
     notes.print(told_left_out(tree.snapshot), style="dim")
@@ -171,6 +177,21 @@ def _answered(opened: tuple[WordStore, str], asked: Callable[[WordStore], Answer
         store.close()
 
 
+def check_modes(options: PlayerOptions) -> None:
+    """Refuse flags that do nothing because the mode they belong to is not on.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    # Only flags are checked by a model, and without any nothing is set.
+    given = getattr(options, "model_fields_set", frozenset[str]())
+    if "reader" in given and not options.deep:
+        raise ConfigError(f"--reader {options.reader} does nothing without --deep. Add --deep.")
+    idle = [name for name in WALKING if name in given and not options.is_played]
+    if idle:
+        raise ConfigError(f"--{idle[0]} does nothing without a player. Add --walk, or --model PLAYER.")
+
+
 def reread_of(options: PlayerOptions) -> Reread | None:
     """The second ranking that the options ask for; torch is loaded for another reader than the packaged one.
 
@@ -186,12 +207,17 @@ def reread_of(options: PlayerOptions) -> Reread | None:
 
     if options.reader == READER:
         _compute_alone()
-    from reflect_locate.rereading import open_reader, reread
+    else:
+        from reflect_rl.models.source import HUB, resolve
 
-    if options.reader != READER:
+        # Looked for before torch is loaded, which takes seconds.
+        if not options.reader.startswith(HUB):
+            resolve(options.reader)
         from reflect_rl.runs.run import silence
 
         silence()
+    from reflect_locate.rereading import open_reader, reread
+
     return partial(reread, open_reader(options.reader), threshold=options.threshold)
 
 

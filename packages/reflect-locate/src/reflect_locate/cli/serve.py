@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 from rich.console import Console
 
-from reflect_locate.cli.locate import adapted_of, printable, reread_of, told_left_out
+from reflect_locate.cli.locate import adapted_of, check_modes, printable, reread_of, told_left_out
 from reflect_locate.cli.options import PlayerOptions
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import Frozen
@@ -43,6 +43,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
         SystemExit: the help was asked for (0).
     """
     paths, options = parse_serve(arguments)
+    check_modes(options)
     # Over stdin and stdout the protocol owns stdout; one line of ours would break it.
     notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 

@@ -26,6 +26,8 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 FOLDER = getattr(os, "O_DIRECTORY", 0)
 IGNORE_BYTES = 200_000
 """Largest `.gitignore` that is read."""
+START_BYTES = 1000
+"""Bytes by which a text is told from an archive: the header of one holds zeros or other bytes that are no text."""
 # An editor that saves during the walk is over at the second try; a log that grows never is.
 ATTEMPTS = 2
 """Readings of a file that changes while it is read."""
@@ -63,16 +65,29 @@ def read_text(path: Path, gate: Gate) -> bool:
     """Pass a single file through the gate; tell whether it is a text, else nothing is noted.
 
     Raises:
-        SnapshotError: its folder cannot be read.
+        SnapshotError: its folder cannot be read, or it is a text that is too large.
     """
     # The user has named it, so it may be reached over a link, as a folder may.
     place = path.resolve()
     data = read_one(place.parent, place.name, gate.config.max_file_bytes)
+    if data is Reason.TOO_LARGE and _begins_as_text(place):
+        raise SnapshotError(
+            f"the text {str(path)!r} has {place.stat().st_size} bytes, more than the {gate.config.max_file_bytes} of a "
+            "file that is read. Split it, or use grep."
+        )
     if not isinstance(data, bytes) or decode(data) is None:
         return False
     if gate.admits_file(place.name):
         gate.take(place.name, data)
     return True
+
+
+def _begins_as_text(path: Path) -> bool:
+    """Tell whether the first bytes of a file are text, as those of no archive are."""
+    with path.open("rb") as file:
+        start = file.read(START_BYTES)
+    # The last letter may be cut.
+    return any(decode(start[: len(start) - cut]) is not None for cut in range(4))
 
 
 def read_one(root: Path, path: str, largest: int) -> bytes | Reason:

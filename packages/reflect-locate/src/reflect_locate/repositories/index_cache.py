@@ -111,7 +111,8 @@ def _on_disk(folder: Path, name: str, texts: dict[bytes, str], *, is_damaged: bo
     # Held while texts are counted: a second process waits and finds them counted. `Timeout` is an OSError.
     with FileLock(folder / f"{name}.lock", timeout=LOCK_SECONDS, mode=0o600):
         try:
-            if is_damaged:
+            # Whoever makes one holds the lock until it is whole.
+            if is_damaged or (place.exists() and not place.stat().st_size):
                 raise StaleStoreError
             store = _filled(place, texts)
         except StaleStoreError:
@@ -133,7 +134,8 @@ def _complete(place: Path, texts: dict[bytes, str]) -> WordStore | None:
     Raises:
         OSError: the time of last use cannot be noted.
     """
-    if not place.exists():
+    # An empty one was not written to its end, and opening would hide it.
+    if not place.exists() or not place.stat().st_size:
         return None
     try:
         store = WordStore(place)

@@ -76,13 +76,23 @@ def _kind(path: Path) -> str:
         return ""
 
 
+def _is_bare(path: Path) -> bool:
+    try:
+        return (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
+    except (OSError, ValueError):  # too long for a path
+        return False
+
+
 def split_revision(source: str | Path) -> tuple[Path, str]:
-    """The path of a source, and the revision after its last `@` ("" without one, or when such a path exists)."""
+    """The path of a source, and the revision after its last `@` ("" without one, or when such a path exists).
+
+    A bare repository has no other files than those of its commits: its revision is `HEAD` where none is named.
+    """
     whole = Path(source).expanduser()
     text, at, revision = str(source).rpartition("@")
     # A file that exists under the whole name wins: `@` is legal in names, as in `node_modules/@types`.
     if not at or _kind(whole) or _kind(folder := Path(text or ".").expanduser()) != "folder":
-        return whole, ""
+        return whole, "HEAD" if _is_bare(whole) else ""
     return folder, revision or "HEAD"
 
 
