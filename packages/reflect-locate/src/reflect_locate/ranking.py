@@ -37,6 +37,7 @@ from reflect_locate.repositories.definitions import (
     asked_stem,
     best_name,
     defined_name,
+    defines_member,
     definition,
     heading,
     names_asked_for,
@@ -63,6 +64,12 @@ HOW_TO = re.compile(r"\W*how (?:to|(?:do|can|could|should) (?:i|you))\b", re.IGN
 mostly asks about the code of whoever says it."""
 DOCUMENT = frozenset(words("docs documents documentation readme guides tutorials changelog"))
 """Words of a question that asks for documents."""
+TOLD = re.compile(
+    r"\b(?:which|what) (?:pages?|documents?|guides?|manuals?)\b.{0,40}?"
+    r"\b(?:tells?|says?|explains?|describes?|documents|mentions?|covers?|(?:is|are) about)\b",
+    re.IGNORECASE,
+)
+"""A question that asks for documents by what they do. A page alone may be one that the code makes."""
 DATA_WORDS = frozenset(words("json jsonl csv tsv svg fixture dataset"))
 """Words of a question that asks for data."""
 INDEXED = 10
@@ -253,7 +260,9 @@ def definers(tree: Tree, index: StoredIndex, names: Sequence[str]) -> dict[str, 
             worth = definition(text.split("\n"), name)[1] if name in text else 0.0
             if worth == 1 or (worth and PurePosixPath(path).suffix not in VALUES):
                 found[path] = found.get(path, 0.0) + worth / len(names)
-    return found
+    # Where `app.use = function` stands, a variable `app` elsewhere is another one.
+    dotted = {path: 1.0 for path in found if defines_member(tree.text(path).split("\n"), names)}
+    return dotted or found
 
 
 def cautious(answer: Answer, tree: Tree) -> Answer:
@@ -360,7 +369,7 @@ def ranked(
     """
     asked = question_words(question)
     how_to = bool(HOW_TO.match(question))
-    wants_documents = how_to or not DOCUMENT.isdisjoint(asked)
+    wants_documents = how_to or bool(TOLD.search(question)) or not DOCUMENT.isdisjoint(asked)
     # A question about tests wants them, so they then count in full; one how to run them wants instructions.
     wants_tests = TESTS.search(question) and not how_to
     tests = set() if wants_tests else {path for path in tree.paths if is_test(path)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflect_locate.ranking import find, passages
+from reflect_locate.ranking import TOLD, find, passages
 from reflect_locate.repositories._gate import IngestRules
 from reflect_locate.repositories.ingest import ingest
 from reflect_locate.repositories.roles import TESTS
@@ -217,3 +217,30 @@ def test_data_comes_behind_code_unless_it_is_asked_for(question, first):
     assert {entry.path for entry in files if entry.evidence.is_data} == (
         {entry.path for entry in files if entry.path != "a.py"} if first == "a.py" else set()
     )
+
+
+def test_a_member_that_is_defined_as_it_is_written_comes_before_a_variable_of_its_owners_name():
+    files = {
+        "lib/app.js": "var app = function (cup) {\n  return cup\n}\n// app.use\n",
+        "lib/main.js": "var app = {}\n" + "x = 1\n" * 99 + "app.use = function use (cup) {\n  return cup\n}\n",
+    }
+    found = find(Tree(Snapshot("kitchen", files)), "app.use").files
+    assert [(entry.path, entry.evidence.written) for entry in found] == [("lib/main.js", 1.0), ("lib/app.js", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("which page tells about the watchdog", True),
+        ("Which document of the project explains limits?", True),
+        ("what page is about limits", True),
+        ("which page shows the limits", False),
+        ("which document is parsed first", False),
+        ("where does the page tell its limits", False),
+    ],
+)
+def test_a_page_that_tells_something_is_a_document(question, wanted):
+    assert bool(TOLD.search(question)) is wanted
+    tree = Tree(Snapshot("kitchen", {"a.md": "# Limits\n", "a.py": "x = 1  # limits\n"}))
+    is_document = {entry.path: entry.evidence.is_document for entry in find(tree, f"{question} limits").files}
+    assert is_document["a.md"] is not wanted

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from reflect_locate.repositories.text_rules import SOURCE
@@ -108,6 +109,21 @@ def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
             if not best[1] and name in found:
                 best = number, ASSIGNED
     return best
+
+
+def defines_member(lines: Iterable[str], names: Sequence[str]) -> bool:
+    """Tell whether a line defines two of these names that follow each other as one, with a dot between them.
+
+    >>> defines_member(["app.use = function use(pot) {"], ("app", "use")), defines_member(["app.use()"], ("app", "use"))
+    (True, False)
+    """
+    members = {f"{owner}.{name}": name for owner, name in pairwise(names)}
+    return any(
+        line.lstrip().startswith(member) and defined_name(line) == name
+        for line in lines
+        for member, name in members.items()
+        if member in line[:LONGEST_LINE]
+    )
 
 
 def _several(line: str) -> list[str]:
