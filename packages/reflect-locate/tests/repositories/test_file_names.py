@@ -54,5 +54,6 @@ def test_words_name_a_file_that_has_no_others(question, found):
     assert (list(asked.paths), asked.is_written) == (found, False)
 
 
-def test_words_of_a_path_are_told():
+def test_words_that_stand_in_a_path_alone_are_told():
     assert files_asked_for("which soup is in src/tea.py", PATHS).words == {"src", "tea", "py"}
+    assert files_asked_for("the teas of src/tea.py", PATHS).words == {"src", "py"}

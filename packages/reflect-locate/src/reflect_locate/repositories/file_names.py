@@ -23,7 +23,7 @@ class AskedFiles:
     is_written: bool = False
     """They are named by a path, or by a name with its ending, and not by words alone, which may be other names, too."""
     words: frozenset[str] = frozenset()
-    """Words of these paths and names, as they are written in the question."""
+    """Words that stand in these names alone, and nowhere else in the question."""
 
 
 NONE = AskedFiles()
@@ -53,11 +53,13 @@ def files_asked_for(question: str, paths: Sequence[str]) -> AskedFiles:
     theirs = frozenset(words(" ".join(tokens[token] for token in found)))
     # `py` and `md` say nothing by themselves.
     told = set(words(" ".join(tokens[token].rpartition(".")[0] or tokens[token] for token in found)))
-    others = set(words(rest)) - theirs
+    beside = frozenset(words(rest))
+    others = beside - theirs
     # Who asks for the tests of a file wants other files.
     if TESTS.search(rest) or len(others) > max(len(told) - 1, len(found)):
         return NONE
-    return AskedFiles(tuple(dict.fromkeys(path for files in found.values() for path in files)), True, theirs)
+    named = dict.fromkeys(path for files in found.values() for path in files)
+    return AskedFiles(tuple(named), True, theirs - beside)
 
 
 def _token(token: str) -> str:
