@@ -19,6 +19,7 @@ from transformers import AutoModelForCausalLM, PretrainedConfig
 
 from reflect_bench.shapes import ADAPTERS
 from reflect_bench.sizes import SHAPES
+from reflect_bench.supervised import IGNORED
 from reflect_rl.config import EmbeddedConfig, ModelConfig
 from reflect_rl.launch import peak_bytes
 from reflect_rl.models.embedded import build_embedded
@@ -28,8 +29,6 @@ from reflect_rl.models.score import completion_losses, micro_batches, token_budg
 ROWS, TOKENS, TARGETS = 32, 300, 40
 PLAIN_ROWS = 4
 """Rows of a micro-batch of the plain loop."""
-IGNORED = -100
-"""Label of a token that is no target, in transformers."""
 
 
 def random_model(shape: PretrainedConfig, *, checkpointing: bool = False) -> LanguageModel:

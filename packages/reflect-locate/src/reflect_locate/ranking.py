@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -225,7 +226,7 @@ def find(
     check_tree(tree)
     index = index or StoredIndex(tree, WordStore())
     matches, rarity = index.ask(question)
-    # Who asks how to use a file wants instructions.
+    # A question how to use a file asks for instructions.
     named = NONE if HOW_TO.match(question) else files_asked_for(question, tree.paths)
     names = () if named.is_written else names_asked_for(question)
     written = definers(tree, index, names) if names else None
@@ -447,7 +448,10 @@ def _best(matches: Mapping[str, float], shares: Mapping[str, float]) -> list[str
 def _first_files(tree: Tree) -> list[str]:
     """Files to begin with where no word of a question is known: introductions, then the top, empty ones last."""
 
-    def place(path: str) -> tuple[bool, int, bool, str]:
-        return not tree.text(path).strip(), path.count("/"), PurePosixPath(path).stem.lower() != "readme", path
+    def place(path: str) -> tuple[int, bool, str]:
+        return path.count("/"), PurePosixPath(path).stem.lower() != "readme", path
 
-    return sorted(tree.paths, key=place)[:INDEXED]
+    ordered = sorted(tree.paths, key=place)
+    # As many texts as are shown are looked at, and not those of the whole tree.
+    filled = dict.fromkeys(islice((path for path in ordered if tree.text(path).strip()), INDEXED))
+    return list(filled | dict.fromkeys(ordered[:INDEXED]))[:INDEXED]

@@ -55,7 +55,7 @@ def files_asked_for(question: str, paths: Sequence[str]) -> AskedFiles:
     told = set(words(" ".join(tokens[token].rpartition(".")[0] or tokens[token] for token in found)))
     beside = frozenset(words(rest))
     others = beside - theirs
-    # Who asks for the tests of a file wants other files.
+    # The tests of a file are other files.
     if TESTS.search(rest) or len(others) > max(len(told) - 1, len(found)):
         return NONE
     named = dict.fromkeys(path for files in found.values() for path in files)
