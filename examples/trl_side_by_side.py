@@ -30,6 +30,7 @@ from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.chat_template import MESSAGE
 from reflect_rl.models.labels import find_labels
+from reflect_rl.models.precision import choose
 from reflect_rl.prompts import policy_prompt
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.online import OnlineTrainer
@@ -145,7 +146,8 @@ class Conversation:
 class Talk:
     """The game as a conversation with a model."""
 
-    def __init__(self, language_model: Any) -> None:
+    def __init__(self, language_model: Any, precision: str) -> None:
+        self.half = precision == "bfloat16"
         self.labels = find_labels(language_model, Guess.max_actions)
         self.encode, self.tokenizer = language_model.encode_prompt, language_model.tokenizer
         self.pad = language_model.pad_id
@@ -194,7 +196,7 @@ class Talk:
             mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in new])
             seen = torch.cat([seen, mask], 1)
             places = (seen.cumsum(1) - 1).clamp(min=0)[:, -width:]
-            with torch.autocast("cpu", torch.bfloat16):
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
                 logits = network(
                     input_ids=ids, attention_mask=seen, position_ids=places, past_key_values=cache, logits_to_keep=1
                 ).logits[:, -1, choices]
@@ -219,7 +221,7 @@ def train_trl(options: argparse.Namespace, log_path: Path) -> None:
     except ImportError:
         raise SystemExit("this side needs TRL: pip install trl==1.16.0 datasets") from None
     language_model = rrl.load_model(options.model, precision=options.precision, seed=options.seed)
-    talk = Talk(language_model)
+    talk = Talk(language_model, options.precision)
     tasks = {task.key: task for task in Guess().tasks("full", "train")}
     done: dict[str, Any] = {"turns": 0, "rollout": None}
 
@@ -269,7 +271,7 @@ def train_trl(options: argparse.Namespace, log_path: Path) -> None:
             max_steps=options.falling or 100_000,
             # Slower, and there is memory enough.
             gradient_checkpointing=False,
-            bf16=True,
+            bf16=talk.half,
             use_cpu=True,
             dataloader_pin_memory=False,
             disable_tqdm=True,
@@ -325,7 +327,7 @@ def main() -> None:
     """Run both sides, or one, and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--precision", default="bfloat16")
+    parser.add_argument("--precision", default="auto", help="number format of both sides; auto measures once")
     parser.add_argument("--rank", type=int, default=16, help="of the adapters")
     parser.add_argument("--minutes", type=float, default=7.0, help="of the processor, for each side")
     parser.add_argument("--seed", type=int, default=0)
@@ -341,6 +343,8 @@ def main() -> None:
     parser.add_argument("--draw", action="store_true", help="draw the logs below --out, and train nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.precision == "auto" and not options.draw:
+        options.precision = choose(torch.device("cpu"), adapters=True).precision
     if options.side:
         train = train_ours if options.side == "ours" else train_trl
         train(options, options.out / f"{options.side}.jsonl")
@@ -348,7 +352,8 @@ def main() -> None:
     if not options.draw:
         for side in SIDES:
             # A process each, so that peak memory is its own.
-            subprocess.run([sys.executable, *sys.argv, "--side", side], check=True)
+            words = ["--side", side, "--precision", options.precision]
+            subprocess.run([sys.executable, *sys.argv, *words], check=True)
     draw(options.out, options.out / "trl.svg")
 
 

@@ -38,7 +38,7 @@ def main() -> None:
         blank = rrl.load_model("embedded", hidden_size=32, layers=2, seed=options.seed)
         model = rrl.warm_up(blank, Guess, episodes=600, steps=150, seed=options.seed)
     else:
-        model = rrl.load_model(options.model, lora_rank=16, precision="bfloat16", seed=options.seed)
+        model = rrl.load_model(options.model, lora_rank=16, precision="auto", seed=options.seed)
     before = rrl.evaluate(model, Guess)
     print(f"before: {before}", flush=True)
     agent = rrl.train_rl(

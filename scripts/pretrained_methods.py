@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "packages" / "reflect-rl" / "
 from guess import Guess
 
 GUESS_LOWEST, ASK, ACTIONS = 0, 2, 3
-ADAPTER = {"lora_rank": 16, "precision": "bfloat16"}
+ADAPTER = {"lora_rank": 16, "precision": "auto"}
 SFT = {"steps": 60, "batch_size": 8, "learning_rate": 4e-4}
 RL = {"learning_rate": 4e-4, "minibatch_turns": 64, "validate_every": 0}
 """Settings of a pretrained model on this game."""

@@ -39,9 +39,15 @@ def test_the_command_prints_one_line(monkeypatch, capsys):
     monkeypatch.setattr(step, "SHAPES", {"SmolLM2-135M": TINY})
     monkeypatch.setattr(step, "ROWS", 4)
     threads = torch.get_num_threads()
-    step.main(["plain", "--repeats", "1", "--threads", "1"])
+    step.main(["plain", "--repeats", "1", "--threads", "1", "--precision", "float32"])
     torch.set_num_threads(threads)
-    assert capsys.readouterr().out.startswith("plain, SmolLM2-135M, 1 threads: ")
+    assert capsys.readouterr().out.startswith("plain, SmolLM2-135M, float32, 1 threads: ")
+
+
+def test_all_weights_of_the_small_shape_are_trained():
+    model = random_model(step.SMALL, "mixed")
+    assert model.mixed
+    assert all(weight.requires_grad and weight.dtype is torch.float32 for weight in model.model.parameters())
 
 
 def test_an_unknown_way_is_refused(capsys):

@@ -1,9 +1,10 @@
-"""Seconds and memory of one supervised step with adapters: ours, and two plain loops of transformers.
+"""Seconds and memory of one supervised step: ours, and two plain loops of transformers.
 
     python -m reflect_bench.step ours --shape SmolLM2-360M --threads 2
 
-A step has 32 rows of 300 tokens, and the last forty of each are targets. Weights and tokens are random, since the time
-depends on neither. One way in a process: peak memory is that of the process.
+Adapters are trained; of the small shape, all weights. A step has 32 rows of 300 tokens, and the last forty of each are
+targets. Weights and tokens are random, since the time depends on neither. One way in a process: peak memory is that of
+the process.
 """
 
 from __future__ import annotations
@@ -15,24 +16,32 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PretrainedConfig
+from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig
 
 from reflect_bench.shapes import ADAPTERS
 from reflect_bench.sizes import SHAPES
 from reflect_bench.supervised import IGNORED
-from reflect_rl.config import EmbeddedConfig, ModelConfig
+from reflect_rl.config import EmbeddedConfig, LoRAConfig, ModelConfig
 from reflect_rl.launch import peak_bytes
 from reflect_rl.models.embedded import build_embedded
 from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.precision import Precision
 from reflect_rl.models.score import completion_losses, micro_batches, token_budget
 
 ROWS, TOKENS, TARGETS = 32, 300, 40
 PLAIN_ROWS = 4
 """Rows of a micro-batch of the plain loop."""
+SMALL = LlamaConfig(
+    hidden_size=192, num_hidden_layers=4, intermediate_size=512, num_attention_heads=4, vocab_size=4096,
+    tie_word_embeddings=True,
+)  # fmt: skip
+"""The size of the embedded model that learns AutoExplore."""
 
 
-def random_model(shape: PretrainedConfig, *, checkpointing: bool = False) -> LanguageModel:
-    """A model of random weights in bfloat16, with adapters of rank 16 to train."""
+def random_model(
+    shape: PretrainedConfig, precision: Precision = "bfloat16", *, checkpointing: bool = False
+) -> LanguageModel:
+    """A model of random weights, with adapters of rank 16 to train, or all weights of a small one."""
     with tempfile.TemporaryDirectory() as folder:
         # Saved and loaded, so that it goes the way of every other model.
         network = AutoModelForCausalLM.from_config(shape, dtype=torch.bfloat16)
@@ -40,8 +49,9 @@ def random_model(shape: PretrainedConfig, *, checkpointing: bool = False) -> Lan
         small = build_embedded(("one step",), EmbeddedConfig(hidden_size=16, layers=1, heads=2), 0)
         small.tokenizer.save_pretrained(folder)
         del network
+        adapters = LoRAConfig() if shape is SMALL else ADAPTERS
         config = ModelConfig(
-            path=folder, device="cpu", precision="bfloat16", lora=ADAPTERS, gradient_checkpointing=checkpointing
+            path=folder, device="cpu", precision=precision, lora=adapters, gradient_checkpointing=checkpointing
         )
         return load_model(config, trainable=True)
 
@@ -95,18 +105,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print one line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=("ours", "plain", "whole"), help="`plain`: four rows at once; `whole`: all rows")
-    parser.add_argument("--shape", choices=SHAPES, default="SmolLM2-135M")
+    shapes = SHAPES | {"small": SMALL}
+    parser.add_argument("--shape", choices=shapes, default="SmolLM2-135M")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--precision", choices=("float32", "mixed", "bfloat16"), default="bfloat16")
     parser.add_argument("--checkpointing", action="store_true")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    model = random_model(SHAPES[options.shape], checkpointing=options.checkpointing)
-    rows = torch.randint(0, SHAPES[options.shape].vocab_size, (ROWS, TOKENS))
+    model = random_model(shapes[options.shape], options.precision, checkpointing=options.checkpointing)
+    rows = torch.randint(0, shapes[options.shape].vocab_size, (ROWS, TOKENS))
     seconds = measure(model, options.way, rows, TARGETS, options.repeats)
     told = ", ".join(f"{value:.1f}" for value in seconds)
-    print(f"{options.way}, {options.shape}, {options.threads} threads: {told} s, {peak_bytes() / 2**30:.2f} GiB")
+    title = f"{options.way}, {options.shape}, {options.precision}, {options.threads} threads"
+    print(f"{title}: {told} s, {peak_bytes() / 2**30:.2f} GiB")
 
 
 if __name__ == "__main__":

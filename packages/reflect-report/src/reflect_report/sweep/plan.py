@@ -96,7 +96,7 @@ def make_cell(words: Sequence[str], values: Values, sweep: Path, lists: Collecti
     if config.model.precision == "auto":
         raise ConfigError(
             "model.precision is 'auto', which each start measures anew, so that cells could differ in it. Set "
-            "'float32' or 'bfloat16'."
+            "'float32', 'mixed' or 'bfloat16'."
         )
     return Cell(values, config.model_copy(update={"workers": 1}))
 

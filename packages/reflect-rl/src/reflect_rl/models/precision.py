@@ -1,4 +1,7 @@
-"""Choice of the number format: a measurement of a twentieth of a second tells whether bfloat16 is worth it here."""
+"""Choice of the number format: a short measurement tells whether bfloat16 is worth it here.
+
+It matters most on processors without instructions for bfloat16: there its products take several times as long.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,25 @@ if TYPE_CHECKING:
 WORTH_IT = 1.3
 """Least ratio of speeds; below, rounding is not worth the gain."""
 REPEATS = 7
+LONGEST = 0.2
+"""Seconds after which no further product is timed: where one takes as long, the answer is clear."""
 ROWS, INNER, COLUMNS = 1024, 576, 1536
 """A matrix product of a small language model's feed-forward layer, for a micro-batch of about four prompts."""
+
+
+Precision = Literal["float32", "mixed", "bfloat16"]
 
 
 @dataclass(frozen=True)
 class Choice:
     """Format that `precision = "auto"` stands for here, and a sentence that says why."""
 
-    precision: Literal["float32", "mixed", "bfloat16"]
+    precision: Precision
     sentence: str
+    ratio: float
+    """Time of a matrix product in float32 over that in bfloat16."""
+    measured: str
+    """What was measured, without the choice."""
 
 
 @cache
@@ -44,12 +56,14 @@ def choose(
     measure = seconds or _seconds
     slow, fast = measure(device, torch.float32), measure(device, torch.bfloat16)
     ratio = slow / fast
-    measured = f"on {device.type} a matrix product in bfloat16 is {ratio:.1f} times as fast as in float32"
+    told = f"is {ratio:.1f} times as fast as" if ratio >= 1 else f"takes {1 / ratio:.1f} times as long as"
+    measured = f"on {device.type} a matrix product in bfloat16 {told} in float32"
     # Weights are cast around each product, which eats a small gain (docs/reference/speed.md).
     if ratio < WORTH_IT:
-        return Choice("float32", f"precision: float32 ({measured})")
-    precision: Literal["mixed", "bfloat16"] = "bfloat16" if adapters else "mixed"
-    return Choice(precision, f"precision: {precision} ({measured})")
+        precision: Precision = "float32"
+    else:
+        precision = "bfloat16" if adapters else "mixed"
+    return Choice(precision, f"precision: {precision} ({measured})", ratio, measured)
 
 
 def _seconds(device: torch.device, dtype: torch.dtype) -> float:
@@ -64,4 +78,6 @@ def _seconds(device: torch.device, dtype: torch.dtype) -> float:
         # Reading one number waits for the device.
         float((left @ right)[0, 0])
         times.append(time.perf_counter() - started)
+        if sum(times) > LONGEST:
+            break
     return min(times)

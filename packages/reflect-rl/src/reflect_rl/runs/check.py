@@ -340,7 +340,8 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         if begun.exists():
             precision = read_json(begun, "Choose another --output-dir.").get("model", {}).get("precision", "auto")
         elif process_count() > 1 and device_of(config.model.device).type == "cpu":
-            precision = "float32"  # processes could measure differently, and must compute alike
+            # Processes could measure differently, and must compute alike.
+            precision, notes = "float32", ["precision: float32 (auto: several processes measure nothing)"]
         else:
             choice = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
             precision, notes = choice.precision, [choice.sentence]
@@ -348,8 +349,13 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         values = config.model_dump(mode="json", exclude_unset=True)
         config = parse(RunConfig, values | {"model": values.get("model", {}) | {"precision": precision}})
     has_model = any(config.method(name).model for name in config.methods)
-    if has_model and trains and config.model.device not in ("auto", "cpu"):
-        device_of(config.model.device)
+    if has_model and trains:
+        device = device_of(config.model.device)
+        if config.model.precision != "float32" and device.type == "cpu":
+            found = choose(device, adapters=config.model.lora.rank > 0)
+            if found.ratio < 1:
+                slow = f"model.precision = {config.model.precision!r} is slow here: {found.measured}"
+                notes.append(f"{slow}. A new run with --model.precision auto takes float32.")
     if has_model and config.model.path != EMBEDDED:
         # Without its weights: loading them to learn that they do not fit would fail itself.
         model = load_reader(config.model)

@@ -147,6 +147,21 @@ def test_a_run_in_the_default_format_is_told_of_a_faster_one(llama, tmp_path, mo
 
 
 @pytest.mark.parametrize(
+    ("precision", "ratio", "said"), [("mixed", 0.2, True), ("mixed", 1.1, False), ("float32", 0.2, False)]
+)
+def test_a_run_in_bfloat16_is_told_where_the_processor_is_slow_at_it(tmp_path, monkeypatch, precision, ratio, said):
+    choose.cache_clear()
+    monkeypatch.setattr(
+        "reflect_rl.models.precision._seconds", lambda device, dtype: ratio if dtype is torch.float32 else 1.0
+    )
+    settled, notes = settle.settle(run_config(tmp_path, {"precision": precision}), trains=True)
+    choose.cache_clear()
+    assert settled.model.precision == precision
+    slow = [note for note in notes if "takes 5.0 times as long as in float32. A new run with" in note]
+    assert bool(slow) is said
+
+
+@pytest.mark.parametrize(
     ("method", "free", "said"),
     [
         ("reflect_rl", 10**12, r"; play with long states adds up to 2\.0 GB$"),
