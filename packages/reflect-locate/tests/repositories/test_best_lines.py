@@ -227,3 +227,38 @@ def test_a_method_of_a_class_is_that_of_this_class():
     rarity = dict.fromkeys(words("Session.get"), 1.0)
     best = best_lines("a.py", text, rarity, names=("Session", "get"))[0]
     assert (best.symbol, best.excerpt_line) == ("Session.get", 7)
+
+
+HANDLERS = '''\
+class Handler:
+    def check_cookie(self):
+        """Verifies that the cookie is that of the form."""
+        token = self.get_cookie()
+        if not token:
+            raise ValueError("missing")
+
+
+class ErrorHandler(Handler):
+    def check_cookie(self):
+        # Errors change nothing, so the cookie is not checked.
+        pass
+'''
+
+
+@pytest.mark.parametrize(
+    ("question", "names", "first"),
+    [
+        ("check cookie", (), 2),
+        ("check_cookie", ("check_cookie",), 2),
+        ("ErrorHandler.check_cookie", ("ErrorHandler", "check_cookie"), 10),
+    ],
+)
+def test_a_function_that_does_nothing_comes_behind_one_of_its_name_that_does(question, names, first):
+    rarity = dict.fromkeys(words(question), 1.0)
+    assert best_lines("handlers.py", HANDLERS, rarity, names=names)[0].first == first
+
+
+def test_a_function_that_does_nothing_is_shown_where_no_other_has_its_name():
+    text = HANDLERS.replace("check_cookie", "verify", 1)
+    rarity = dict.fromkeys(words("check_cookie"), 1.0)
+    assert best_lines("handlers.py", text, rarity, names=("check_cookie",))[0].first == 10

@@ -105,6 +105,24 @@ def test_python_has_functions_and_classes_with_decorators_and_names_around_them(
     ]
 
 
+@pytest.mark.parametrize(
+    ("body", "is_empty"),
+    [
+        ("pass", True),
+        ("...", True),
+        ('"""Says what it would do."""', True),
+        ('"""Says."""; raise NotImplementedError("write it")', True),
+        ("raise NotImplementedError", True),
+        ("raise ValueError", False),
+        ("return None", False),
+        ("def inner(): pass", False),
+    ],
+)
+def test_a_python_function_that_does_nothing_is_told(body, is_empty):
+    around, function, *_ = symbols("a.py", f"class A:\n    def f(self):\n        {body}\n")
+    assert (around.is_empty, function.is_empty) == (False, is_empty)
+
+
 def test_documents_have_sections_that_end_before_the_next_of_their_level():
     # Underlines have levels of their own, in the order in which they come: `=` is the first, `-` the second.
     assert rows("tea.md", MARKDOWN) == [

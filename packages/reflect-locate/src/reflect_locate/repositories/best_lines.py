@@ -2,7 +2,8 @@
 
 Each line belongs to the innermost symbol around it; lines outside of all symbols form windows, which end where a symbol
 begins. These parts are ranked as BM25 ranks files, with the rarity of words in the whole tree and in the file. A symbol
-whose whole name is asked for counts twice, and words of the question that stand close together count once more.
+whose whole name is asked for counts twice, and words of the question that stand close together count once more. A
+function that does nothing counts half where the file has another of its name.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ PART_LENGTH_SHARE = 0.5
 """BM25's b, below that of files: functions differ more in length than files do."""
 ASKED_FOR = 9.0
 """`named` of a part that defines the very name that is asked for."""
+EMPTY_SHARE = 0.5
+"""Share of the score that is left to a function that does nothing, where the file has one of its name that does."""
 NAME_LINES = 2
 """Lines that a word in the own name of a symbol counts for; one in the names around it counts for one."""
 
@@ -79,6 +82,8 @@ class _Part:
     """Share of the words of its own name that the question holds; more where it is the very name that is asked for."""
     defines: int = 0
     """Number of the line that defines a name of the question; 0 = none does."""
+    share: float = 1.0
+    """Share of the score that counts."""
 
 
 def best_lines(
@@ -101,17 +106,23 @@ def best_lines(
     held = {number + 1: shared for number, shared in lines_with(lines, rarity).items()}
     parts = _parts(lines, found, rarity, held)
     _name(parts, lines, names)
+    _lower_empty(parts)
     mean = sum(part.lines for part in parts) / max(len(parts), 1)
     near = [_together(part, held, rarity) for part in parts]
     weights = _weights(parts, rarity)
-    scored = [(_score(part, weights, mean) + close, close, part) for part, close in zip(parts, near, strict=True)]
+    scored = [
+        (part.share * (_score(part, weights, mean) + close), close, part)
+        for part, close in zip(parts, near, strict=True)
+    ]
     # The first of equal parts, so that an answer does not depend on chance.
     ranked = [(part, close) for score, close, part in sorted(scored, key=lambda row: -row[0])[:most] if score]
     # Nothing is known of it: a reader begins at the top.
     if not ranked:
         ranked = [(_Part(None, numbers=list(range(1, min(WINDOW, len(lines)) + 1))), 0.0)]
     # Files are compared by the rarity in the tree alone: in a long file a word is rarer among the parts.
-    return [_shown(part, _score(part, rarity, mean) + close, lines, held, rarity) for part, close in ranked]
+    return [
+        _shown(part, part.share * (_score(part, rarity, mean) + close), lines, held, rarity) for part, close in ranked
+    ]
 
 
 def _parts(
@@ -148,6 +159,15 @@ def _parts(
         if named := frozenset(words(own)):
             part.named = len(named & rarity.keys()) / len(named)
     return [*parts, *windows]
+
+
+def _lower_empty(parts: Sequence[_Part]) -> None:
+    """Lower the functions that do nothing where another of their name does something."""
+    functions = [(part, part.symbol) for part in parts if part.symbol and part.symbol.kind == "function"]
+    written = {symbol.name.rpartition(".")[2] for _, symbol in functions if not symbol.is_empty}
+    for part, symbol in functions:
+        if symbol.is_empty and symbol.name.rpartition(".")[2] in written:
+            part.share = EMPTY_SHARE
 
 
 def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) -> None:

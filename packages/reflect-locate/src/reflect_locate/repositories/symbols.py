@@ -75,6 +75,8 @@ class Symbol:
     """Number of its first line, from 1; decorators, and in languages but Python comments above, included."""
     last: int
     """Number of its last line."""
+    is_empty: bool = False
+    """True for a function that does nothing: `pass`, `...`, or only the error that it is not written."""
 
 
 class KeptSymbols:
@@ -153,11 +155,21 @@ def _of_python(text: str) -> Iterator[Symbol]:
             name = f"{around}{node.name}"
             first = min([node.lineno, *(entry.lineno for entry in node.decorator_list)])
             kind = "class" if isinstance(node, ast.ClassDef) else "function"
-            yield Symbol(name[:LONGEST_NAME], kind, first, node.end_lineno or node.lineno)
+            is_empty = kind == "function" and all(map(_does_nothing, node.body))
+            yield Symbol(name[:LONGEST_NAME], kind, first, node.end_lineno or node.lineno, is_empty)
             around = f"{name}."
         # Definitions under `if` and `try`, too.
         inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.excepthandler)]
         waiting += [(child, around) for child in reversed(inner)]  # type: ignore[misc]
+
+
+def _does_nothing(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Raise):
+        # Called or not: `raise NotImplementedError`, `raise NotImplementedError("...")`.
+        error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        return isinstance(error, ast.Name) and error.id == "NotImplementedError"
+    # A docstring and `...` are constants.
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
 def _of_document(text: str) -> Iterator[Symbol]:
