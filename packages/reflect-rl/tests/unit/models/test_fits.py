@@ -65,6 +65,13 @@ def test_a_run_that_goes_on_keeps_its_number_format(tmp_path, monkeypatch):
     choose.cache_clear()
 
 
+def test_several_processes_on_processors_measure_no_number_format(tmp_path, monkeypatch):
+    monkeypatch.setattr(settle, "process_count", lambda: 2)
+    settled, notes = settle.settle(run_config(tmp_path, {"precision": "auto"}), trains=True)
+    assert settled.model.precision == "float32"
+    assert notes == ["precision: float32 (auto: several processes measure nothing)"]
+
+
 @pytest.mark.parametrize("rank", [0, 4])
 def test_only_the_last_blocks_are_trained(llama, rank):
     config = ModelConfig(device="cpu", train_layers=1, lora=LoRAConfig(rank=rank, dropout=0))
