@@ -147,7 +147,7 @@ class Talk:
     """The game as a conversation with a model."""
 
     def __init__(self, language_model: Any, precision: str) -> None:
-        self.half = precision == "bfloat16"
+        self.half = precision != "float32"
         self.labels = find_labels(language_model, Guess.max_actions)
         self.encode, self.tokenizer = language_model.encode_prompt, language_model.tokenizer
         self.pad = language_model.pad_id
@@ -327,7 +327,7 @@ def main() -> None:
     """Run both sides, or one, and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--precision", default="auto", help="number format of both sides; auto measures once")
+    parser.add_argument("--precision", default="auto", help="number format of both sides")
     parser.add_argument("--rank", type=int, default=16, help="of the adapters")
     parser.add_argument("--minutes", type=float, default=7.0, help="of the processor, for each side")
     parser.add_argument("--seed", type=int, default=0)

@@ -262,3 +262,10 @@ def test_a_function_that_does_nothing_is_shown_where_no_other_has_its_name():
     text = HANDLERS.replace("check_cookie", "verify", 1)
     rarity = dict.fromkeys(words("check_cookie"), 1.0)
     assert best_lines("handlers.py", text, rarity, names=("check_cookie",))[0].first == 10
+
+
+def test_the_function_that_does_nothing_is_shown_where_its_class_is_named():
+    text = HANDLERS.replace("class Handler:", "class Interface:\n    def check_cookie(self): ...\n\n\nclass Handler:")
+    rarity = dict.fromkeys(words("Interface.check_cookie"), 1.0)
+    found = best_lines("handlers.py", text, rarity, names=("Interface", "check_cookie"))[0]
+    assert found.symbol == "Interface.check_cookie"

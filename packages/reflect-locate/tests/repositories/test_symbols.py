@@ -113,6 +113,7 @@ def test_python_has_functions_and_classes_with_decorators_and_names_around_them(
         ('"""Says what it would do."""', True),
         ('"""Says."""; raise NotImplementedError("write it")', True),
         ("raise NotImplementedError", True),
+        ("return", True),
         ("raise ValueError", False),
         ("return None", False),
         ("def inner(): pass", False),

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
 from reflect_report.sweep.plan import Work
 from reflect_report.sweep.work import STOPPED, Crew
+from reflect_rl.models import precision
+from reflect_rl.models.precision import choose
 
 CONFIG = """
 methods = ["random", "sft_reflect", "reflect_rl"]
@@ -93,6 +97,25 @@ def test_a_shared_folder_takes_what_an_earlier_one_has_finished(call, folder, tm
     done = sorted(sorted(stage["job"] for stage in card["stages"]) for card in jobs)
     # Data, the base and the reflection player are made once; the policy in both.
     assert done == [["data", "sft base", "sft policy_reflect", "sft reflector"], ["sft policy_reflect"]]
+
+
+def test_all_cells_compute_in_the_format_of_the_first(call, folder, tmp_path, monkeypatch):
+    def seconds(slow: float):
+        choose.cache_clear()
+        monkeypatch.setattr(precision, "_seconds", lambda device, dtype: slow if dtype is torch.float32 else 1.0)
+
+    try:
+        seconds(0.1)
+        words = ("--over", "seed=0,1", "--model.precision", "auto", "--jobs", 1)
+        assert sweep(call, tmp_path, *words).code == 0
+        shutil.rmtree(folder / "cells" / "seed=1")
+        # On another day bfloat16 looks faster.
+        seconds(10.0)
+        assert sweep(call, tmp_path, *words).code == 0
+    finally:
+        choose.cache_clear()
+    configs = sorted(folder.glob("cells/*/config.json"))
+    assert [json.loads(path.read_text())["model"]["precision"] for path in configs] == ["float32", "float32"]
 
 
 def test_a_failed_cell_is_named_and_the_others_are_done(call, folder, tmp_path):
@@ -174,7 +197,6 @@ def test_scripts_are_compared_without_any_training(call, toml, tmp_path):
         (("--over", "seed=0..1", "--seeds", "1"), "seeds is varied by --over and set by --seeds."),
         (("--over", "seed=0..1", "--method", "nope"), "--method 'nope' is no method of the cells."),
         (("--over", "seed=0..1", "--mode", "nope"), "no mode of corridor named 'nope'. Known: far, near."),
-        (("--over", "seed=0", "--model.precision", "auto"), "model.precision is 'auto'"),
         (("--over", "x=1", "--over", "x=2"), "--over x is given twice."),
         ((), "--over is missing."),
     ],

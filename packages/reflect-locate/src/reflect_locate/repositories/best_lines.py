@@ -106,7 +106,7 @@ def best_lines(
     held = {number + 1: shared for number, shared in lines_with(lines, rarity).items()}
     parts = _parts(lines, found, rarity, held)
     _name(parts, lines, names)
-    _lower_empty(parts)
+    _lower_empty(parts, names)
     mean = sum(part.lines for part in parts) / max(len(parts), 1)
     near = [_together(part, held, rarity) for part in parts]
     weights = _weights(parts, rarity)
@@ -161,12 +161,16 @@ def _parts(
     return [*parts, *windows]
 
 
-def _lower_empty(parts: Sequence[_Part]) -> None:
-    """Lower the functions that do nothing where another of their name does something."""
+def _lower_empty(parts: Sequence[_Part], names: Sequence[str]) -> None:
+    """Lower the functions that do nothing where another of their name does something.
+
+    Not those of a class that is named: `Handler.check` asks for no other.
+    """
     functions = [(part, part.symbol) for part in parts if part.symbol and part.symbol.kind == "function"]
     written = {symbol.name.rpartition(".")[2] for _, symbol in functions if not symbol.is_empty}
     for part, symbol in functions:
-        if symbol.is_empty and symbol.name.rpartition(".")[2] in written:
+        around, _, own = symbol.name.rpartition(".")
+        if symbol.is_empty and own in written and not set(around.split(".")) & set(names):
             part.share = EMPTY_SHARE
 
 

@@ -76,7 +76,7 @@ class Symbol:
     last: int
     """Number of its last line."""
     is_empty: bool = False
-    """True for a function that does nothing: `pass`, `...`, or only the error that it is not written."""
+    """True for a Python function that does nothing: `pass`, `...`, `return`, or `raise NotImplementedError`."""
 
 
 class KeptSymbols:
@@ -168,6 +168,8 @@ def _does_nothing(node: ast.stmt) -> bool:
         # Called or not: `raise NotImplementedError`, `raise NotImplementedError("...")`.
         error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
         return isinstance(error, ast.Name) and error.id == "NotImplementedError"
+    if isinstance(node, ast.Return):
+        return node.value is None
     # A docstring and `...` are constants.
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 

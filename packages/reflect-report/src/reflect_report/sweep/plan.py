@@ -84,6 +84,8 @@ def make_cell(words: Sequence[str], values: Values, sweep: Path, lists: Collecti
         ConfigError: a field or value is refused, by the same sentence as in `run`.
         UnknownNameError: a named part does not exist.
     """
+    from reflect_rl.runs.check import settle_precision
+
     # Flags decide which other flags exist (`rlft.algorithm.name`), so each cell is read as a command of its own.
     flags = [
         word for field, value in values for word in (flag_of(field), *(value.split("+") if field in lists else [value]))
@@ -93,11 +95,8 @@ def make_cell(words: Sequence[str], values: Values, sweep: Path, lists: Collecti
     if call.dry_run:
         raise ConfigError("`reflect-rl sweep` has no --dry-run. Use it with `reflect-rl run` on the same file.")
     config = call.config
-    if config.model.precision == "auto":
-        raise ConfigError(
-            "model.precision is 'auto', which each start measures anew, so that cells could differ in it. Set "
-            "'float32', 'mixed' or 'bfloat16'."
-        )
+    # One format for all cells, also for those that are added on another day.
+    config, _ = settle_precision(config, [*sorted(sweep.glob("*/*")), config.start_from])
     return Cell(values, config.model_copy(update={"workers": 1}))
 
 

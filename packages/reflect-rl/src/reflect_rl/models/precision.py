@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 WORTH_IT = 1.3
 """Least ratio of speeds; below, rounding is not worth the gain."""
 REPEATS = 7
-LONGEST = 0.2
-"""Seconds after which no further product is timed: where one takes as long, the answer is clear."""
+FEW_ROWS = 64
+LONGEST = 0.02
+"""Seconds of a product of few rows from which the large one is not tried, since it would take seconds."""
 ROWS, INNER, COLUMNS = 1024, 576, 1536
 """A matrix product of a small language model's feed-forward layer, for a micro-batch of about four prompts."""
 
@@ -36,6 +37,11 @@ class Choice:
     """Time of a matrix product in float32 over that in bfloat16."""
     measured: str
     """What was measured, without the choice."""
+
+    @property
+    def is_slower(self) -> bool:
+        """True where bfloat16 is clearly slower than float32."""
+        return self.ratio * WORTH_IT < 1
 
 
 @cache
@@ -68,16 +74,21 @@ def choose(
 
 def _seconds(device: torch.device, dtype: torch.dtype) -> float:
     """The shortest of several products; other programs can only make one longer."""
+    # The first product of a format may load kernels, so it is not counted.
+    _shortest(device, dtype, FEW_ROWS, 1)
+    few = _shortest(device, dtype, FEW_ROWS, 3)
+    return few * ROWS / FEW_ROWS if few > LONGEST else _shortest(device, dtype, ROWS, REPEATS)
+
+
+def _shortest(device: torch.device, dtype: torch.dtype, rows: int, repeats: int) -> float:
     import torch
 
-    left = torch.ones(ROWS, INNER, device=device, dtype=dtype)
+    left = torch.ones(rows, INNER, device=device, dtype=dtype)
     right = torch.ones(INNER, COLUMNS, device=device, dtype=dtype)
     times = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         started = time.perf_counter()
         # Reading one number waits for the device.
         float((left @ right)[0, 0])
         times.append(time.perf_counter() - started)
-        if sum(times) > LONGEST:
-            break
     return min(times)

@@ -7,7 +7,7 @@ number format of the model, and whether its training fits into memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -333,27 +333,15 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
     from reflect_rl.models.precision import choose
     from reflect_rl.models.source import has_adapter, resolve
 
-    notes = []
-    if config.model.precision == "auto":
-        begun = config.output_dir / "config.json"
-        # Measured again, another format could be the faster one today, and the run would not go on as it began.
-        if begun.exists():
-            precision = read_json(begun, "Choose another --output-dir.").get("model", {}).get("precision", "auto")
-        elif process_count() > 1 and device_of(config.model.device).type == "cpu":
-            # Processes could measure differently, and must compute alike.
-            precision, notes = "float32", ["precision: float32 (auto: several processes measure nothing)"]
-        else:
-            choice = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
-            precision, notes = choice.precision, [choice.sentence]
-        # Parsed again and not copied: the rules between settings must hold for the chosen format, too.
-        values = config.model_dump(mode="json", exclude_unset=True)
-        config = parse(RunConfig, values | {"model": values.get("model", {}) | {"precision": precision}})
     has_model = any(config.method(name).model for name in config.methods)
-    if has_model and trains:
+    config, notes = settle_precision(config, [config.output_dir, config.start_from])
+    if not has_model:
+        notes.clear()  # of no concern to scripts
+    elif trains:
         device = device_of(config.model.device)
         if config.model.precision != "float32" and device.type == "cpu":
             found = choose(device, adapters=config.model.lora.rank > 0)
-            if found.ratio < 1:
+            if found.is_slower:
                 slow = f"model.precision = {config.model.precision!r} is slow here: {found.measured}"
                 notes.append(f"{slow}. A new run with --model.precision auto takes float32.")
     if has_model and config.model.path != EMBEDDED:
@@ -375,6 +363,37 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
                 rate = f"learning_rate is {config.sft.of(unset[0]).learning_rate} by default, for small models"
                 notes.append(f"sft.{', sft.'.join(unset)}: {rate}. Adapters of a pretrained model often take 2e-4.")
     return config, notes
+
+
+def settle_precision(config: RunConfig, begun: Iterable[Path | None]) -> tuple[RunConfig, list[str]]:
+    """Replace `precision = "auto"` by the number format of a run that was begun, or by the one that is fast here.
+
+    Args:
+        config: of the run.
+        begun: folders of runs whose data or models this one goes on with, if they are there; the first one decides.
+
+    Returns:
+        The configuration, and what to say about the format.
+    """
+    from reflect_rl.models.load import device_of
+    from reflect_rl.models.precision import choose
+
+    if config.model.precision != "auto":
+        return config, []
+    notes: list[str] = []
+    written = [folder / "config.json" for folder in begun if folder and (folder / "config.json").exists()]
+    # Measured again, another format could be the faster one today, and the run would not go on as it began.
+    if written:
+        precision = read_json(written[0], "Choose another --output-dir.").get("model", {}).get("precision", "float32")
+    elif process_count() > 1 and device_of(config.model.device).type == "cpu":
+        # Processes could measure differently, and must compute alike.
+        precision, notes = "float32", ["precision: float32 (auto: several processes measure nothing)"]
+    else:
+        choice = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
+        precision, notes = choice.precision, [choice.sentence]
+    # Parsed again and not copied: the rules between settings must hold for the chosen format, too.
+    values = config.model_dump(mode="json", exclude_unset=True)
+    return parse(RunConfig, values | {"model": values.get("model", {}) | {"precision": precision}}), notes
 
 
 def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:

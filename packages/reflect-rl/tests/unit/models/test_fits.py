@@ -16,7 +16,7 @@ from reflect_rl.errors import ModelError
 from reflect_rl.models import memory
 from reflect_rl.models.load import load_model
 from reflect_rl.models.memory import Estimate, activation_bytes, estimate, play_bytes
-from reflect_rl.models.precision import choose
+from reflect_rl.models.precision import _seconds, choose
 from reflect_rl.models.score import ACTIVATIONS_ON_CPU, check_context, token_budget
 from reflect_rl.runs import check as settle
 from reflect_rl.runs.config import RunConfig
@@ -70,6 +70,25 @@ def test_several_processes_on_processors_measure_no_number_format(tmp_path, monk
     settled, notes = settle.settle(run_config(tmp_path, {"precision": "auto"}), trains=True)
     assert settled.model.precision == "float32"
     assert notes == ["precision: float32 (auto: several processes measure nothing)"]
+
+
+def test_a_run_takes_the_number_format_of_the_run_that_it_starts_from(tmp_path):
+    write_json(tmp_path / "before" / "config.json", {"model": {"precision": "mixed"}})
+    before = run_config(tmp_path / "new", {"precision": "auto"}).model_copy(update={"start_from": tmp_path / "before"})
+    settled, notes = settle.settle(before, trains=False)
+    assert (settled.model.precision, notes) == ("mixed", [])
+
+
+def test_a_script_needs_no_number_format(tmp_path):
+    config = run_config(tmp_path, {"precision": "auto"}).model_copy(update={"methods": ("random",)})
+    assert settle.settle(config, trains=True)[1] == []
+
+
+def test_the_first_product_of_a_format_is_not_counted(monkeypatch):
+    """It may load kernels, which would make the other format look faster."""
+    clock = iter([0.0, 0.3, *(0.3 + 0.001 * tick for tick in range(100))])
+    monkeypatch.setattr("reflect_rl.models.precision.time.perf_counter", lambda: next(clock))
+    assert _seconds(CPU, torch.float32) == pytest.approx(0.001)
 
 
 @pytest.mark.parametrize("rank", [0, 4])
