@@ -163,7 +163,7 @@ def test_the_command_trains_a_reader_that_locate_can_use(tasks, player, tmp_path
 
 
 def test_the_format_that_was_measured_at_the_start_is_kept(tasks, player, tmp_path, monkeypatch):
-    chosen = iter([Choice("float32", "precision: float32"), Choice("mixed", "precision: mixed")])
+    chosen = iter([Choice("float32", "precision: float32", 1.0, ""), Choice("mixed", "precision: mixed", 2.0, "")])
     monkeypatch.setattr(precision, "choose", lambda device, *, adapters: next(chosen))
     out = tmp_path / "out"
     words = ["--start-from", str(player), "--rank", "0", "--output-dir", str(out), "--candidates", "3"]
