@@ -1,4 +1,4 @@
-r"""How often the index of `reflect-rl locate` has the right file first, and how sure it may say it is.
+r"""Frequency with which the index of `reflect-rl locate` has the right file first, and how sure it may say it is.
 
     reflect-rl tasks configs/autoexplore/tasks-installed.toml
     python scripts/measure_find.py runs/tasks-installed --split validation --questions 400 --fit

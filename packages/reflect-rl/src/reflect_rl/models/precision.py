@@ -36,7 +36,7 @@ class Choice:
     ratio: float
     """Time of a matrix product in float32 over that in bfloat16."""
     measured: str
-    """What was measured, without the choice."""
+    """The measurement in words, without the choice."""
 
     @property
     def is_slower(self) -> bool:
