@@ -1,9 +1,11 @@
 """The measurement of whole online RL, on the smallest game."""
 
 import pytest
+import torch
 
-from reflect_bench.online import STEPS, measure_online, table_of_online
+from reflect_bench.online import STEPS, measure_online, steps_for, table_of_online
 from reflect_bench.sizes import hours, operations_per_turn
+from reflect_rl.models.precision import choose
 from reflect_rl.players.reflectors import FrozenReflector
 
 RUN = """
@@ -29,6 +31,13 @@ def test_a_row_for_each_step(tmp_path):
         parts = sum(row[f"{part}_seconds"] for part in ("reflect", "policy", "environment", "learn"))
         assert row["turns_per_cpu_second"] == pytest.approx(row["turns"] / parts)
     assert table_of_online([figures]).row_count == 2
+
+
+@pytest.mark.parametrize(("slow", "formats"), [(1.0, [False, True, True, True]), (30.0, [False, False, False])])
+def test_steps_leave_bfloat16_out_where_it_is_slower(slow, formats):
+    seconds = {torch.float32: 2.0, torch.bfloat16: slow}
+    choice = choose(torch.device("cpu"), adapters=False, seconds=lambda device, dtype: seconds[dtype])
+    assert [step.mixed for step in steps_for(choice)] == formats
 
 
 def test_hours_by_hand():

@@ -28,6 +28,7 @@ from reflect_rl.models.attention import ATTENTION
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.precision import Choice, choose
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import Reflector, Request, play
@@ -46,17 +47,30 @@ class Step:
     """State of the program after a change."""
 
     name: str
-    precision: Literal["float32", "mixed"] = "mixed"
+    mixed: bool = True
+    """Matrix products are computed in bfloat16."""
     pieces: Literal["words", "phrases"] = "phrases"
     attention: str = ATTENTION
 
 
 STEPS = (
-    Step("float32, tokens within words", "float32", "words", "sdpa"),
-    Step("products in bfloat16", "mixed", "words", "sdpa"),
-    Step("tokens span phrases", "mixed", "phrases", "sdpa"),
+    Step("float32, tokens within words", mixed=False, pieces="words", attention="sdpa"),
+    Step("products in bfloat16", pieces="words", attention="sdpa"),
+    Step("tokens span phrases", attention="sdpa"),
     Step("backward pass of attention by products"),
 )
+
+
+def steps_for(choice: Choice) -> tuple[Step, ...]:
+    """The steps; all in float32, without that to bfloat16, where bfloat16 is slower.
+
+    Args:
+        choice: of the number format on this machine.
+    """
+    if not choice.is_slower:
+        return STEPS
+    first, _, *rest = STEPS
+    return (first, *(replace(step, mixed=False) for step in rest))
 
 
 @dataclass(frozen=True)
@@ -97,7 +111,7 @@ def online_config(path: Path) -> RunConfig:
 
 
 def measure_online(
-    path: Path, starts: int | None, report: Callable[[str], None], steps: Sequence[Step] = STEPS
+    path: Path, starts: int | None, report: Callable[[str], None], steps: Sequence[Step] | None = None
 ) -> dict[str, Any]:
     """Figures of a run file, one row for each step.
 
@@ -105,9 +119,11 @@ def measure_online(
         path: the run file.
         starts: tasks of the update (None: as many as in the run).
         report: called with what is being measured.
-        steps: what to measure.
+        steps: what to measure (None: all that pay on this machine).
     """
     config = online_config(path)
+    if steps is None:
+        steps = steps_for(choose(torch.device("cpu"), adapters=False))
     spec = config.env
     starts_shown = min(DEMONSTRATED, *(len(spec.tasks(mode, "train")) for mode in config.data.modes or spec.modes))
     pools = demonstrations(config.data, spec, starts_shown, 0, excluded=frozenset())
@@ -140,7 +156,7 @@ def _model(config: RunConfig, texts: list[str], labels: list[str], step: Step, s
     shape = config.model.embedded.model_copy(update={"pieces": step.pieces})
     model = build_for(texts, shape, seed, labels, stream(0, "vocabulary"))
     model.model.set_attn_implementation(step.attention)
-    return replace(model, mixed=step.precision == "mixed")
+    return replace(model, mixed=step.mixed)
 
 
 def _measure(
