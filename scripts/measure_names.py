@@ -2,9 +2,9 @@ r"""How often `reflect-rl locate` answers the bare name of a definition with tha
 
     python scripts/measure_names.py .venv/lib/python3.11/site-packages/pydantic ~/src/flask
 
-A question is a name of several words that is defined once in the Python files of a folder, tests left aside: a function
-or class, or a constant at the margin of a file. It is answered right when the first file is the one, and the lines
-shown are those of the definition.
+A question is a name of several words that is defined once in the sources of a folder, tests left aside: a function or
+class, or a constant at the margin of a Python file. It is answered right when the first file is the one, and the lines
+shown are those of the definition. Other languages than Python need the grammars of `reflect-locate[symbols]`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import random
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from measure_find import rate
 
@@ -23,7 +23,7 @@ from reflect_locate import Tree, find, open_repository
 from reflect_locate.repositories.definitions import INSIDE
 from reflect_locate.repositories.roles import is_test
 from reflect_locate.repositories.stored_index import StoredIndex
-from reflect_locate.repositories.symbols import symbols
+from reflect_locate.repositories.symbols import GRAMMARS, symbols
 from reflect_locate.repositories.word_store import WordStore
 
 Place = tuple[str, int, int]
@@ -33,7 +33,7 @@ Place = tuple[str, int, int]
 def main(arguments: Sequence[str]) -> int:
     """Ask, and print a table for each folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", help="folders with Python files")
+    parser.add_argument("folders", nargs="+", help="folders with sources")
     parser.add_argument("--names", type=int, default=120, help="most names of each kind")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
@@ -42,14 +42,20 @@ def main(arguments: Sequence[str]) -> int:
         index = StoredIndex(tree, WordStore())
         for kind, places in (("definitions", definitions(tree)), ("constants", constants(tree))):
             names = drawn(places, options.names, options.seed)
+            if not names:
+                continue
             print(f"{Path(folder).name}, {kind}")
             show([asked(tree, index, name, places[name][0]) for name in names])
     return 0
 
 
 def sources(tree: Tree) -> Iterator[tuple[str, str]]:
-    """Python files that are no tests, with their texts."""
-    return ((path, tree.text(path)) for path in tree.paths if path.endswith(".py") and not is_test(path))
+    """Files of languages that are parsed, and that are no tests, with their texts."""
+    return (
+        (path, tree.text(path))
+        for path in tree.paths
+        if PurePosixPath(path).suffix in (".py", *GRAMMARS) and not is_test(path)
+    )
 
 
 def definitions(tree: Tree) -> Mapping[str, list[Place]]:
@@ -65,6 +71,8 @@ def constants(tree: Tree) -> Mapping[str, list[Place]]:
     """Name of each constant at the margin -> where it is defined."""
     found: defaultdict[str, list[Place]] = defaultdict(list)
     for path, text in sources(tree):
+        if not path.endswith(".py"):
+            continue
         try:
             body = ast.parse(text).body
         except SyntaxError:

@@ -34,6 +34,8 @@ from reflect_locate.evidence import (
 from reflect_locate.repositories._gate import Reason
 from reflect_locate.repositories.best_lines import BestLines, best_lines
 from reflect_locate.repositories.definitions import (
+    INSIDE,
+    MEMBER_WORTH,
     VALUES,
     asked_stem,
     best_name,
@@ -338,7 +340,8 @@ def answer_of(
     meant = sum(bool(entry.evidence.asked) for entry in files)
     # The one file that a question names is what it asks for; of several it tells none.
     bound = threshold if meant == 1 else sure
-    told_word: Sureness = sureness(trust, bound, threshold) if 2 * known >= len(rarity) else "a guess"
+    is_known = not rarity or 2 * known > len(rarity)
+    told_word: Sureness = sureness(trust, bound, threshold) if is_known else "a guess"
     if told_word == "sure" and (known < len(rarity) or meant > 1):
         told_word = "likely"
     told = tuple(replace(entry, sureness=told_word) if entry is files[0] else entry for entry in files)
@@ -414,11 +417,14 @@ def ranked(
             # Headings tell what a document instructs in.
             headed = prose and how_to
             own = (heading(lines, number) if headed else defined_name(lines[number]) for number in held)
-            defined = best_name(own, asked, rarity)
+            # Where the very name is defined, `max_tea` is another one than `MAX_TEA`.
+            is_other = bool(names.written) and path not in (names.written or {})
+            defined = 0.0 if is_other else best_name(own, asked, rarity)
             held_names = None if names.written is None else names.written.get(path, 0.0)
             evidence = replace(evidence, defined=defined, stem=asked_stem(path, asked), written=held_names)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
-    if meant and (names.files.is_written or not _is_defined_beside(meant, found)):
+    has_compound = any(INSIDE.search(word) for word in question.split())
+    if meant and (names.files.is_written or not _is_defined_beside(meant, found, has_compound)):
         judged = [(entry, replace(entry.evidence, asked=entry.path in meant)) for entry in found]
         found = [replace(entry, evidence=evidence, score=score(evidence, weights)) for entry, evidence in judged]
     # The path decides between equal scores, so that the answer does not depend on the order of episodes.
@@ -430,12 +436,17 @@ def _meant(files: AskedFiles, tests: Set[str], asked: Sequence[str]) -> frozense
     return frozenset(path for path in files.paths if files.is_written or path not in tests or "test" in asked)
 
 
-def _is_defined_beside(meant: Set[str], found: Sequence[FoundFile]) -> bool:
-    """Tell whether another file defines a function or class whose name has the words of the question, and no others."""
+def _is_defined_beside(meant: Set[str], found: Sequence[FoundFile], has_compound: bool) -> bool:
+    """Tell whether another file defines a function or class whose name has the words of the question, and no others.
+
+    A constant will do where the question holds a name of several words, as no sentence has it.
+    """
     others = (entry.evidence for entry in found if entry.path not in meant)
     sources = (evidence for evidence in others if not evidence.is_test and not evidence.is_document)
     # A sum in another order may be off by a rounding.
-    return any(evidence.written == 1 or round(evidence.defined or 0.0, 6) == 1 for evidence in sources)
+    # Of two names of a question each counts for a half.
+    least = MEMBER_WORTH / 2 if has_compound else 1.0
+    return any((entry.written or 0.0) >= least or round(entry.defined or 0.0, 6) == 1 for entry in sources)
 
 
 def _best(matches: Mapping[str, float], shares: Mapping[str, float]) -> list[str]:

@@ -174,7 +174,7 @@ class ServedFolders:
             is_file = folder in root.snapshot.files
             tree = Tree(root.snapshot, above, [name]) if is_file else Tree(root.snapshot, folder)
             if not tree.paths:
-                raise UserError(f"there is no folder {path!r} with text files in {root.source!r}.")
+                raise UserError(f"there is no file or folder {path!r} with text in {root.source!r}.")
             # Each tree has an index of megabytes; a caller may name any number of parts.
             if len(root.trees) >= MOST_TREES:
                 root.forget()

@@ -49,12 +49,13 @@ def test_nothing_outside_of_the_root_can_be_named(kettle, stove, path):
 
 def test_a_link_that_leaves_the_root_leads_nowhere(kettle, stove):
     (kettle / "way_out").symlink_to(stove)
-    with pytest.raises(UserError, match="no folder 'way_out'"):
+    with pytest.raises(UserError, match="no file or folder 'way_out'"):
         ServedFolders([str(kettle)]).tree("way_out")
 
 
 @pytest.mark.parametrize(
-    ("path", "message"), [("src/limits.py", "is a file"), ("nowhere", "no folder 'nowhere'"), ("a\0b", "no folder")]
+    ("path", "message"),
+    [("src/limits.py", "is a file"), ("nowhere", "no file or folder 'nowhere'"), ("a\0b", "folder")],
 )
 def test_what_is_no_folder_is_named(kettle, path, message):
     with pytest.raises(UserError, match=message):

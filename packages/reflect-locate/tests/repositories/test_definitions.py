@@ -31,6 +31,7 @@ from reflect_locate.repositories.definitions import (
         ("module.exports.pour = function (cup) {", "pour"),
         ("interface Pot {", "Pot"),
         ("pour_tea() {", "pour_tea"),
+        ("  def self.pour_tea(cup)", "pour_tea"),
         ("fun pourTea(cup: Cup): Tea {", "pourTea"),
         # No definitions: a call, a comment, a sentence, an assignment.
         ("pour(cup)", ""),
@@ -120,6 +121,44 @@ def test_the_worth_of_a_definition(line, worth):
     assert definition(["", line], "pour_tea") == ((1, worth) if worth else (-1, 0.0))
 
 
+@pytest.mark.parametrize(
+    ("lines", "worth"),
+    [
+        # C, C++, C#, Java and TypeScript
+        (["int pour_tea(struct cup *cup, int (*fill)(void)) {"], 1.0),
+        (["static const char *pour_tea(void)", "{"], 1.0),
+        (["std::vector<int> Pot::pour_tea(int cups) const {"], 1.0),
+        (["    public Tea pour_tea(Cup cup)", "    {"], 1.0),
+        (["  private <T> List<T> pour_tea(Map<String, T> cups) throws IOException {"], 1.0),
+        (["  async pour_tea(cup: Cup): Promise<Tea> {"], 1.0),
+        (["\t#pour_tea(): number {"], 1.0),
+        (["int pour_tea(int cup) {}"], 1.0),
+        # Calls, declarations and sentences
+        (["int pour_tea(int cup);"], 0.0),
+        (["pour_tea(cup, () => {"], 0.0),
+        (["if (pour_tea(cup)) {"], 0.0),
+        (["} else if pour_tea(cup) {"], 0.0),
+        (["return pour_tea(cup)", "{"], 0.0),
+        (["await pour_tea(cup) {"], 0.0),
+        (["Then call pour_tea(cup).", "{"], 0.0),
+        # Constants inside of a block or a class
+        (["const (", "\tpour_tea = 3"], 0.6),
+        (["class Pot:", "    def boil(self): ...", "", "    pour_tea = 3"], 0.6),
+        (["public class Pot {", "    private static final int pour_tea = 3;"], 0.6),
+        (["impl Pot {", "    pub const pour_tea: u8 = 3;"], 0.6),
+        (["def boil():", "    pour_tea = 3"], 0.0),
+        (["class Pot:", "    def boil(self):", "        pour_tea = 3"], 0.0),
+        (["class Pot:", "    pour_tea == 3"], 0.0),
+    ],
+)
+def test_functions_with_braces_and_constants_inside_of_something(lines, worth):
+    assert definition(lines, "pour_tea")[1] == worth
+
+
+def test_a_constant_at_the_margin_comes_before_one_of_a_class():
+    assert definition(["class Pot:", "    pour_tea = 1", "pour_tea = 2"], "pour_tea") == (2, 0.7)
+
+
 def test_a_function_comes_before_a_variable_of_its_name():
     assert definition(["pour_tea = None", "def pour_tea(): ..."], "pour_tea") == (1, 1.0)
 
@@ -150,7 +189,12 @@ def test_the_names_that_a_question_asks_for(question, names):
 
 
 @pytest.mark.parametrize(
-    "line", ["pub " * 50_000 + "a_b", " " * 100_000 + "a_b", "a_b" + " " * 100_000, "a_b." * 50_000]
+    "line",
+    [
+        *("pub " * 50_000 + "a_b", " " * 100_000 + "a_b", "a_b" + " " * 100_000, "a_b." * 50_000),
+        *(start + "x " * 140 for start in ("a_b(", "a_b() throws ", "a_b() : ", "a_b<", "a_b() const ")),
+        *("A::" * 90 + "a_b(", "a " * 140 + "a_b(", "a_b" + "()" * 140, "a_b(" + "(" * 280, "a* " * 90 + "a_b("),
+    ],
 )
 def test_a_hostile_line_takes_no_time(line):
     assert definition([line] * 20, "a_b")[1] == 0

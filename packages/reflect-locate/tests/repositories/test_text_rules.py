@@ -46,7 +46,7 @@ def written(folder, files):
     [
         (RUST, "Where are rate limits parsed?", "src/main.rs"),
         (RUST, "which edition has the package", "Cargo.toml"),
-        (RUST, "how is a release built", "Makefile"),
+        (RUST, "how does cargo build a release", "Makefile"),
         (TYPESCRIPT, "Where are rate limits parsed?", "src/limits.ts"),
         (TYPESCRIPT, "steam view", "src/view.tsx"),
         (TYPESCRIPT, "brewing tea", "src/page.html"),

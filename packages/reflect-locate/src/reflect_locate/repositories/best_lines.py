@@ -177,6 +177,7 @@ def _lower_empty(parts: Sequence[_Part], names: Sequence[str]) -> None:
 def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) -> None:
     """Mark the parts that define one of these names."""
     places = {name: definition(lines, name) for name in names}
+    types: set[str] = set()
     for part in parts if names else ():
         around = part.symbol.name.split(".") if part.symbol else [""]
         if part.symbol and around[-1] in names:
@@ -184,6 +185,10 @@ def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) ->
             part.defines = part.symbol.first + max(number, 0)
             # `get` of `Session.get` and not that of another class.
             part.named = ASKED_FOR * sum(name in around for name in names)
+            if part.symbol.kind == "class":
+                # A type before the blocks of code about it, as `impl` of Rust.
+                part.named -= ASKED_FOR / 2 * (part.symbol.name in types)
+                types.add(part.symbol.name)
             continue
         for number, worth in places.values():
             if worth and number + 1 in part.numbers and (worth < 1 or not part.symbol):

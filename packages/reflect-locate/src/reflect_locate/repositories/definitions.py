@@ -24,7 +24,7 @@ DEFINITION = re.compile(
              |unsafe|inline|override|open|data|sealed|local)[ \t]+)*
         (?:def|class|func|function\*?|fn|fun|struct|enum|trait|interface|type|module|mod|impl|macro_rules!|object
           |protocol|namespace|record|sub)[ \t]+
-        (?:\([^)]*\)[ \t]*)?  # the receiver of a method in Go
+        (?:\([^)]*\)[ \t]*|self\.)?  # the receiver of a method in Go, a method of a class in Ruby
         (\w+)
     |   (?:(?:export|const|let|var)[ \t]+)*(?:[\w$]+\.)*(\w+)[ \t]*=[ \t]*  # JavaScript
         (?:async[ \t]+)?(?:function\b|\([^)]*\)[ \t]*=>)
@@ -33,6 +33,32 @@ DEFINITION = re.compile(
     """,
     re.VERBOSE,
 )
+HEADED = re.compile(
+    r"""
+    [ \t]*(?!(?:await|case|catch|do|else|for|foreach|if|lock|new|return|switch|synchronized|throw|try|using|when|while
+              |with|yield|assert|del|elif|except|from|import|in|is|match|not|or|and|raise|defer|go|select)\b)
+    (?:[A-Za-z_<][\w.:<>\[\],?]*[ \t&*]+){0,8}?  # modifiers and the type, in C, C++, C# and Java
+    (?:[A-Za-z_]\w*::)*\#?(\w+)[ \t]*(?:<[\w ,.?&]*>[ \t]*)?
+    \([^()]*(?:\([^()]*\)[^()]*)*\)
+    [ \t]*(?:(?:const|noexcept|override|final)[ \t]*){0,3}(?:throws[ \t][\w., \t]+|:[\w.<>\[\]|, \t]+)?
+    (\{)?[ \t]*(?:\}[ \t]*)?$
+    """,
+    re.VERBOSE,
+)
+"""A function whose line begins with its type, modifiers or name; its body opens in this line or in the next one."""
+NO_FUNCTION = frozenset(
+    ("if", "for", "while", "switch", "catch", "return", "function", "sizeof", "super", "constructor")
+)
+OPENING = re.compile(
+    r"[ \t]*(?:(?:export|default|pub(?:\([a-z: ]*\))?|public|private|protected|internal|final|abstract|static|sealed"
+    r"|open|data)[ \t]+)*(?:const|var|class|enum|struct|interface|object|trait|impl|record)\b"
+)
+"""Beginning of a block whose assignments one level below define constants."""
+MEMBER = re.compile(
+    r"(?:[ ]{1,4}|\t)(?:(?:export|const|let|var|val|static|final|public|private|protected|internal|readonly|pub)"
+    r"[ \t]+)*(?:[A-Za-z_][\w.<>\[\],?]*[ \t]+)?(\w+)[ \t]*(?::[^=]*)?=(?![=>])"
+)
+"""A constant of a class, or of a block of them, one level below its beginning."""
 ASSIGNMENT = re.compile(
     r"""
     \#[ \t]*define[ \t]+(\w+)  # C
@@ -45,15 +71,17 @@ ASSIGNMENT = re.compile(
 """A variable, constant or setting at the margin of a file, or a field one level below."""
 LONGEST_LINE = 1000
 """Characters of a line that are looked at; a definition begins its line."""
-ASSIGNED = 0.7
+LONGEST_HEAD = 300
+"""Characters of a line that may begin a function by its type: many patterns are tried on it."""
+ASSIGNED, MEMBER_WORTH = 0.7, 0.6
 MARKED = re.compile(r"[ ]{0,3}(?:#{1,6}|={2,6})[ \t]+(.*?)[ \t#=]*$")
 """A heading of Markdown or AsciiDoc."""
 UNDERLINE = re.compile(r"([=~^\"'*+#-])\1{2,}[ \t]*$")
 """The line below a heading of reStructuredText."""
 WRITTEN = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*(?![\w$])")
 """A name, or names with dots between them."""
-VALUES = (".cfg", ".ini", ".json", ".md", ".rst", ".toml", ".txt", ".yaml", ".yml")
-"""Endings of files whose assignments define nothing."""
+VALUES = (".cfg", ".ini", ".j2", ".json", ".md", ".rst", ".template", ".tmpl", ".toml", ".txt", ".yaml", ".yml")
+"""Endings of files whose assignments define nothing: settings, documents, and what new files are made from."""
 FILE = re.compile(rf"\.(?:{'|'.join(ending[1:] for ending in (*SOURCE, *VALUES))})$", re.IGNORECASE)
 """End of a name that is a file's."""
 MOST_NAMES = 4
@@ -93,7 +121,8 @@ def names_asked_for(question: str) -> tuple[str, ...]:
 def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
     """Number of the line (from 0) that defines this very name, and its worth; (-1, 0) where none does.
 
-    A function or class is worth 1, a constant or setting `ASSIGNED`, as variables of that name may stand in many files.
+    A function or class is worth 1, a constant or setting `ASSIGNED`, as variables of that name may stand in many files,
+    and one inside of a class or a block `MEMBER_WORTH`.
 
     >>> definition(["if POT_SIZE == 3:", "POT_SIZE = 3"], "POT_SIZE"), definition(["class Pot:"], "Pot")
     ((1, 0.7), (0, 1.0))
@@ -102,13 +131,37 @@ def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
     for number, line in enumerate(lines):
         # Most lines do not hold the name at all.
         if name in line[:LONGEST_LINE]:
-            if defined_name(line) == name:
+            if defined_name(line) == name or _heads(lines, number, name):
                 return number, 1.0
             match = ASSIGNMENT.match(line[:LONGEST_LINE])
             found = [match[match.lastindex]] if match and match.lastindex else _several(line[:LONGEST_LINE])
-            if not best[1] and name in found:
+            if best[1] < ASSIGNED and name in found:
                 best = number, ASSIGNED
+            elif not best[1] and _is_member(lines, number, name):
+                best = number, MEMBER_WORTH
     return best
+
+
+def _heads(lines: Sequence[str], number: int, name: str) -> bool:
+    """Tell whether a line begins the function of this name in a language that writes braces."""
+    line = lines[number]
+    # A call inside of an expression is not worth the pattern.
+    if len(line) > LONGEST_HEAD or name in NO_FUNCTION or f"{name}(" not in line.replace(" (", "(").replace("<", "("):
+        return False
+    after = next((other.strip() for other in lines[number + 1 : number + 3] if other.strip()), "")
+    match = HEADED.match(line)
+    return bool(match and match[1] == name and (match[2] or after[:1] == "{"))
+
+
+def _is_member(lines: Sequence[str], number: int, name: str) -> bool:
+    """Tell whether a line assigns this name one level inside of a class or of a block of constants."""
+    line = lines[number][:LONGEST_LINE]
+    match = MEMBER.match(line)
+    if not match or match[1] != name:
+        return False
+    deep = len(line) - len(line.lstrip())
+    around = (other for other in reversed(lines[:number]) if other.strip() and len(other) - len(other.lstrip()) < deep)
+    return bool(OPENING.match(next(around, "")[:LONGEST_LINE]))
 
 
 def defines_member(lines: Iterable[str], names: Sequence[str]) -> bool:
