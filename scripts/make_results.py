@@ -3,7 +3,9 @@
     python scripts/make_results.py runs/taxi-clean runs/taxi-paper runs/taxi-sweep
 
 Each run's `results.json`, `run.json` and `config.json` are copied to docs/results/<run>/; `tables.md` and the figures
-beside it are made from those copies (the learning curves from the run folders themselves).
+beside it are made from those copies (the learning curves from the run folders themselves). `outcomes.csv` is written
+beside them: a line for each evaluated episode, with the turns that each method took to win it (0: lost). Differences
+between methods on the same episodes follow from it.
 
     python scripts/make_results.py --algorithms runs/alg/base runs/alg/ppo runs/alg/grpo
 
@@ -23,6 +25,7 @@ Of absolute paths in the files the last part is kept: where things lie on the ma
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -106,7 +109,32 @@ def copied(folder: Path, copy: Path) -> Path:
     for name in FILES:
         content = without_places(json.loads((folder / name).read_text(encoding="utf-8")))
         (copy / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_outcomes(folder, copy / "outcomes.csv")
     return copy
+
+
+def write_outcomes(folder: Path, sheet: Path) -> None:
+    """A line for each evaluated episode of a run: where it began, and the turns to success of each method, 0 = none.
+
+    Nothing is written of a run whose episodes are not there.
+    """
+    methods: dict[str, None] = {}
+    won: dict[tuple[str, ...], dict[str, int]] = {}
+    for path in sorted(folder.glob("starts-*/seed-*/evaluation/*/episodes.jsonl")):
+        starts, seed, _, method, _ = path.relative_to(folder).parts
+        methods[method] = None
+        for episode in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            begun = (episode["mode"], episode["decoding"], episode["task"]["key"], str(episode["seed"]))
+            turns = len(episode["turns"]) if episode["success"] else 0
+            won.setdefault((starts.removeprefix("starts-"), seed.removeprefix("seed-"), *begun), {})[method] = turns
+    if not won:
+        return
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["demonstration_starts", "seed", "mode", "decoding", "task", "episode_seed", *methods])
+        writer.writerows(
+            [*begun, *(turns.get(method, "") for method in methods)] for begun, turns in sorted(won.items())
+        )
 
 
 def without_places(value: Any) -> Any:

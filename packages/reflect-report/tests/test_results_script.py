@@ -39,3 +39,27 @@ def test_a_copy_has_the_files_and_no_place(script, tmp_path):
     for name in script.FILES:
         assert json.loads((copy / name).read_text()) == {"name": name, "output_dir": "run", "rate": 0.25}
     assert str(tmp_path) not in "".join(path.read_text() for path in copy.iterdir())
+
+
+def test_outcomes_of_methods_stand_beside_each_other(script, tmp_path):
+    for method, won in (("sft", (True, False)), ("reflect_rl", (True, True))):
+        folder = tmp_path / "run" / "starts-5" / "seed-1" / "evaluation" / method
+        folder.mkdir(parents=True)
+        rows = [
+            {
+                "task": {"key": key},
+                "mode": "full",
+                "decoding": "greedy",
+                "seed": 7,
+                "success": own,
+                "turns": [{}, {}, {}],
+            }
+            for key, own in zip(("a", "b"), won, strict=True)
+        ]
+        (folder / "episodes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    script.write_outcomes(tmp_path / "run", tmp_path / "outcomes.csv")
+    assert (tmp_path / "outcomes.csv").read_text().splitlines() == [
+        "demonstration_starts,seed,mode,decoding,task,episode_seed,reflect_rl,sft",
+        "5,1,full,greedy,a,7,3,3",
+        "5,1,full,greedy,b,7,3,0",
+    ]

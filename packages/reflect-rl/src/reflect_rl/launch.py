@@ -46,6 +46,11 @@ def process_count() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def local_process_count() -> int:
+    """Number of processes of the launch on this machine; all of them where the launcher does not say."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", process_count()))
+
+
 def wait_to_speak(error: Exception) -> None:
     """Return when it is this process's turn to tell the error: that of the main process comes first."""
     turn = LOST_TURN if isinstance(error, LostProcessError) else 0.0 if process_rank() == 0 else OWN_TURN

@@ -19,7 +19,7 @@ from reflect_rl.data.recorded import has_reflections, read_episodes
 from reflect_rl.envs.base import HasTeacher, NumbersActions
 from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
 from reflect_rl.evaluation.methods import Method, find_method
-from reflect_rl.launch import process_count
+from reflect_rl.launch import local_process_count, process_count
 from reflect_rl.runs.config import ChecksRun, RunConfig, annotator_of, used_parts
 from reflect_rl.store import read_json
 from reflect_rl.training.metrics import missing_trackers
@@ -387,7 +387,10 @@ def settle_precision(config: RunConfig, begun: Iterable[Path | None]) -> tuple[R
         precision = read_json(written[0], "Choose another --output-dir.").get("model", {}).get("precision", "float32")
     elif process_count() > 1 and device_of(config.model.device).type == "cpu":
         # Processes could measure differently, and must compute alike.
-        precision, notes = "float32", ["precision: float32 (auto: several processes measure nothing)"]
+        precision, notes = (
+            "float32",
+            ["precision: float32 (auto: several processes measure nothing; `reflect-rl data` first does)"],
+        )
     else:
         choice = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
         precision, notes = choice.precision, [choice.sentence]
@@ -418,8 +421,13 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
             found.append(estimate(causal, setting, models=held, micro_batch_tokens=tokens, activations=limit))
         return max(found, key=lambda one: one.total)
 
-    # Workers beyond the number of jobs stay idle and take no memory.
-    jobs = min(config.workers, len(config.seeds) * len(config.data.demonstration_starts) * len(config.methods))
+    flag = "--workers"
+    if process_count() > 1:
+        # Every process of a launch holds the models of one job; those on GPUs have one each.
+        flag, jobs = "--num_processes", local_process_count() if on_cpu else 1
+    else:
+        # Workers beyond the number of jobs stay idle and take no memory.
+        jobs = min(config.workers, len(config.seeds) * len(config.data.demonstration_starts) * len(config.methods))
     free, process, now = _free_bytes(device.type), PROCESS_BYTES if on_cpu else 0, need(config.model)
     each = now.total + process
     parts = (
@@ -433,13 +441,13 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
             return note
         # Short games take hardly any of it, so it is a warning and no reason to refuse.
         tight = " and may not fit" if each * jobs + played > free else ""
-        fewer = " (--workers 1 takes less)" if tight and jobs > 1 else ""
+        fewer = f" ({flag} 1 takes less)" if tight and jobs > 1 else ""
         return f"{note}; play with long states adds up to {played / GB:.1f} GB{tight}{fewer}"
-    fitting = [f"--workers {free // each} ({free // each * each / GB:.1f} GB)"] if each <= free else []
+    fitting = [f"{flag} {free // each} ({free // each * each / GB:.1f} GB)"] if each <= free else []
     alone, together = _smaller(config.model)
     # One job at a time where several do not fit, whatever the model's settings.
     for workers in dict.fromkeys((jobs, 1)):
-        with_workers = "" if workers == jobs else "--workers 1 and "
+        with_workers = "" if workers == jobs else f"{flag} 1 and "
         for text, setting in () if fitting and workers < jobs else (*alone, together):
             size = (need(setting).total + process) * workers
             if size <= free and not (fitting and setting is together[1]):

@@ -69,7 +69,7 @@ def test_several_processes_on_processors_measure_no_number_format(tmp_path, monk
     monkeypatch.setattr(settle, "process_count", lambda: 2)
     settled, notes = settle.settle(run_config(tmp_path, {"precision": "auto"}), trains=True)
     assert settled.model.precision == "float32"
-    assert notes == ["precision: float32 (auto: several processes measure nothing)"]
+    assert notes == ["precision: float32 (auto: several processes measure nothing; `reflect-rl data` first does)"]
 
 
 def test_a_run_takes_the_number_format_of_the_run_that_it_starts_from(tmp_path):
@@ -279,6 +279,31 @@ def test_remedies_are_those_that_are_not_set_and_fit(llama, tmp_path, monkeypatc
     with pytest.raises(ModelError) as refused:
         settle.settle(config, trains=True)
     assert str(refused.value).partition(" GB free. ")[2] == remedy
+
+
+@pytest.mark.parametrize(
+    ("local", "free", "told"),
+    [
+        (None, 2_000_000_000, r"\(2 at once, each .*Set --num_processes 1 \(1\.1 GB\)"),
+        ("2", 2_000_000_000, r"\(2 at once"),
+        ("1", 1_000_000_000, r"\(1 at once"),
+        ("1", 2_000_000_000, None),
+    ],
+)
+def test_each_process_of_a_launch_on_this_machine_takes_memory(llama, tmp_path, monkeypatch, local, free, told):
+    # Workers have no effect in a launch.
+    values = {"output_dir": str(tmp_path), "methods": ["sft"], "seeds": [0, 1, 2], "workers": 3}
+    config = parse(RunConfig, values | {"model": {"path": str(llama), "device": "cpu"}})
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    if local:
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", local)
+    monkeypatch.setattr(settle, "_free_bytes", lambda device: free)
+    if told is None:
+        assert "(1 at once" in settle.settle(config, trains=True)[1][0]
+    else:
+        with pytest.raises(ModelError, match=told):
+            settle.settle(config, trains=True)
 
 
 @pytest.mark.parametrize(
