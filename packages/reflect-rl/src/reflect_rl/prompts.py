@@ -42,6 +42,16 @@ def reflection_prompt(view: View) -> str:
     return view.observation.text + ANALYZE
 
 
+def state_in(prompt: str) -> str:
+    r"""The state of a prompt, to tell in a message which one it is.
+
+    >>> state_in("You are at 3. # Analyze:\nGo left.\nActions: 0 right 1 left\n # Action:\n")
+    'You are at 3.'
+    """
+    state = prompt.partition(ANALYZE)[0]
+    return state.rpartition(ACTIONS)[0] or state
+
+
 def _state(view: View) -> str:
     return view.observation.text if view.reflection is None else reflection_prompt(view) + view.reflection
 

@@ -109,7 +109,7 @@ def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 
     Args:
         model: the language model.
         tokens: length of the text.
-        text: the state or prompt, for the message.
+        text: its state, for the message.
         new: tokens of the reflection that is to follow it.
         reflection: one that it holds.
 
@@ -122,7 +122,7 @@ def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 
         shown = " ".join(text.split())
         # States of a game often begin alike, and what tells them apart stands near their end.
         ends = f" and ends {shown[-SHOWN:]!r}" if len(shown) > 2 * SHOWN else ""
-        begins = f" that begins {shown[:SHOWN]!r}{ends}" if shown else ""
+        begins = f" whose state begins {shown[:SHOWN]!r}{ends}" if shown else ""
         said = len(model.encode(reflection)) if reflection else 0
         follow = f" and {new} are to follow" if new else f" with the {said} of its reflection" if said else ""
         # A shorter reflection is no remedy where the rest is too long.

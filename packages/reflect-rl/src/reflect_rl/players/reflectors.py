@@ -14,7 +14,7 @@ from reflect_rl.models.generate import generate_greedy
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import check_context
-from reflect_rl.prompts import reflection_prompt, with_right_number
+from reflect_rl.prompts import reflection_prompt, state_in, with_right_number
 from reflect_rl.types import View
 
 Numbers = Callable[[str], Mapping[str, int]]
@@ -108,5 +108,5 @@ class FrozenReflector(CachedReflector):
         ids = [self.model.encode_prompt(prompt) for prompt in prompts]
         longest = max(range(len(ids)), key=lambda row: len(ids[row]))
         # Here, because token ids alone would not show the user which state it is.
-        check_context(self.model, len(ids[longest]), prompts[longest], self.max_new_tokens)
+        check_context(self.model, len(ids[longest]), state_in(prompts[longest]), self.max_new_tokens)
         return generate_greedy(self.model, ids, self.max_new_tokens, self._kept)

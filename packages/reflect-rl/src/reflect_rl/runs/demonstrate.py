@@ -33,7 +33,7 @@ from reflect_rl.models.labels import UNLABELLED, find_labels
 from reflect_rl.models.load import LanguageModel, load_model, load_reader
 from reflect_rl.models.score import check_context
 from reflect_rl.players.language_model import LanguageModelPolicy
-from reflect_rl.prompts import parts_of
+from reflect_rl.prompts import parts_of, state_in
 from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, failure_row, play
 from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
 from reflect_rl.runs.folder import Unit
@@ -259,7 +259,7 @@ def _check_lengths(model: LanguageModel, tables: Mapping[str, Sequence[Row]], co
         prompt = max((row.prompt for row in tables[name]), key=len, default="")
         by_line = prompt and config.prompt.scoring == "line_end" and not is_reflector
         ids = model.encode_lines(*parts_of(prompt))[0] if by_line else model.encode_prompt(prompt)
-        check_context(model, len(ids), prompt, config.reflector.max_new_tokens if is_reflector else 0)
+        check_context(model, len(ids), state_in(prompt), config.reflector.max_new_tokens if is_reflector else 0)
 
 
 def _listing(config: RunConfig, model: LanguageModel | None) -> tuple[list[str], dict[str, str]]:

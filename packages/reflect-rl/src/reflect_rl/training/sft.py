@@ -24,7 +24,7 @@ from reflect_rl.errors import ConfigError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import wide
 from reflect_rl.models.score import check_context, completion_losses, least_shared, score
-from reflect_rl.prompts import parts_of
+from reflect_rl.prompts import parts_of, state_in
 from reflect_rl.training.config import SFTConfig
 from reflect_rl.training.loop import Beginnings, PartialLoss, side_by_side
 from reflect_rl.training.metrics import MetricsLog
@@ -172,5 +172,5 @@ def _rows(model: LanguageModel, examples: dict[int, tuple[str, str]], *, ends: b
             head, body = model.encode_prompt(prompt), [*model.encode_after(prompt, completion), *tail]
             rows[number] = Row(prompt, completion, [*head, *body], [0] * len(head) + [1] * len(body))
     longest = max(rows.values(), key=lambda row: len(row.input_ids))
-    check_context(model, len(longest.input_ids), longest.prompt)
+    check_context(model, len(longest.input_ids), state_in(longest.prompt))
     return rows

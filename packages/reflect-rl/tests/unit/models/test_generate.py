@@ -115,7 +115,7 @@ def test_no_product_with_the_vocabulary_is_of_a_cut_tensor(model):
 def test_a_state_too_long_for_its_reflection_is_shown(families):
     reflector = FrozenReflector(families["llama"], max_new_tokens=500)
     views = [View(Observation(text, ("a",)), (0,)) for text in ("short", "Passenger waits at 0 4. " * 3)]
-    with pytest.raises(ModelError, match=r"that begins 'Passenger waits at 0 4\. .* and 500 are to follow"):
+    with pytest.raises(ModelError, match=r"whose state begins 'Passenger waits at 0 4\. .* and 500 are to follow"):
         reflector.reflect(views)
 
 

@@ -79,7 +79,7 @@ def test_labels_are_asked_for_and_recorded_only_where_they_are_read(
         (
             ["sft"],
             {"context": 150},
-            r"that begins '.*' has 175 tokens, the model's context holds 150\. Set model\.path",
+            r"whose state begins '(?!.*Action).*' has 175 tokens, the model's context holds 150\. Set model\.path",
         ),
         (["sft"], {"context": 150, "scoring": "line_end"}, r"has 1\d\d tokens, the model's context holds 150\. Set"),
         (["sft_reflect"], {"tokens": 8100}, r"and 8100 are to follow, .* holds 8192\. Lower reflector\.max_new_tokens"),
