@@ -1,4 +1,4 @@
-r"""Frequency with which the index of `reflect-rl locate` has the right file first, and how sure it may say it is.
+r"""Right files first by the index of `reflect-rl locate`, and what stands behind its words.
 
     reflect-rl tasks configs/autoexplore/tasks-installed.toml
     python scripts/measure_find.py runs/tasks-installed --split validation --questions 400 --fit

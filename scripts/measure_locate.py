@@ -1,4 +1,4 @@
-r"""How often `reflect-rl locate` has the right file first, and how often an index does, on the same trees.
+r"""Right files first by `reflect-rl locate`, and by an index, on the same trees.
 
     reflect-rl tasks configs/autoexplore/tasks-installed.toml
     python scripts/measure_locate.py runs/tasks-installed --split test --questions 150 --log runs/locate-test.jsonl

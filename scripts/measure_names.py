@@ -1,4 +1,4 @@
-r"""How often `reflect-rl locate` answers the bare name of a definition with that definition.
+r"""Right answers of `reflect-rl locate` to the bare name of a definition.
 
     python scripts/measure_names.py .venv/lib/python3.11/site-packages/pydantic ~/src/flask
 

@@ -392,6 +392,7 @@ def ranked(
     known |= dict.fromkeys(_best(near_names, shares))
     first = {} if known else {path: place for place, path in enumerate(_first_files(tree))}
     candidates = known or first
+    has_compound = any(INSIDE.search(word) for word in question.split())
     found = []
     for path in candidates:
         lines = written_lines(tree.text(path))
@@ -417,13 +418,12 @@ def ranked(
             # Headings tell what a document instructs in.
             headed = prose and how_to
             own = (heading(lines, number) if headed else defined_name(lines[number]) for number in held)
-            # Where the very name is defined, `max_tea` is another one than `MAX_TEA`.
-            is_other = bool(names.written) and path not in (names.written or {})
+            # Where `MAX_TEA` is defined, `max_tea` is another name; `kettle` may well mean a `Kettle`.
+            is_other = has_compound and names.written and path not in names.written
             defined = 0.0 if is_other else best_name(own, asked, rarity)
             held_names = None if names.written is None else names.written.get(path, 0.0)
             evidence = replace(evidence, defined=defined, stem=asked_stem(path, asked), written=held_names)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
-    has_compound = any(INSIDE.search(word) for word in question.split())
     if meant and (names.files.is_written or not _is_defined_beside(meant, found, has_compound)):
         judged = [(entry, replace(entry.evidence, asked=entry.path in meant)) for entry in found]
         found = [replace(entry, evidence=evidence, score=score(evidence, weights)) for entry, evidence in judged]
@@ -443,9 +443,9 @@ def _is_defined_beside(meant: Set[str], found: Sequence[FoundFile], has_compound
     """
     others = (entry.evidence for entry in found if entry.path not in meant)
     sources = (evidence for evidence in others if not evidence.is_test and not evidence.is_document)
-    # A sum in another order may be off by a rounding.
-    # Of two names of a question each counts for a half.
+    # Where a question holds two names, each counts for a half.
     least = MEMBER_WORTH / 2 if has_compound else 1.0
+    # A sum in another order may be off by a rounding.
     return any((entry.written or 0.0) >= least or round(entry.defined or 0.0, 6) == 1 for entry in sources)
 
 

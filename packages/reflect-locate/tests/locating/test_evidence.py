@@ -43,16 +43,15 @@ def test_tests_do_not_move_the_weights():
     assert fit([[noise, *pairs] for pairs in lists] + [right]) == fit(lists) != fit([])
 
 
-@pytest.mark.parametrize(
-    "truth", [Weights(), Weights(match=0.3, path=1.5, named=0.8), Weights(match=3.0, path=0.1, named=2.0)]
-)
+# Weights that are far from those to begin with.
+@pytest.mark.parametrize("truth", [Weights(match=0.3, path=1.5, named=0.8), Weights(match=3.0, path=0.1, named=2.0)])
 def test_the_weights_that_made_the_answers_are_found(truth):
-    found = fit(drawn(truth, 1000))
+    found = fit(drawn(truth, 3000))
     weights = {kind: value for kind, value in asdict(truth).items() if kind in FITTED}
     largest = max(weights.values())
     assert max(asdict(found)[kind] for kind in FITTED) == 1.0
     for kind, weight in weights.items():
-        assert getattr(found, kind) == pytest.approx(weight / largest, abs=0.1), kind
+        assert getattr(found, kind) == pytest.approx(weight / largest, abs=0.06), kind
 
 
 def test_the_weights_are_the_most_likely_ones():

@@ -15,15 +15,15 @@ def script():
 
 
 def test_generated_files_are_equal_each_time(script, tmp_path):
-    question = script.made(tmp_path / "a", 12)
-    assert script.made(tmp_path / "b", 12) == question
+    question = script.made(tmp_path / "a", 42)
+    assert script.made(tmp_path / "b", 42) == question
     texts = [{path.name: path.read_text() for path in (tmp_path / top).rglob("*.py")} for top in "ab"]
     assert texts[0] == texts[1]
-    assert len(texts[0]) == 12
-    assert len(list((tmp_path / "a").iterdir())) == min(12, script.FOLDERS)
+    assert len(texts[0]) == 42
+    assert len(list((tmp_path / "a").iterdir())) == script.FOLDERS
     assert all(script.CHARACTERS <= len(text) < script.CHARACTERS + 2_000 for text in texts[0].values())
     assert len(question.split()) == 5
-    (last,) = (text for name, text in texts[0].items() if name.endswith("_11.py"))
+    (last,) = (text for name, text in texts[0].items() if name.endswith("_41.py"))
     assert question in last.lower()
 
 

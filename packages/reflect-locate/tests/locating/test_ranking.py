@@ -153,10 +153,17 @@ SETTINGS = {
 
 
 def test_a_constant_comes_before_names_that_are_written_otherwise():
-    answer = find(Tree(Snapshot("kitchen", SETTINGS)), "MOST_CUPS")
-    assert answer.files[0].path == "tea/defaults.py"
+    files = find(Tree(Snapshot("kitchen", SETTINGS)), "MOST_CUPS").files
+    assert files[0].path == "tea/defaults.py"
+    assert {entry.path: entry.evidence.defined for entry in files}["tea/bar.py"] == 0
     # As words it is the function that they name.
     assert find(Tree(Snapshot("kitchen", SETTINGS)), "most cups").files[0].path == "tea/bar.py"
+
+
+def test_a_word_alone_may_mean_a_class():
+    files = {"pot.py": "class Kettle:\n    pass\n", "app.py": "from pot import Kettle\n\nkettle = Kettle()\n"}
+    found = {entry.path: entry.evidence for entry in find(Tree(Snapshot("kitchen", files)), "kettle").files}
+    assert (found["pot.py"].defined, found["app.py"].written) == (1, 0.7)
 
 
 def test_a_type_comes_before_the_code_about_it():

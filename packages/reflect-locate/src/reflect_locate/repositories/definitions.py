@@ -46,9 +46,6 @@ HEADED = re.compile(
     re.VERBOSE,
 )
 """A function whose line begins with its type, modifiers or name; its body opens in this line or in the next one."""
-NO_FUNCTION = frozenset(
-    ("if", "for", "while", "switch", "catch", "return", "function", "sizeof", "super", "constructor")
-)
 OPENING = re.compile(
     r"[ \t]*(?:(?:export|default|pub(?:\([a-z: ]*\))?|public|private|protected|internal|final|abstract|static|sealed"
     r"|open|data)[ \t]+)*(?:const|var|class|enum|struct|interface|object|trait|impl|record)\b"
@@ -72,7 +69,7 @@ ASSIGNMENT = re.compile(
 LONGEST_LINE = 1000
 """Characters of a line that are looked at; a definition begins its line."""
 LONGEST_HEAD = 300
-"""Characters of a line that may begin a function by its type: many patterns are tried on it."""
+"""Characters of a line that may begin a function by its type; there are many ways to cut a longer one."""
 ASSIGNED, MEMBER_WORTH = 0.7, 0.6
 MARKED = re.compile(r"[ ]{0,3}(?:#{1,6}|={2,6})[ \t]+(.*?)[ \t#=]*$")
 """A heading of Markdown or AsciiDoc."""
@@ -145,8 +142,7 @@ def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
 def _heads(lines: Sequence[str], number: int, name: str) -> bool:
     """Tell whether a line begins the function of this name in a language that writes braces."""
     line = lines[number]
-    # A call inside of an expression is not worth the pattern.
-    if len(line) > LONGEST_HEAD or name in NO_FUNCTION or f"{name}(" not in line.replace(" (", "(").replace("<", "("):
+    if len(line) > LONGEST_HEAD or "(" not in line:
         return False
     after = next((other.strip() for other in lines[number + 1 : number + 3] if other.strip()), "")
     match = HEADED.match(line)

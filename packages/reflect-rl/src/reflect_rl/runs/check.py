@@ -428,7 +428,7 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     else:
         # Workers beyond the number of jobs stay idle and take no memory.
         jobs = min(config.workers, len(config.seeds) * len(config.data.demonstration_starts) * len(config.methods))
-    free, process, now = _free_bytes(device.type), PROCESS_BYTES if on_cpu else 0, need(config.model)
+    free, process, now = _free_bytes(str(device)), PROCESS_BYTES if on_cpu else 0, need(config.model)
     each = now.total + process
     parts = (
         f"weights {now.weights / GB:.1f}, gradients and optimiser {now.training / GB:.1f}, "
@@ -479,10 +479,10 @@ def _smaller(model: ModelConfig) -> tuple[list[tuple[str, ModelConfig]], tuple[s
 
 
 def _free_bytes(device: str) -> int:
-    if device == "cuda":
+    if device.startswith("cuda"):
         import torch
 
-        return int(torch.cuda.mem_get_info()[0])
+        return int(torch.cuda.mem_get_info(device)[0])
     import psutil
 
     limit = CGROUP.read_text().strip() if CGROUP.is_file() else "max"
