@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig
 
+from reflect_bench.clock import now, peak_memory_mb
 from reflect_bench.shapes import ADAPTERS
 from reflect_bench.sizes import SHAPES
 from reflect_bench.supervised import IGNORED
 from reflect_rl.config import EmbeddedConfig, LoRAConfig, ModelConfig
-from reflect_rl.launch import peak_bytes
 from reflect_rl.models.embedded import build_embedded
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.precision import Precision
@@ -39,19 +38,20 @@ SMALL = LlamaConfig(
 
 
 def random_model(
-    shape: PretrainedConfig, precision: Precision = "bfloat16", *, checkpointing: bool = False
+    shape: PretrainedConfig, precision: Precision = "bfloat16", *, checkpointing: bool = False, device: str = "cpu"
 ) -> LanguageModel:
     """A model of random weights, with adapters of rank 16 to train, or all weights of a small one."""
     with tempfile.TemporaryDirectory() as folder:
         # Saved and loaded, so that it goes the way of every other model.
-        network = AutoModelForCausalLM.from_config(shape, dtype=torch.bfloat16)
+        with torch.device(device):
+            network = AutoModelForCausalLM.from_config(shape, dtype=torch.bfloat16)
         network.save_pretrained(folder)
         small = build_embedded(("one step",), EmbeddedConfig(hidden_size=16, layers=1, heads=2), 0)
         small.tokenizer.save_pretrained(folder)
         del network
         adapters = LoRAConfig() if shape is SMALL else ADAPTERS
         config = ModelConfig(
-            path=folder, device="cpu", precision=precision, lora=adapters, gradient_checkpointing=checkpointing
+            path=folder, device=device, precision=precision, lora=adapters, gradient_checkpointing=checkpointing
         )
         return load_model(config, trainable=True)
 
@@ -61,20 +61,20 @@ def steps_of(model: LanguageModel, rows: torch.Tensor, targets: int) -> dict[str
 
     Args:
         model: a trainable model.
-        rows: (N, T) token ids.
+        rows: (N, T) token ids, on the model's device.
         targets: tokens at the end of each row that are learned.
     """
     count, width = rows.shape
     mask = [0] * (width - targets) + [1] * targets
     network: Any = model.model
 
-    @torch.autocast("cpu", torch.bfloat16, enabled=model.mixed)
+    @torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed)
     def ours() -> None:
         for part in micro_batches([width] * count, token_budget(model)):
             losses = completion_losses(model, [rows[i].tolist() for i in part], [mask] * len(part))
             (losses.sum() / (count * targets)).backward()
 
-    @torch.autocast("cpu", torch.bfloat16, enabled=model.mixed)
+    @torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed)
     def plain(size: int) -> None:
         for first in range(0, count, size):
             ids = rows[first : first + size]
@@ -93,11 +93,11 @@ def measure(model: LanguageModel, way: str, rows: torch.Tensor, targets: int, re
     model.model.train()
     seconds = []
     for _ in range(repeats + 1):
-        started = time.perf_counter()
+        started = now(model.device)
         step()
         optimizer.step()
         optimizer.zero_grad()
-        seconds.append(time.perf_counter() - started)
+        seconds.append(now(model.device) - started)
     return seconds[1:]
 
 
@@ -110,16 +110,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--precision", choices=("float32", "mixed", "bfloat16"), default="bfloat16")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--checkpointing", action="store_true")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    model = random_model(shapes[options.shape], options.precision, checkpointing=options.checkpointing)
-    rows = torch.randint(0, shapes[options.shape].vocab_size, (ROWS, TOKENS))
+    model = random_model(
+        shapes[options.shape], options.precision, checkpointing=options.checkpointing, device=options.device
+    )
+    rows = torch.randint(0, shapes[options.shape].vocab_size, (ROWS, TOKENS)).to(model.device)
     seconds = measure(model, options.way, rows, TARGETS, options.repeats)
-    told = ", ".join(f"{value:.1f}" for value in seconds)
-    title = f"{options.way}, {options.shape}, {options.precision}, {options.threads} threads"
-    print(f"{title}: {told} s, {peak_bytes() / 2**30:.2f} GiB")
+    told = ", ".join(f"{value:.3g}" for value in seconds)
+    where = f"{options.threads} threads" if options.device == "cpu" else options.device
+    title = f"{options.way}, {options.shape}, {options.precision}, {where}"
+    print(f"{title}: {told} s, {peak_memory_mb(model.device) * 1e6 / 2**30:.2f} GiB")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Batched generation for the reflection player, through Hugging Face's `generate` with its KV cache.
 
 Wide models read the prompts before that, in passes of a size that is fast, each beginning that prompts share once. A
-frozen one goes on from prompts that it has read before.
+frozen one goes on from prompts that it has read before. On a GPU `models/decode.py` writes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import torch
 from transformers import DynamicCache, GenerationConfig
 from transformers.cache_utils import DynamicLayer
 
+from reflect_rl.models.decode import written
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.memory import WRITTEN_TOKENS
-from reflect_rl.models.network import reads_trees, wide
+from reflect_rl.models.memory import written_tokens
+from reflect_rl.models.network import reads_trees, shares
 from reflect_rl.models.score import Passes, check_context, micro_batches, token_budget
 
 
@@ -40,7 +41,7 @@ def generate(
     max_new_tokens: int,
     *,
     sampled: bool = False,
-    max_tokens: int = WRITTEN_TOKENS,
+    max_tokens: int | None = None,
     kept: Kept | None = None,
 ) -> list[list[int]]:
     """Tokens of a continuation of each prompt, up to the end token, which is included, or `max_new_tokens`.
@@ -50,7 +51,7 @@ def generate(
         prompts: token ids, any lengths; rows of a batch are left-padded.
         max_new_tokens: length limit of a continuation.
         sampled: draw from the model's distribution, by torch's generator, instead of taking the most likely text.
-        max_tokens: upper bound on the padded tokens of one batch, new tokens included.
+        max_tokens: upper bound on the padded tokens of one batch, new tokens included (default: `written_tokens`).
         kept: prompts that the model has read before; what a wide one reads now is added. Only where its weights do not
             change.
 
@@ -62,9 +63,15 @@ def generate(
         raise ValueError("a model in training mode cannot write: call eval() first.")
     check_context(model, max(map(len, prompts), default=0), new=max_new_tokens)
     network: Any = model.model
+    graphs = model.device.type == "cuda" and reads_trees(model)
+    limit = max_tokens or written_tokens(network.config, network.dtype.itemsize, on_gpu=graphs)
     found: dict[int, list[int]] = {}
     # A row keeps keys and values for its prompt and for all new tokens.
-    for group in micro_batches([len(prompt) + max_new_tokens for prompt in prompts], max_tokens):
+    for group in micro_batches([len(prompt) + max_new_tokens for prompt in prompts], limit):
+        if graphs:
+            table = written(model, [prompts[i] for i in group], max_new_tokens, sampled=sampled)
+            found |= {i: _ended(model, new) for i, new in zip(group, table.tolist(), strict=True)}
+            continue
         width = max(len(prompts[i]) for i in group)
         # Padded on the left: `generate` writes on behind the last column, which has to be the prompt's end.
         ids = torch.tensor([[model.pad_id] * (width - len(prompts[i])) + list(prompts[i]) for i in group])
@@ -76,7 +83,7 @@ def generate(
             read = {}
             if reads_trees(model):
                 cache = _roomy_cache(model, width + max_new_tokens)
-                if wide(network.config) and min(len(prompts[i]) for i in group) > 1:
+                if shares(network) and min(len(prompts[i]) for i in group) > 1:
                     _read_without_last_tokens(model, [prompts[i] for i in group], cache, kept)
                 read = {"past_key_values": cache}
             output = network.generate(
@@ -91,10 +98,13 @@ def generate(
                 pad_token_id=model.pad_id,
                 **read,
             )
-        for index, new in zip(group, output[:, width:].tolist(), strict=True):
-            # Rows that ended early are filled up, with the end token where there is no padding token.
-            found[index] = new[: new.index(model.end_id) + 1] if model.end_id in new else new
+        found |= {i: _ended(model, new) for i, new in zip(group, output[:, width:].tolist(), strict=True)}
     return [found[i] for i in range(len(prompts))]
+
+
+def _ended(model: LanguageModel, new: list[int]) -> list[int]:
+    """The tokens up to the end token: rows that ended early are filled up."""
+    return new[: new.index(model.end_id) + 1] if model.end_id in new else new
 
 
 class _RoomyLayer(DynamicLayer):

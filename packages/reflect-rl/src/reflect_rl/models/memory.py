@@ -20,6 +20,8 @@ BYTES_A_NUMBER = 5
 
 WRITTEN_TOKENS = 16_384
 """Most padded tokens of a batch of texts that are written together, prompts included."""
+WRITTEN_BYTES_ON_GPU = 2 * 2**30
+"""Bytes of their keys and values up to which a GPU writes more of them: a step takes hardly longer with more rows."""
 
 
 def activation_bytes(config: PretrainedConfig, *, checkpointing: bool = False) -> int:
@@ -41,7 +43,22 @@ def activation_bytes(config: PretrainedConfig, *, checkpointing: bool = False) -
     return layers * 4 * hidden + block if checkpointing else layers * block
 
 
-def play_bytes(config: PretrainedConfig, setting: ModelConfig, *, readers: int, writes: bool) -> int:
+def token_bytes(config: PretrainedConfig, size: int) -> int:
+    """Bytes of the keys and values of a token, in numbers of this size."""
+    heads = int(config.num_attention_heads)
+    each = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+    groups = int(getattr(config, "num_key_value_heads", None) or heads)
+    return 2 * int(config.num_hidden_layers) * groups * each * size
+
+
+def written_tokens(config: PretrainedConfig, size: int, *, on_gpu: bool) -> int:
+    """Most padded tokens of a batch of texts that are written together, keys and values in numbers of this size."""
+    return max(WRITTEN_TOKENS, WRITTEN_BYTES_ON_GPU // token_bytes(config, size)) if on_gpu else WRITTEN_TOKENS
+
+
+def play_bytes(
+    config: PretrainedConfig, setting: ModelConfig, *, readers: int, writes: bool, on_gpu: bool = False
+) -> int:
     """Most bytes of keys and values that players hold while they play; short games need far fewer.
 
     Args:
@@ -49,16 +66,15 @@ def play_bytes(config: PretrainedConfig, setting: ModelConfig, *, readers: int, 
         setting: its number format.
         readers: players that keep the prompts that they have read.
         writes: one of them writes reflections, in batches.
+        on_gpu: the players are on a GPU.
     """
     from reflect_rl.models.kept import KEPT_BYTES
     from reflect_rl.models.network import wide
 
-    heads = int(config.num_attention_heads)
-    each = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
-    groups = int(getattr(config, "num_key_value_heads", None) or heads)
     # Keys and values of a token are in the format of the weights.
-    token = 2 * config.num_hidden_layers * groups * each * (2 if setting.precision == "bfloat16" else 4)
-    return writes * WRITTEN_TOKENS * token + (readers * KEPT_BYTES if wide(config) else 0)
+    size = 2 if setting.precision == "bfloat16" else 4
+    texts = written_tokens(config, size, on_gpu=on_gpu) * token_bytes(config, size)
+    return writes * texts + (readers * KEPT_BYTES if wide(config, on_gpu=on_gpu) else 0)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ onto the vocabulary and the critic's head are inside.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -16,18 +17,29 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from reflect_rl.models.attention import ATTENTION
+from reflect_rl.models.graphs import Graphs
 from reflect_rl.models.kept import Layers
 
 if TYPE_CHECKING:
     from reflect_rl.models.load import LanguageModel
 
-REUSE_WIDTH, REUSE_TOKENS = 512, 128
-"""Smallest hidden size, and fewest tokens saved, from which rows that begin alike share that computation."""
+GRAPHS = "_reflect_rl_graphs"
+"""Attribute of a network that holds its captured passes, which end with it."""
+REUSE_WIDTH, REUSE_WIDTH_ON_GPU, REUSE_TOKENS = 512, 2048, 128
+"""Smallest hidden sizes, and fewest tokens saved, from which rows that begin alike share that computation."""
 
 
-def wide(config: Any) -> bool:
-    """Tell whether a model is so wide that rows which begin alike should share that computation."""
-    return bool(config.hidden_size >= REUSE_WIDTH)
+def wide(config: Any, *, on_gpu: bool) -> bool:
+    """Tell whether a model is so wide that rows which begin alike should share that computation.
+
+    On a GPU the arithmetic of narrower ones takes less time than to gather what is shared.
+    """
+    return bool(config.hidden_size >= (REUSE_WIDTH_ON_GPU if on_gpu else REUSE_WIDTH))
+
+
+def shares(network: Any) -> bool:
+    """Tell whether a model, where it is, should read once what rows begin with alike."""
+    return wide(network.config, on_gpu=next(network.parameters()).device.type == "cuda")
 
 
 class Read(NamedTuple):
@@ -99,7 +111,8 @@ class Tree(NamedTuple):
                     sees[row, place] |= sees[row, places[place]]
                     depths[row, place] = depths[row, places[place]] + 1
         lowest = torch.finfo(torch.bfloat16).min
-        return cls(depths.to(device), torch.where(sees, 0.0, lowest)[:, None].to(device))
+        # Moved first: as numbers it is four times as large.
+        return cls(depths.to(device), torch.where(sees.to(device), 0.0, lowest)[:, None])
 
     def behind(self, past: Past) -> Tree:
         """The trees as they go on from what was read before, which each of their tokens sees."""
@@ -115,7 +128,10 @@ def reads_trees(model: LanguageModel) -> bool:
 
     Not so where attention is a window, a recurrence, or biased by distances in the row.
     """
-    network: Any = model.model
+    return _plain(model.model)
+
+
+def _plain(network: Any) -> bool:
     known = "position_ids" in signature(backbone(network).forward).parameters
     config = network.config
     plain = config._attn_implementation in (ATTENTION, "sdpa", "eager") and not getattr(config, "alibi", False)
@@ -150,7 +166,8 @@ class Network(nn.Module):
             tree: what follows what, where the rows are no plain sequences.
             past: what was read before, if the rows are trees, or where keys and values are wanted.
         """
-        with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self.mixed):
+        # No cache of cast weights: each is used once in a pass, and a graph must not hold what was cast before it.
+        with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self.mixed, cache_enabled=False):
             if past is None:
                 shared, options = self._beginning(input_ids, columns)
             else:
@@ -161,11 +178,26 @@ class Network(nn.Module):
             if tree is not None:
                 options["attention_mask"] = tree.mask[:, :, shared:].to(self.language_model.dtype)
                 options["position_ids"] = tree.depths[:, shared:]
-            states = backbone(self.language_model)(input_ids=input_ids[:, shared:], **options)
+            states = None if shared or past is not None else self._replayed(input_ids, options)
+            if states is None:
+                inside = backbone(self.language_model)
+                states = inside(input_ids=input_ids[:, shared:], **options).last_hidden_state
             # Only these positions are projected: logits of all would be the largest tensor of the pass.
-            hidden = states.last_hidden_state[rows, columns - shared]
-            logits = self._project(hidden, vocabulary).float()
+            hidden = states[rows, columns - shared]
+            logits = self.project(hidden, vocabulary).float()
         return Read(hidden, logits, None if self.head is None else self.head(hidden))
+
+    def _replayed(self, input_ids: Tensor, options: dict[str, Any]) -> Tensor | None:
+        """Hidden states of a pass that a GPU replays; None where it has to run as it is."""
+        network = self.language_model
+        if input_ids.device.type != "cuda" or hasattr(network, "quantization_method") or not _plain(network):
+            return None
+        held = vars(network).setdefault(GRAPHS, Graphs())
+        parts = {name: part for name, part in options.items() if isinstance(part, Tensor)}
+        most = getattr(network.config, "max_position_embeddings", None) or sys.maxsize
+        lowest = torch.finfo(torch.bfloat16).min
+        states: Tensor = held.states(backbone(network), {"input_ids": input_ids, **parts}, most, lowest)
+        return states
 
     def _beginning(self, input_ids: Tensor, columns: Tensor) -> tuple[int, dict[str, Any]]:
         """Length of a beginning that all rows share and nobody reads, and its keys and values for the rest of the pass.
@@ -173,7 +205,7 @@ class Network(nn.Module):
         It is computed as one row, in wide models and without a backward pass to slow.
         """
         inside, count = backbone(self.language_model), len(input_ids)
-        reuses = wide(self.language_model.config) and not torch.is_grad_enabled()
+        reuses = shares(self.language_model) and not torch.is_grad_enabled()
         if reuses and "past_key_values" in signature(inside.forward).parameters:
             shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
             cache = DynamicCache(config=self.language_model.config)
@@ -187,7 +219,8 @@ class Network(nn.Module):
                     return shared, kept
         return 0, {"use_cache": False}
 
-    def _project(self, hidden: Tensor, vocabulary: Tensor | None) -> Tensor:
+    def project(self, hidden: Tensor, vocabulary: Tensor | None = None) -> Tensor:
+        """Logits of hidden states (M, H) for these rows of the vocabulary, None = all."""
         head = self.language_model.get_output_embeddings()
         weight = head.weight if vocabulary is None else head.weight[vocabulary]
         bias = getattr(head, "bias", None)

@@ -29,10 +29,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from reflect_rl.config import Rule
 from reflect_rl.errors import ModelError
+from reflect_rl.models.graphs import COLUMNS
 from reflect_rl.models.kept import Beginning, Kept, Layers
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import activation_bytes
-from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, wide
+from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, shares
 from reflect_rl.models.prefixes import Row, merge, pack
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
@@ -315,7 +316,7 @@ class Passes:
             whole: see `least_shared`.
             vocabulary: see `read`.
         """
-        kept = self.kept if wide(self.model.model.config) and reads_trees(self.model) else None
+        kept = self.kept if shares(self.model.model) and reads_trees(self.model) else None
         if kept is None or torch.is_grad_enabled():
             for rows in shared_rows(self.model, sequences, reads, whole, self.max_tokens):
                 yield self._pass(rows, vocabulary)
@@ -431,7 +432,7 @@ def least_shared(model: LanguageModel, sequences: Sequence[Ids], whole: Sequence
     """
     if not reads_trees(model):
         return [len(sequence) + 1 for sequence in sequences]
-    if not wide(model.model.config):
+    if not shares(model.model):
         return list(whole)
     return [min(own, max(REUSE_TOKENS, len(ids) // 3)) for own, ids in zip(whole, sequences, strict=True)]
 
@@ -483,7 +484,8 @@ def check_scoring(model: LanguageModel) -> None:
         ModelError: the architecture changes hidden states or logits in a way that this file does not know, or the
             weights are damaged.
     """
-    ids = model.encode("0 1 2 3")[:8]
+    # Of one shape on a GPU as well, where passes are padded: bfloat16 rounds otherwise in another one.
+    ids = (model.encode("0 1 2 3") * COLUMNS)[: COLUMNS if model.device.type == "cuda" else 8]
     # In the same formats: with 30 layers, rounding to bfloat16 alone can exceed the tolerance.
     with torch.no_grad(), torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed):
         ours = read(model, [ids], [(0, len(ids) - 1)]).logits[0]

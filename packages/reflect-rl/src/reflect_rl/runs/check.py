@@ -436,7 +436,8 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     )
     if each * jobs <= free:
         note = f"memory: about {each * jobs / GB:.1f} of {free / GB:.1f} GB ({jobs} at once, each {parts})"
-        played = play_bytes(causal, config.model, readers=1 + beside, writes=beside) * jobs
+        played = play_bytes(causal, config.model, readers=1 + beside, writes=beside, on_gpu=device.type == "cuda")
+        played *= jobs
         if played < GB / 10 or not any(method.online for method in chosen):
             return note
         # Short games take hardly any of it, so it is a warning and no reason to refuse.

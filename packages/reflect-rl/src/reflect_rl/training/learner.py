@@ -26,7 +26,7 @@ from reflect_rl.config import Rule
 from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel, forked_rng
-from reflect_rl.models.network import Network, ValueHead, wide
+from reflect_rl.models.network import Network, ValueHead, shares
 from reflect_rl.models.score import Scores, least_shared, row_tokens, score, token_budget
 from reflect_rl.players.language_model import tokenize
 from reflect_rl.store import write_jsonl
@@ -182,7 +182,7 @@ class Learner:
         # The budget is of prompts, not turns: equal prompts go through the model once.
         lengths = [row_tokens(self.model, *prompts[view], self.rule) for view in unique]
         beginnings = None
-        if wide(self.model.model.config):
+        if shares(self.model.model):
             own = [prompts[view][0] for view in unique]
             beginnings = own, least_shared(self.model, own, [len(ids) + 1 for ids in own])
         metrics = self.step.accumulate(lengths, self.token_budget, loss, beginnings)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from reflect_rl.config import Rule
 from reflect_rl.errors import ConfigError
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.network import wide
+from reflect_rl.models.network import shares
 from reflect_rl.models.score import check_context, completion_losses, least_shared, score
 from reflect_rl.prompts import parts_of, state_in
 from reflect_rl.training.config import SFTConfig
@@ -86,7 +86,7 @@ def train_sft(  # noqa: PLR0913 (what differs between the trainings of a run)
     with _dropout(model.model, config.dropout):
         trainer = RowTrainer(model, config, folder, seed, metrics=metrics, settings="the part of this model in [sft]")
         model.model.train()
-        trainer.run(_Rows(model, rows, shares=config.rows_together > 1), order, progress)
+        trainer.run(_Rows(model, rows, shared=config.rows_together > 1), order, progress)
         trainer.close()
 
 
@@ -108,9 +108,9 @@ def _dropout(model: nn.Module, share: float) -> Iterator[None]:
 class _Rows(Rows):
     """Tokens of the examples, and their loss."""
 
-    def __init__(self, model: LanguageModel, rows: dict[int, Row], *, shares: bool) -> None:
+    def __init__(self, model: LanguageModel, rows: dict[int, Row], *, shared: bool) -> None:
         # Where rows are drawn one by one too little is alike to pay (docs/reference/speed.md).
-        self.model, self.rows, self.shares = model, rows, shares and wide(model.model.config)
+        self.model, self.rows, self.shares = model, rows, shared and shares(model.model)
 
     def length(self, number: int) -> int:
         return len(self.rows[number].input_ids)

@@ -1,0 +1,282 @@
+"""Passes of a model on a GPU as CUDA graphs.
+
+A pass of a small model is thousands of short kernels, and to launch them one by one takes several times as long as
+their work. A graph launches them at once, forwards and backwards. It knows one shape, so rows and columns are rounded
+up, and a shape is captured when it comes again. Where capturing is not possible, the pass runs as it is.
+"""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+COLUMNS = 64
+"""Columns of a pass are a multiple of it."""
+SEEN = 2
+"""Times that a shape is computed as it is; rare shapes are not worth a capture."""
+KEPT_SHAPES = 32
+"""Most captured shapes of a model; the least recently used go first."""
+WARM_UP = 2
+"""Runs before a capture, in which libraries choose their kernels."""
+
+Replay = Callable[[], None]
+
+
+class _Switch:
+    on = True
+
+
+@contextmanager
+def uncaptured() -> Iterator[None]:
+    """Run every pass as it is, to compare or to look for a fault."""
+    before, _Switch.on = _Switch.on, False
+    try:
+        yield
+    finally:
+        _Switch.on = before
+
+
+def capturing() -> bool:
+    """False inside `uncaptured`."""
+    return _Switch.on
+
+
+def rounded(count: int) -> int:
+    """The number of rows, rounded up to a power of two or to three quarters of one.
+
+    >>> [rounded(count) for count in (1, 3, 5, 9, 33, 49)]
+    [1, 3, 6, 12, 48, 64]
+    """
+    power = 1 << (count - 1).bit_length()
+    return power * 3 // 4 if count <= power * 3 // 4 else power
+
+
+def columns_of(tokens: int) -> int:
+    """The number of columns, rounded up.
+
+    >>> columns_of(1), columns_of(64), columns_of(65)
+    (64, 64, 128)
+    """
+    return -(-tokens // COLUMNS) * COLUMNS
+
+
+def captured(device: torch.device, pool: Any, *steps: Callable[[], object]) -> list[Replay] | None:
+    """Graphs of steps that run one after the other and leave their results in tensors that stay.
+
+    Nothing changes in what is drawn at random afterwards.
+
+    Args:
+        device: a GPU.
+        pool: memory for what they compute; graphs that share it must not run in between.
+        steps: what to capture.
+    """
+    stream, now = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+    with torch.random.fork_rng([device.index or 0]), _no_collection():
+        stream.wait_stream(now)
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                for step in steps:
+                    step()
+        now.wait_stream(stream)
+        try:
+            return [_graph(step, pool) for step in steps]
+        except RuntimeError as error:
+            # A model that asks the processor in its midst, as one that chooses experts token by token.
+            warnings.warn(f"passes of this model run slower, as they cannot be captured: {error}", stacklevel=2)
+            # Torch's generator believes that it is in a capture until one comes to its end.
+            _graph(torch.zeros(1, device=device).zero_, None)
+            return None
+
+
+def _graph(step: Callable[[], object], pool: Any) -> Replay:
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        step()
+    return graph.replay
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect garbage before and not inside: a graph that ends while another one is captured would break it."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _Unread(DynamicLayer):
+    """A layer of a cache that keeps nothing."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """The keys and values themselves."""
+        return key_states, value_states
+
+
+def _states(inside: Any, inputs: Mapping[str, Tensor], weights: Mapping[str, Tensor] | None = None) -> Tensor:
+    """Hidden states of the last layer, with other weights in the place of some."""
+    options: dict[str, Any] = {"use_cache": False}
+    if "attention_mask" not in inputs:
+        # Without a cache, and while it is captured, transformers would build a mask for rows that may be several.
+        cache = DynamicCache(config=inside.config)
+        cache.layers = [_Unread() for _ in cache.layers]
+        options = {"attention_mask": None, "use_cache": True, "past_key_values": cache}
+    values = {**inputs, **options}
+    found = torch.func.functional_call(inside, dict(weights), (), values) if weights else inside(**values)
+    states: Tensor = found.last_hidden_state
+    return states
+
+
+def _padded(inputs: Mapping[str, Tensor], rows: int, columns: int, lowest: float) -> dict[str, Tensor]:
+    """The inputs, padded at their ends."""
+    found = {}
+    for name, part in inputs.items():
+        shape = (rows, 1, columns, columns) if name == "attention_mask" else (rows, columns)
+        found[name] = part.new_full(shape, lowest if name == "attention_mask" else 0)
+        found[name][tuple(slice(size) for size in part.shape)] = part
+    return found
+
+
+class _Pass:
+    """A pass of one shape: hidden states of the last layer, and gradients of the weights if it learns."""
+
+    def __init__(self, inside: Any, inputs: dict[str, Tensor], *, learns: bool) -> None:
+        self.inside, self.inputs = inside, inputs
+        trained = {name: weight for name, weight in inside.named_parameters() if weight.requires_grad and learns}
+        # Of their own for autograd, in the memory of the weights: what autograd keeps for a weight belongs to the
+        # stream of an earlier pass, and must not take part in a capture.
+        self.weights = {name: weight.detach().requires_grad_() for name, weight in trained.items()}
+        self.live: Tensor | None = None
+        with torch.no_grad():
+            self.output = _states(inside, inputs).clone()
+        self.slope = torch.zeros_like(self.output)
+        self.gradients: list[Tensor | None] = []
+        self.replays: list[Replay] = [self._forward, self._backward] if self.weights else [self._forward]
+
+    def _forward(self) -> None:
+        self.live = None
+        with torch.set_grad_enabled(bool(self.weights)):
+            self.live = _states(self.inside, self.inputs, self.weights)
+        self.output.copy_(self.live.detach())
+
+    def _backward(self) -> None:
+        live = self.live
+        if live is None:
+            raise ValueError("a pass that did not run forwards has no gradient")
+        self.gradients = list(torch.autograd.grad(live, [*self.weights.values()], self.slope, allow_unused=True))
+
+    def capture(self, pool: Any) -> bool:
+        """Make graphs of it; False where that is not possible."""
+        replays = captured(self.output.device, pool, *self.replays)
+        # Its activations lie in the pool, where the next pass may write.
+        self.live = None
+        if replays is not None:
+            self.replays = replays
+        return replays is not None
+
+
+class _Replayed(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, graphs: Graphs, one: _Pass, *_: Tensor) -> Tensor:
+        context.graphs, context.one = graphs, one
+        one.replays[0]()
+        return one.output.detach()
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        one: _Pass = context.one
+        one.slope.copy_(slopes[0])
+        one.replays[1]()
+        context.graphs.busy = False
+        # Copies: autograd would keep these tensors as the gradients of the weights, and the next pass writes to them.
+        copies = iter(torch._foreach_mul([part for part in one.gradients if part is not None], 1.0))
+        return None, None, *(None if part is None else next(copies) for part in one.gradients)
+
+
+class Graphs:
+    """The captured passes of one model."""
+
+    def __init__(self) -> None:
+        self.passes: OrderedDict[tuple[Any, ...], _Pass | None] = OrderedDict()
+        self.seen: Counter[tuple[Any, ...]] = Counter()
+        self.pool: Any = None
+        self.busy = False
+        """A pass has run forwards and not backwards: its activations lie in the pool."""
+
+    def __deepcopy__(self, memo: Any) -> Graphs:
+        """None of them: they belong to the weights of one model."""
+        return Graphs()
+
+    def states(self, inside: Any, inputs: Mapping[str, Tensor], most: int, lowest: float) -> Tensor:
+        """(≥ N, ≥ T, H) hidden states of the last layer, valid until the next pass.
+
+        Padded in the same way whether they are captured or not, so that a training that goes on computes the same.
+
+        Args:
+            inside: the model without its projection onto the vocabulary.
+            inputs: `input_ids` (N, T); of trees `attention_mask` (N, 1, T, T) and `position_ids` (N, T) as well.
+            most: tokens that the model's positions allow.
+            lowest: what hides a token in a mask.
+        """
+        learns = torch.is_grad_enabled()
+        parameters = [weight for weight in inside.parameters() if weight.requires_grad] if learns else []
+        count, tokens = inputs["input_ids"].shape
+        rows, columns = rounded(count), max(tokens, min(columns_of(tokens), most))
+        whole = _padded(inputs, rows, columns, lowest)
+        # A rate of dropout is a number in a graph.
+        drops = {module.p for module in inside.modules() if isinstance(module, nn.Dropout)} if inside.training else ()
+        key = rows, columns, len(inputs), len(parameters), inside.training, *sorted(drops)
+        fixed = capturing() and not (parameters and (torch.distributed.is_initialized() or _recomputes(inside)))
+        one = self._pass(key, inside, whole, learns=bool(parameters)) if fixed and not self.busy else None
+        if one is None:
+            return _states(inside, whole)
+        for name, part in whole.items():
+            one.inputs[name].copy_(part)
+        if not parameters:
+            one.replays[0]()
+            return one.output
+        self.busy = True
+        states: Tensor = _Replayed.apply(self, one, *parameters)
+        return states
+
+    def _pass(self, key: tuple[Any, ...], inside: Any, inputs: dict[str, Tensor], *, learns: bool) -> _Pass | None:
+        """The captured pass of this key, if its shape has come often enough; None as well where there is none."""
+        if key not in self.passes:
+            self.seen[key] += 1
+            if self.seen[key] <= SEEN:
+                return None
+            self.passes[key] = self._captured(
+                inside, {name: part.clone() for name, part in inputs.items()}, learns=learns
+            )
+            if len(self.passes) > KEPT_SHAPES:
+                self.passes.popitem(last=False)
+        self.passes.move_to_end(key)
+        return self.passes[key]
+
+    def _captured(self, inside: Any, inputs: dict[str, Tensor], *, learns: bool) -> _Pass | None:
+        device = inputs["input_ids"].device
+        on_gpu = device.type == "cuda"
+        with torch.random.fork_rng([device.index or 0] if on_gpu else []):
+            one = _Pass(inside, inputs, learns=learns)
+        if not on_gpu:
+            return one
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
+        return one if one.capture(self.pool) else None
+
+
+def _recomputes(inside: Any) -> bool:
+    return any(getattr(module, "gradient_checkpointing", False) for module in inside.modules())
