@@ -3,9 +3,9 @@
     python -m reflect_bench.sizes
 
 Memory is `models.memory.estimate`: policy with adapters of rank 16, bfloat16, and the frozen reflection player beside
-it. Hours are operations divided by a rate; decoding, games and waiting come on top. The rate of a processor is measured
-(a LoRA step of SmolLM2-135M, its operations counted as here). That of a GPU is an assumption: 40% of the 989 TFLOP/s
-that an H100 is sold with, and eight of them eight times as fast.
+it. Hours are operations divided by a rate; decoding, games and waiting come on top. The rates of a processor and of a
+GPU are measured (a LoRA step of SmolLM2-135M, its operations counted as here). Wider models use more of a GPU. Eight
+GPUs are taken as eight times as fast.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PROMPT_TOKENS, REFLECTION_TOKENS = 300, 30
 UNIQUE = 0.5
 """Share of different prompts among the turns of an update."""
 TURNS = 100_000
-RATES = {"2 CPU cores": 640e9, "one H100": 0.4 * 989e12, "eight H100": 8 * 0.4 * 989e12}
-"""Operations a second; the first is measured (docs/reference/speed.md)."""
+RATES = {"2 CPU cores": 640e9, "one H100": 66e12, "eight H100": 8 * 66e12}
+"""Operations a second; the first two are measured (docs/reference/speed.md)."""
 
 
 def _llama(width: int, layers: int, inner: int, heads: int, shared: int, vocabulary: int) -> LlamaConfig:
