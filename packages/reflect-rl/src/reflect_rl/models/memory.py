@@ -8,13 +8,20 @@ products, they come to 5 bytes a number (16-bit values, some of them kept in 32 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflect_rl.errors import ModelError
+
 if TYPE_CHECKING:
+    import torch
     from transformers import PretrainedConfig
 
     from reflect_rl.config import ModelConfig
 
+GB = 1e9
+CGROUP = Path("/sys/fs/cgroup/memory.max")
+"""Bytes that a container may use, or `max`."""
 HIDDEN_VECTORS, FEED_FORWARD_VECTORS = 10, 4
 BYTES_A_NUMBER = 5
 
@@ -41,6 +48,43 @@ def activation_bytes(config: PretrainedConfig, *, checkpointing: bool = False) -
     block = BYTES_A_NUMBER * (HIDDEN_VECTORS * hidden + FEED_FORWARD_VECTORS * wide)
     # Checkpointed: each block's input at 4 bytes a number, and the one block that is computed again.
     return layers * 4 * hidden + block if checkpointing else layers * block
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes that this process can still take on a device."""
+    if device.type == "cuda":
+        import torch
+
+        # What torch holds and does not use is free for torch alone.
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + int(unused)
+    import psutil
+
+    limit = CGROUP.read_text().strip() if CGROUP.is_file() else "max"
+    # Available, not free: the system gives back what it uses to cache files.
+    available = int(psutil.virtual_memory().available)
+    return min(available, int(limit)) if limit.isdigit() else available
+
+
+def check_row(tokens: int, each: int, budget: int, device: torch.device) -> None:
+    """Refuse a row that is longer than a micro-batch and whose activations do not fit.
+
+    Args:
+        tokens: of the row, which goes through the model whole.
+        each: bytes of activations of a token.
+        budget: bytes that any micro-batch may take, without a question.
+        device: where the model is.
+
+    Raises:
+        ModelError: they are more than the device has free.
+    """
+    if tokens * each <= budget or tokens * each <= (free := free_bytes(device)):
+        return
+    raise ModelError(
+        f"a row of {tokens} tokens leaves about {tokens * each / GB:.1f} GB of activations for its backward pass, and "
+        f"{free / GB:.1f} GB are free. Set model.gradient_checkpointing = true, lower model.train_layers, or make the "
+        "environment's states shorter."
+    )
 
 
 def token_bytes(config: PretrainedConfig, size: int) -> int:

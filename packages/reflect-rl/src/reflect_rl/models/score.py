@@ -32,7 +32,7 @@ from reflect_rl.errors import ModelError
 from reflect_rl.models.graphs import COLUMNS
 from reflect_rl.models.kept import Beginning, Kept, Layers
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.memory import activation_bytes
+from reflect_rl.models.memory import activation_bytes, check_row
 from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, shares
 from reflect_rl.models.prefixes import Row, merge, pack
 
@@ -99,9 +99,20 @@ def token_budget(model: LanguageModel) -> int:
     fast = fast_tokens(width, on_cpu=on_cpu)
     if not torch.is_grad_enabled():
         return fast
-    budget = ACTIVATIONS_ON_CPU if on_cpu else ACTIVATIONS_ON_GPU
-    each = activation_bytes(model.model.config, checkpointing=model.checkpointing)
+    budget, each = _activations(model)
     return max(1, min(fast, budget // each))
+
+
+def _activations(model: LanguageModel) -> tuple[int, int]:
+    """Bytes that a micro-batch may leave for its backward pass, and those of a token."""
+    budget = ACTIVATIONS_ON_CPU if model.device.type == "cpu" else ACTIVATIONS_ON_GPU
+    return budget, activation_bytes(model.model.config, checkpointing=model.checkpointing)
+
+
+def check_fits(model: LanguageModel, tokens: int) -> None:
+    """Refuse to train on a row of so many tokens whose activations do not fit, with a ModelError."""
+    budget, each = _activations(model)
+    check_row(tokens, each, budget, model.device)
 
 
 def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 0, reflection: str = "") -> None:

@@ -20,6 +20,7 @@ from reflect_rl.envs.base import HasTeacher, NumbersActions
 from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
 from reflect_rl.evaluation.methods import Method, find_method
 from reflect_rl.launch import local_process_count, process_count
+from reflect_rl.models.memory import GB, free_bytes
 from reflect_rl.runs.config import ChecksRun, RunConfig, annotator_of, used_parts
 from reflect_rl.store import read_json
 from reflect_rl.training.metrics import missing_trackers
@@ -310,12 +311,8 @@ def _curriculum(config: RunConfig) -> Iterator[str]:
         yield f"rlft.{error}."
 
 
-GB = 1e9
-
 PROCESS_BYTES = 700_000_000
 """Bytes that Python, torch and transformers take in a process before any model is loaded."""
-CGROUP = Path("/sys/fs/cgroup/memory.max")
-"""Bytes that a container may use, or `max`."""
 
 
 def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
@@ -428,7 +425,7 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     else:
         # Workers beyond the number of jobs stay idle and take no memory.
         jobs = min(config.workers, len(config.seeds) * len(config.data.demonstration_starts) * len(config.methods))
-    free, process, now = _free_bytes(str(device)), PROCESS_BYTES if on_cpu else 0, need(config.model)
+    free, process, now = free_bytes(device), PROCESS_BYTES if on_cpu else 0, need(config.model)
     each = now.total + process
     parts = (
         f"weights {now.weights / GB:.1f}, gradients and optimiser {now.training / GB:.1f}, "
@@ -477,16 +474,3 @@ def _smaller(model: ModelConfig) -> tuple[list[tuple[str, ModelConfig]], tuple[s
     alone = [(text, setting) for text, setting in alone if setting != model]
     both = model.model_copy(update=lora | {"gradient_checkpointing": True})
     return alone, (" and ".join(text for text, setting in alone if setting.quantization == model.quantization), both)
-
-
-def _free_bytes(device: str) -> int:
-    if device.startswith("cuda"):
-        import torch
-
-        return int(torch.cuda.mem_get_info(device)[0])
-    import psutil
-
-    limit = CGROUP.read_text().strip() if CGROUP.is_file() else "max"
-    # Available, not free: the system gives back what it uses to cache files.
-    available = int(psutil.virtual_memory().available)
-    return min(available, int(limit)) if limit.isdigit() else available

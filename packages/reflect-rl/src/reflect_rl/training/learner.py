@@ -27,7 +27,7 @@ from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel, forked_rng
 from reflect_rl.models.network import Network, ValueHead, shares
-from reflect_rl.models.score import Scores, least_shared, row_tokens, score, token_budget
+from reflect_rl.models.score import Scores, check_fits, least_shared, row_tokens, score, token_budget
 from reflect_rl.players.language_model import tokenize
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig
@@ -101,6 +101,7 @@ class Learner:
         """Learn from the turns of update number `update`, as `batch_of` gives them; what to log about it.
 
         Raises:
+            ModelError: the memory does not hold the activations of a prompt.
             TrainingError: a loss or gradient is not finite, or has exploded; the turns are saved.
         """
         no_dropout(self.trained.language_model)
@@ -181,6 +182,7 @@ class Learner:
 
         # The budget is of prompts, not turns: equal prompts go through the model once.
         lengths = [row_tokens(self.model, *prompts[view], self.rule) for view in unique]
+        check_fits(self.model, max(lengths))
         beginnings = None
         if shares(self.model.model):
             own = [prompts[view][0] for view in unique]

@@ -23,7 +23,7 @@ from reflect_rl.config import Rule
 from reflect_rl.errors import ConfigError
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import shares
-from reflect_rl.models.score import check_context, completion_losses, least_shared, score
+from reflect_rl.models.score import check_context, check_fits, completion_losses, least_shared, score
 from reflect_rl.prompts import parts_of, state_in
 from reflect_rl.training.config import SFTConfig
 from reflect_rl.training.loop import Beginnings, PartialLoss, side_by_side
@@ -76,7 +76,7 @@ def train_sft(  # noqa: PLR0913 (what differs between the trainings of a run)
 
     Raises:
         ConfigError: training cannot be distributed as it was launched, or nothing in the model can be dropped.
-        ModelError: a row is longer than the model's context.
+        ModelError: a row is longer than the model's context, or the memory does not hold its activations.
         TrainingError: the loss or the gradient is not finite or too large; the batch is in `offending_batch.jsonl`.
         RunFolderError: there are checkpoints, and all are corrupt.
     """
@@ -173,4 +173,5 @@ def _rows(model: LanguageModel, examples: dict[int, tuple[str, str]], *, ends: b
             rows[number] = Row(prompt, completion, [*head, *body], [0] * len(head) + [1] * len(body))
     longest = max(rows.values(), key=lambda row: len(row.input_ids))
     check_context(model, len(longest.input_ids), state_in(longest.prompt))
+    check_fits(model, len(longest.input_ids))
     return rows

@@ -17,10 +17,12 @@ from reflect_rl.models import memory
 from reflect_rl.models.load import load_model
 from reflect_rl.models.memory import Estimate, activation_bytes, estimate, play_bytes
 from reflect_rl.models.precision import _seconds, choose
-from reflect_rl.models.score import ACTIVATIONS_ON_CPU, check_context, token_budget
+from reflect_rl.models.score import ACTIVATIONS_ON_CPU, check_context, check_fits, token_budget
 from reflect_rl.runs import check as settle
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.store import write_json
+from reflect_rl.training.config import SFTConfig
+from reflect_rl.training.sft import train_sft
 from tiny_models import save_tiny
 
 CPU = torch.device("cpu")
@@ -135,7 +137,7 @@ def test_memory_by_hand(llama):
 
 def test_a_run_that_does_not_fit_is_refused_with_the_number_and_a_remedy(llama, tmp_path, monkeypatch):
     config = run_config(tmp_path, {"path": str(llama)})
-    monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**6)
+    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**6)
     # The process alone takes more.
     with pytest.raises(
         ModelError,
@@ -143,7 +145,7 @@ def test_a_run_that_does_not_fit_is_refused_with_the_number_and_a_remedy(llama, 
     ):
         settle.settle(config, trains=True)
     settle.settle(config, trains=False)
-    monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**12)
+    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**12)
     assert settle.settle(config, trains=True)[1][0].startswith("memory: about 1.1 of 1000.0 GB")
 
 
@@ -197,13 +199,13 @@ def test_a_run_in_bfloat16_is_told_where_the_processor_is_slow_at_it(tmp_path, m
 )
 def test_the_note_names_what_play_adds(llama, tmp_path, monkeypatch, method, free, said):
     values = {"output_dir": str(tmp_path), "methods": [method], "model": {"path": str(llama), "device": "cpu"}}
-    monkeypatch.setattr(settle, "_free_bytes", lambda device: free)
+    monkeypatch.setattr(settle, "free_bytes", lambda device: free)
     monkeypatch.setattr("reflect_rl.models.memory.play_bytes", lambda *_, **__: 2 * 10**9)
     assert re.search(said, settle.settle(parse(RunConfig, values), trains=True)[1][0])
 
 
 def test_where_nothing_is_trained_no_memory_of_a_training_is_asked_for(llama, tmp_path, monkeypatch):
-    monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**6)
+    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**6)
     values = {"output_dir": str(tmp_path), "methods": ["prompted", "base"]}
     config = parse(RunConfig, values | {"model": {"path": str(llama), "device": "cpu"}})
     assert settle.settle(config, trains=True)[1] == []
@@ -227,7 +229,7 @@ def test_damaged_weights_are_refused_before_anything_is_played(llama, tmp_path):
 )
 def test_a_pretrained_model_with_the_rate_of_a_small_one_is_told(llama, tmp_path, monkeypatch, sft, named):
     values = {"output_dir": str(tmp_path), "methods": ["sft_reflect"], "sft": sft}
-    monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**12)
+    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**12)
     for model, says in (({"path": str(llama), "device": "cpu"}, named), ({"path": "embedded"}, None)):
         notes = settle.settle(parse(RunConfig, values | {"model": model}), trains=True)[1]
         told = [note for note in notes if "learning_rate" in note]
@@ -236,7 +238,7 @@ def test_a_pretrained_model_with_the_rate_of_a_small_one_is_told(llama, tmp_path
 
 
 def test_a_prompted_reflection_player_is_counted_beside_the_policy(llama, tmp_path, monkeypatch):
-    monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**12)
+    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**12)
     counts = []
     monkeypatch.setattr(memory, "estimate", lambda *_, models, **__: counts.append(models) or Estimate(1, 1, 1, 1))
     for kind in ("own", "prompted"):
@@ -275,7 +277,7 @@ def test_remedies_are_those_that_are_not_set_and_fit(llama, tmp_path, monkeypatc
         RunConfig,
         {"output_dir": str(tmp_path), "methods": ["sft"], "model": model, "seeds": [0, 1], "workers": workers},
     )
-    monkeypatch.setattr(settle, "_free_bytes", lambda device: free)
+    monkeypatch.setattr(settle, "free_bytes", lambda device: free)
     with pytest.raises(ModelError) as refused:
         settle.settle(config, trains=True)
     assert str(refused.value).partition(" GB free. ")[2] == remedy
@@ -298,7 +300,7 @@ def test_each_process_of_a_launch_on_this_machine_takes_memory(llama, tmp_path, 
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     if local:
         monkeypatch.setenv("LOCAL_WORLD_SIZE", local)
-    monkeypatch.setattr(settle, "_free_bytes", lambda device: free)
+    monkeypatch.setattr(settle, "free_bytes", lambda device: free)
     if told is None:
         assert "(1 at once" in settle.settle(config, trains=True)[1][0]
     else:
@@ -316,17 +318,32 @@ def test_supervised_training_does_not_read_the_budget_of_online_training(
 ):
     values = {"output_dir": str(tmp_path), "methods": methods, "rlft": {"micro_batch_tokens": tokens}}
     config = parse(RunConfig, values | {"model": {"path": str(llama), "device": "cpu"}})
-    monkeypatch.setattr(settle, "_free_bytes", lambda device: 10**12)
+    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**12)
     assert f"activations {expected})" in settle.settle(config, trains=True)[1][0]
 
 
 def test_a_container_has_what_it_is_given(tmp_path, monkeypatch):
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=5000))
-    monkeypatch.setattr(settle, "CGROUP", tmp_path / "memory.max")
-    assert settle._free_bytes("cpu") == 5000
+    monkeypatch.setattr(memory, "CGROUP", tmp_path / "memory.max")
+    assert memory.free_bytes(CPU) == 5000
     for text, expected in (("max\n", 5000), ("9000\n", 5000), ("1000\n", 1000)):
         (tmp_path / "memory.max").write_text(text)
-        assert settle._free_bytes("cpu") == expected
+        assert memory.free_bytes(CPU) == expected
+
+
+def test_a_row_that_does_not_fit_is_refused_before_it_is_read(llama, tmp_path, monkeypatch):
+    model = load_model(ModelConfig(device="cpu"), llama, trainable=True)
+    each = activation_bytes(model.model.config)
+    check_fits(model, ACTIVATIONS_ON_CPU // each)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: ACTIVATIONS_ON_CPU + each)
+    check_fits(model, ACTIVATIONS_ON_CPU // each + 1)
+    with pytest.raises(ModelError, match=r"a row of \d+ tokens leaves about 2.1 GB .* 2.1 GB are free. Set model.grad"):
+        check_fits(model, ACTIVATIONS_ON_CPU // each + 2)
+    monkeypatch.setattr("reflect_rl.models.score.ACTIVATIONS_ON_CPU", 10 * each)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 20 * each)
+    with pytest.raises(ModelError, match="a row of"):
+        train_sft(model, [("map " * 40, "1")], SFTConfig(steps=1), tmp_path, 0, ends=False, progress=lambda *_: None)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_long_prompt_is_shown_with_its_end(llama):
