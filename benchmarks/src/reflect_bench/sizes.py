@@ -4,8 +4,8 @@
 
 Memory is `models.memory.estimate`: policy with adapters of rank 16, bfloat16, and the frozen reflection player beside
 it. Hours are operations divided by a rate; decoding, games and waiting come on top. The rates of a processor and of a
-GPU are measured (a LoRA step of SmolLM2-135M, its operations counted as here). Wider models use more of a GPU. Eight
-GPUs are taken as eight times as fast.
+GPU are measured (a LoRA step of SmolLM2-135M, its operations counted as here). Wider models may use more of a GPU.
+Eight GPUs are taken as eight times as fast.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from reflect_rl.models.graphs import KEPT_SHAPES, Replay, captured, capturing, columns_of, rounded
+from reflect_rl.models.graphs import KEPT_SHAPES, Replay, captured, capturing, columns_of, rounded, state_of
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network, backbone
 
@@ -73,11 +73,11 @@ class _Memory:
     """Heads, numbers a head and their format: of the keys and the values of each layer."""
     storage: list[Tensor] = field(default_factory=list)
     """Bytes of keys and values; batches of all shapes lie in the same place."""
-    shapes: OrderedDict[tuple[int, int, int, bool, bool], tuple[_Batch, list[Replay] | None]] = field(
-        default_factory=OrderedDict
-    )
-    """By rows, tokens, columns, sampling and capturing; None where there are no graphs."""
+    shapes: OrderedDict[tuple[int, ...], tuple[_Batch, list[Replay] | None]] = field(default_factory=OrderedDict)
+    """By rows, tokens, columns, sampling, capturing and `state_of`; None where there are no graphs."""
     pool: Any = None
+    possible: bool = True
+    """No capture has failed."""
 
 
 _MEMORIES: WeakKeyDictionary[LanguageModel, _Memory] = WeakKeyDictionary()
@@ -98,7 +98,9 @@ def written(model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_toke
     tokens = max(2, longest, min(columns_of(longest), limit or longest))
     rows = [[*prompt, *[0] * (tokens - len(prompt))] for prompt in prompts]
     # Weights that autocast has cast once would stay the same in a graph, whatever they become.
-    with torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed, cache_enabled=False):
+    cast = torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed, cache_enabled=False)
+    # What is made in inference mode could not be written to outside of it.
+    with torch.inference_mode(False), torch.no_grad(), cast:
         batch, replays = _shape(model, rounded(count), tokens, columns_of(tokens + max_new_tokens), sampled=sampled)
         batch.prompts[:count] = torch.tensor(rows, device=model.device)
         batch.ends[:count] = torch.tensor([len(prompt) - 1 for prompt in prompts], device=model.device)
@@ -170,7 +172,7 @@ def _shape(
         memory.shapes.clear()
         memory.storage.clear()
         memory.storage += [torch.zeros(size, dtype=torch.uint8, device=model.device) for size in sizes]
-    key = rows, tokens, columns, sampled, capturing()
+    key = rows, tokens, columns, sampled, capturing(), state_of(model.model)
     if key not in memory.shapes:
         parts = [
             held[:size].view(kind).view(shape)
@@ -207,8 +209,10 @@ def _batch(model: LanguageModel, parts: Sequence[Tensor], rows: int, tokens: int
 
 
 def _graphs(model: LanguageModel, batch: _Batch, memory: _Memory, *, sampled: bool) -> list[Replay] | None:
-    if model.device.type != "cuda" or not capturing():
+    if model.device.type != "cuda" or not capturing() or not memory.possible:
         return None
     memory.pool = memory.pool or torch.cuda.graph_pool_handle()
     steps = (partial(step, model, batch, sampled=sampled) for step in (_read, _advance))
-    return captured(model.device, memory.pool, *steps)
+    replays = captured(model.device, memory.pool, *steps)
+    memory.possible = replays is not None
+    return replays

@@ -15,6 +15,7 @@ from transformers import DynamicCache, GenerationConfig
 from transformers.cache_utils import DynamicLayer
 
 from reflect_rl.models.decode import written
+from reflect_rl.models.graphs import columns_of
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import written_tokens
@@ -67,7 +68,11 @@ def generate(
     limit = max_tokens or written_tokens(network.config, network.dtype.itemsize, on_gpu=graphs)
     found: dict[int, list[int]] = {}
     # A row keeps keys and values for its prompt and for all new tokens.
-    for group in micro_batches([len(prompt) + max_new_tokens for prompt in prompts], limit):
+    lengths = [len(prompt) + max_new_tokens for prompt in prompts]
+    if graphs:
+        # Rows are rounded up, by half at most.
+        lengths, limit = [columns_of(columns_of(len(p)) + max_new_tokens) for p in prompts], 2 * limit // 3
+    for group in micro_batches(lengths, limit):
         if graphs:
             table = written(model, [prompts[i] for i in group], max_new_tokens, sampled=sampled)
             found |= {i: _ended(model, new) for i, new in zip(group, table.tolist(), strict=True)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import warnings
+import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -79,30 +80,39 @@ def captured(device: torch.device, pool: Any, *steps: Callable[[], object]) -> l
         device: a GPU.
         pool: memory for what they compute; graphs that share it must not run in between.
         steps: what to capture.
+
+    Returns:
+        What replays each step; None where that is not possible, after a warning.
     """
     stream, now = torch.cuda.Stream(device), torch.cuda.current_stream(device)
-    with torch.random.fork_rng([device.index or 0]), _no_collection():
-        stream.wait_stream(now)
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP):
-                for step in steps:
-                    step()
-        now.wait_stream(stream)
+    with torch.cuda.device(device), torch.random.fork_rng([now.device_index]), _no_collection():
         try:
-            return [_graph(step, pool) for step in steps]
+            stream.wait_stream(now)
+            with torch.cuda.stream(stream):
+                for _ in range(WARM_UP):
+                    for step in steps:
+                        step()
+            now.wait_stream(stream)
+            return [_graph(step, pool, stream) for step in steps]
         except RuntimeError as error:
-            # A model that asks the processor in its midst, as one that chooses experts token by token.
+            # A model that asks the processor in its midst, as one that chooses experts token by token. A capture that
+            # fails leaves its stream behind, and torch's generator in a capture until one comes to its end.
+            torch.cuda.set_stream(now)
+            _graph(torch.zeros(1, device=device).zero_, None, stream)
             warnings.warn(f"passes of this model run slower, as they cannot be captured: {error}", stacklevel=2)
-            # Torch's generator believes that it is in a capture until one comes to its end.
-            _graph(torch.zeros(1, device=device).zero_, None)
             return None
 
 
-def _graph(step: Callable[[], object], pool: Any) -> Replay:
+def _graph(step: Callable[[], object], pool: Any, stream: torch.cuda.Stream) -> Replay:
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
+    with torch.cuda.graph(graph, pool=pool, stream=stream):
         step()
     return graph.replay
+
+
+def state_of(network: nn.Module) -> int:
+    """A number that changes where weights lie elsewhere, or others are trained: a graph then computes with old ones."""
+    return hash(tuple((weight.data_ptr(), weight.requires_grad) for weight in network.parameters()))
 
 
 @contextmanager
@@ -153,7 +163,7 @@ def _padded(inputs: Mapping[str, Tensor], rows: int, columns: int, lowest: float
 class _Pass:
     """A pass of one shape: hidden states of the last layer, and gradients of the weights if it learns."""
 
-    def __init__(self, inside: Any, inputs: dict[str, Tensor], *, learns: bool) -> None:
+    def __init__(self, inside: Any, inputs: dict[str, Tensor], gradients: dict[str, Tensor], *, learns: bool) -> None:
         self.inside, self.inputs = inside, inputs
         trained = {name: weight for name, weight in inside.named_parameters() if weight.requires_grad and learns}
         # Of their own for autograd, in the memory of the weights: what autograd keeps for a weight belongs to the
@@ -163,7 +173,9 @@ class _Pass:
         with torch.no_grad():
             self.output = _states(inside, inputs).clone()
         self.slope = torch.zeros_like(self.output)
-        self.gradients: list[Tensor | None] = []
+        # All passes of a model leave theirs in the same tensors.
+        self.gradients = [gradients[name] for name in self.weights]
+        self.used: list[bool] = []
         self.replays: list[Replay] = [self._forward, self._backward] if self.weights else [self._forward]
 
     def _forward(self) -> None:
@@ -176,7 +188,13 @@ class _Pass:
         live = self.live
         if live is None:
             raise ValueError("a pass that did not run forwards has no gradient")
-        self.gradients = list(torch.autograd.grad(live, [*self.weights.values()], self.slope, allow_unused=True))
+        found = torch.autograd.grad(live, [*self.weights.values()], self.slope, allow_unused=True)
+        self.used = [part is not None for part in found]
+        torch._foreach_copy_(self.own_gradients(), [part for part in found if part is not None])
+
+    def own_gradients(self) -> list[Tensor]:
+        """Those of the weights that have a part in the pass."""
+        return [part for part, used in zip(self.gradients, self.used, strict=True) if used]
 
     def capture(self, pool: Any) -> bool:
         """Make graphs of it; False where that is not possible."""
@@ -191,7 +209,9 @@ class _Pass:
 class _Replayed(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, graphs: Graphs, one: _Pass, *_: Tensor) -> Tensor:
-        context.graphs, context.one = graphs, one
+        context.one, context.token = one, _Token()
+        # It lives as long as somebody may still ask for the gradient.
+        graphs.awaited = weakref.ref(context.token)
         one.replays[0]()
         return one.output.detach()
 
@@ -201,10 +221,14 @@ class _Replayed(torch.autograd.Function):
         one: _Pass = context.one
         one.slope.copy_(slopes[0])
         one.replays[1]()
-        context.graphs.busy = False
+        context.token = None
         # Copies: autograd would keep these tensors as the gradients of the weights, and the next pass writes to them.
-        copies = iter(torch._foreach_mul([part for part in one.gradients if part is not None], 1.0))
-        return None, None, *(None if part is None else next(copies) for part in one.gradients)
+        copies = iter(torch._foreach_mul(one.own_gradients(), 1.0))
+        return None, None, *(next(copies) if used else None for used in one.used)
+
+
+class _Token:
+    """Held by a pass that has run forwards and not backwards."""
 
 
 class Graphs:
@@ -214,8 +238,15 @@ class Graphs:
         self.passes: OrderedDict[tuple[Any, ...], _Pass | None] = OrderedDict()
         self.seen: Counter[tuple[Any, ...]] = Counter()
         self.pool: Any = None
-        self.busy = False
-        """A pass has run forwards and not backwards: its activations lie in the pool."""
+        self.gradients: dict[str, Tensor] = {}
+        self.possible = True
+        """No capture has failed."""
+        self.awaited: weakref.ref[_Token] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """True = a pass has run forwards and not backwards, and its activations lie in the pool."""
+        return self.awaited is not None and self.awaited() is not None
 
     def __deepcopy__(self, memo: Any) -> Graphs:
         """None of them: they belong to the weights of one model."""
@@ -239,8 +270,9 @@ class Graphs:
         whole = _padded(inputs, rows, columns, lowest)
         # A rate of dropout is a number in a graph.
         drops = {module.p for module in inside.modules() if isinstance(module, nn.Dropout)} if inside.training else ()
-        key = rows, columns, len(inputs), len(parameters), inside.training, *sorted(drops)
-        fixed = capturing() and not (parameters and (torch.distributed.is_initialized() or _recomputes(inside)))
+        key = rows, columns, len(inputs), bool(parameters), inside.training, state_of(inside), *sorted(drops)
+        fixed = capturing() and self.possible and not torch.is_inference_mode_enabled()
+        fixed = fixed and not (parameters and (_several() or _recomputes(inside)))
         one = self._pass(key, inside, whole, learns=bool(parameters)) if fixed and not self.busy else None
         if one is None:
             return _states(inside, whole)
@@ -249,7 +281,6 @@ class Graphs:
         if not parameters:
             one.replays[0]()
             return one.output
-        self.busy = True
         states: Tensor = _Replayed.apply(self, one, *parameters)
         return states
 
@@ -270,12 +301,20 @@ class Graphs:
     def _captured(self, inside: Any, inputs: dict[str, Tensor], *, learns: bool) -> _Pass | None:
         device = inputs["input_ids"].device
         on_gpu = device.type == "cuda"
+        for name, weight in inside.named_parameters():
+            if learns and weight.requires_grad and name not in self.gradients:
+                self.gradients[name] = torch.zeros_like(weight)
         with torch.random.fork_rng([device.index or 0] if on_gpu else []):
-            one = _Pass(inside, inputs, learns=learns)
+            one = _Pass(inside, inputs, self.gradients, learns=learns)
         if not on_gpu:
             return one
         self.pool = self.pool or torch.cuda.graph_pool_handle()
-        return one if one.capture(self.pool) else None
+        self.possible = one.capture(self.pool)
+        return one if self.possible else None
+
+
+def _several() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _recomputes(inside: Any) -> bool:

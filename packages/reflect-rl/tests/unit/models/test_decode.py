@@ -63,6 +63,21 @@ def test_changed_weights_write_other_texts(model):
     assert after != before
 
 
+def test_inference_mode_may_come_and_go(model):
+    prompts = ids(model, TEXTS)
+    with torch.inference_mode():
+        first = cut(model, prompts, 12)
+    assert cut(model, prompts, 12) == first
+
+
+def test_weights_that_lie_elsewhere_write_other_texts(model):
+    prompts = ids(model, TEXTS)
+    before = cut(model, prompts, 20)
+    for weight in model.model.parameters():
+        weight.data = weight.data.flip(0) if weight.dim() > 1 else weight.data.clone()
+    assert cut(model, prompts, 20) == generate(model, prompts, 20) != before
+
+
 def test_sampled_tokens_follow_the_models_distribution(model):
     prompt = model.encode("Taxi")
     with torch.no_grad():

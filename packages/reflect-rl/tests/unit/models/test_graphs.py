@@ -107,6 +107,40 @@ def test_a_second_pass_before_the_first_has_gone_back_runs_as_it_is(model):
         torch.testing.assert_close(ours, theirs.grad)
 
 
+def test_a_pass_whose_loss_is_dropped_blocks_none(model):
+    graphs = Graphs()
+    seen(graphs, model, rows(0))
+    states = loss(graphs.states(backbone(model.model), rows(0), 1000, LOWEST), rows(0))
+    assert graphs.busy
+    del states
+    assert not graphs.busy
+
+
+def test_other_trained_weights_and_weights_elsewhere_are_other_passes(model):
+    graphs, inside = Graphs(), backbone(model.model)
+    adapters = [weight for name, weight in inside.named_parameters() if "lora_" in name]
+    for freeze in (adapters[:2], adapters[2:4]):
+        for weight in adapters:
+            weight.requires_grad_(not any(weight is one for one in freeze))
+        for _ in range(SEEN + 1):
+            model.model.zero_grad(set_to_none=True)
+            loss(graphs.states(inside, rows(0), 1000, LOWEST), rows(0)).backward()
+        assert all((weight.grad is not None) == weight.requires_grad for weight in adapters)
+    assert len(graphs.passes) == 2
+    with torch.no_grad():
+        adapters[-1].data = adapters[-1].data.clone() + 1
+        states = graphs.states(inside, rows(0), 1000, LOWEST)
+        torch.testing.assert_close(states[0, :20], plain(model, rows(0))[0])
+
+
+def test_inference_mode_leaves_nothing_that_could_not_be_written_to(model):
+    graphs, inside = Graphs(), backbone(model.model)
+    with torch.inference_mode():
+        for _ in range(SEEN + 2):
+            graphs.states(inside, rows(0), 1000, LOWEST)
+    assert not graphs.passes
+
+
 def test_rows_and_columns_are_rounded_up_but_not_over_the_models_positions(model):
     graphs, inside = Graphs(), backbone(model.model)
     with torch.no_grad():
