@@ -1,4 +1,4 @@
-"""What CUDA graphs give: milliseconds of passes of SmolLM2-135M with adapters, captured and as they are.
+"""Gain by CUDA graphs: milliseconds of passes of SmolLM2-135M with adapters, captured and as they are.
 
     python -m reflect_bench.graphs --device cuda
 
@@ -45,7 +45,7 @@ def timed(model: LanguageModel, action: Callable[[], Any], repeats: int) -> list
 
 
 def actions_of(model: LanguageModel, rows: Sequence[int], words: int) -> dict[str, Callable[[], Any]]:
-    """What is measured, by name."""
+    """The passes that are measured, by name."""
     network: Any = model.model
     trained = [weight for weight in network.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(trained, fused=True)

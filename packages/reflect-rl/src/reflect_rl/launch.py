@@ -9,9 +9,12 @@ for each: glibc freed pieces of memory, oneDNN a compiled kernel (9 GB after 400
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from reflect_rl.errors import TrainingError
 
@@ -70,6 +73,18 @@ def keep_few_kernels() -> None:
     """Let this process and its children keep few compiled kernels; to be called before anything is computed."""
     # In the environment: oneDNN reads the variable at its first computation, and spawned workers inherit it.
     os.environ.setdefault(KERNELS, FEW)
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """Switch off the search for cycles inside."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def release() -> None:

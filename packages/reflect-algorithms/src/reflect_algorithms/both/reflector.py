@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -28,7 +29,7 @@ from reflect_rl.errors import ConfigError
 from reflect_rl.models.generate import generate, text_of
 from reflect_rl.models.load import LanguageModel, forked_rng
 from reflect_rl.models.network import Network
-from reflect_rl.models.score import completion_losses, token_budget
+from reflect_rl.models.score import check_fits, completion_losses, token_budget
 from reflect_rl.players.reflectors import Numbers
 from reflect_rl.prompts import reflection_prompt, with_right_number
 from reflect_rl.training.distributed import Engine
@@ -87,7 +88,7 @@ class OnlineReflector:
         self.optimizer = torch.optim.AdamW(self._weights(), lr=config.learning_rate, weight_decay=0.0, fused=True)
         network = self.engine.trainable(Network(model), plays=True)
         limits = {"max_grad_norm": config.max_grad_norm, "stop_grad_norm": config.stop_grad_norm}
-        self.step = OptimiserStep(self.engine, network, self.optimizer, **limits)
+        self.step = OptimiserStep(self.engine, network, self.optimizer, fits=partial(check_fits, model), **limits)
         self.calls = 0
         """Batches of texts so far; each has random numbers of its own."""
         self._texts: dict[Key, list[int]] = {}

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Self
 
 import torch
@@ -38,7 +39,7 @@ from reflect_rl.algorithms.ppo import PPOConfig
 from reflect_rl.config import Rule
 from reflect_rl.errors import ConfigError, TrainingError, UserError
 from reflect_rl.models.network import Network
-from reflect_rl.models.score import token_budget
+from reflect_rl.models.score import check_fits, token_budget
 from reflect_rl.players.language_model import tokenize
 from reflect_rl.training.checkpoint import restore_weights
 from reflect_rl.training.config import RLFTConfig
@@ -114,7 +115,7 @@ class Discriminator:
             self.weights, lr=self.config.learning_rate, weight_decay=self.config.weight_decay, fused=True
         )
         limits = {"max_grad_norm": self.config.max_grad_norm, "stop_grad_norm": self.config.stop_grad_norm}
-        self.step = OptimiserStep(self.engine, network, self.optimizer, **limits)
+        self.step = OptimiserStep(self.engine, network, self.optimizer, fits=partial(check_fits, self.model), **limits)
         self.updates = 0
         """Updates so far; each has random numbers of its own."""
 

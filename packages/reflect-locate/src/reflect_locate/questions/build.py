@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from reflect_locate.repositories.corpora import corpus, project_name
 from reflect_locate.repositories.ingest import split_revision
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_rl.errors import ConfigError
+from reflect_rl.launch import collector_off
 from reflect_rl.types import seed_for
 from reflect_served.llm import STORE, Spent
 
@@ -154,7 +153,8 @@ def _read(spec: str, project: str, config: TasksConfig, names: Counter[str], tel
     tree, past = _tree(spec, config, notes, alone=alone)
     snapshot = _named(tree, names)
     skipped: list[str] = []
-    with _collector_off():
+    # Syntax trees have no cycles, and looking for some takes more time than parsing.
+    with collector_off():
         candidates = [*_candidates(snapshot, config, skipped), *(past.commits if past else ())]
     if config.endpoint.base_url:
         candidates += _of_endpoint(snapshot, config, notes, tell)
@@ -220,18 +220,6 @@ def _before_the_newest(place: tuple[Path, str], base: str, config: TasksConfig) 
     # Their targets get the names of the older tree, which is the one that the player sees.
     later = history.candidates(repository, base, snapshot, until=revision)
     return _Past(snapshot, [*later, *history.candidates(repository, base, snapshot)], commit_time(repository, base))
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Switch off the search for cycles: syntax trees have none, and looking for them takes more time than parsing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _named(snapshot: Snapshot, names: Counter[str]) -> Snapshot:

@@ -67,7 +67,7 @@ class _Batch:
 
 @dataclass
 class _Memory:
-    """What stays of a model between two batches."""
+    """Things of a model that stay between two batches."""
 
     layout: list[tuple[int, int, torch.dtype]] = field(default_factory=list)
     """Heads, numbers a head and their format: of the keys and the values of each layer."""
@@ -99,7 +99,7 @@ def written(model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_toke
     rows = [[*prompt, *[0] * (tokens - len(prompt))] for prompt in prompts]
     # Weights that autocast has cast once would stay the same in a graph, whatever they become.
     cast = torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed, cache_enabled=False)
-    # What is made in inference mode could not be written to outside of it.
+    # Tensors that are made in inference mode could not be written to outside of it.
     with torch.inference_mode(False), torch.no_grad(), cast:
         batch, replays = _shape(model, rounded(count), tokens, columns_of(tokens + max_new_tokens), sampled=sampled)
         batch.prompts[:count] = torch.tensor(rows, device=model.device)

@@ -21,6 +21,8 @@ from torch.autograd.function import once_differentiable
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
+from reflect_rl.launch import collector_off
+
 COLUMNS = 64
 """Columns of a pass are a multiple of it."""
 SEEN = 2
@@ -85,7 +87,9 @@ def captured(device: torch.device, pool: Any, *steps: Callable[[], object]) -> l
         What replays each step; None where that is not possible, after a warning.
     """
     stream, now = torch.cuda.Stream(device), torch.cuda.current_stream(device)
-    with torch.cuda.device(device), torch.random.fork_rng([now.device_index]), _no_collection():
+    # Before, and not inside: a graph that ends while another one is captured would break it.
+    gc.collect()
+    with torch.cuda.device(device), torch.random.fork_rng([now.device_index]), collector_off():
         try:
             stream.wait_stream(now)
             with torch.cuda.stream(stream):
@@ -113,19 +117,6 @@ def _graph(step: Callable[[], object], pool: Any, stream: torch.cuda.Stream) -> 
 def state_of(network: nn.Module) -> int:
     """A number that changes where weights lie elsewhere, or others are trained: a graph then computes with old ones."""
     return hash(tuple((weight.data_ptr(), weight.requires_grad) for weight in network.parameters()))
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Collect garbage before and not inside: a graph that ends while another one is captured would break it."""
-    gc.collect()
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class _Unread(DynamicLayer):

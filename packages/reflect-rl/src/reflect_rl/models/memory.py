@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflect_rl.errors import ModelError
-
 if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig
@@ -64,27 +62,6 @@ def free_bytes(device: torch.device) -> int:
     # Available, not free: the system gives back what it uses to cache files.
     available = int(psutil.virtual_memory().available)
     return min(available, int(limit)) if limit.isdigit() else available
-
-
-def check_row(tokens: int, each: int, budget: int, device: torch.device) -> None:
-    """Refuse a row that is longer than a micro-batch and whose activations do not fit.
-
-    Args:
-        tokens: of the row, which goes through the model whole.
-        each: bytes of activations of a token.
-        budget: bytes that any micro-batch may take, without a question.
-        device: where the model is.
-
-    Raises:
-        ModelError: they are more than the device has free.
-    """
-    if tokens * each <= budget or tokens * each <= (free := free_bytes(device)):
-        return
-    raise ModelError(
-        f"a row of {tokens} tokens leaves about {tokens * each / GB:.1f} GB of activations for its backward pass, and "
-        f"{free / GB:.1f} GB are free. Set model.gradient_checkpointing = true, lower model.train_layers, or make the "
-        "environment's states shorter."
-    )
 
 
 def token_bytes(config: PretrainedConfig, size: int) -> int:

@@ -166,8 +166,9 @@ class Network(nn.Module):
             tree: what follows what, where the rows are no plain sequences.
             past: what was read before, if the rows are trees, or where keys and values are wanted.
         """
-        # No cache of cast weights: each is used once in a pass, and a graph must not hold what was cast before it.
-        with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self.mixed, cache_enabled=False):
+        kind = input_ids.device.type
+        # A graph must not hold weights that were cast before it.
+        with torch.autocast(kind, torch.bfloat16, enabled=self.mixed, cache_enabled=kind != "cuda"):
             if past is None:
                 shared, options = self._beginning(input_ids, columns)
             else:

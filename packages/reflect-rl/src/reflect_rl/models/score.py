@@ -32,7 +32,7 @@ from reflect_rl.errors import ModelError
 from reflect_rl.models.graphs import COLUMNS
 from reflect_rl.models.kept import Beginning, Kept, Layers
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.memory import activation_bytes, check_row
+from reflect_rl.models.memory import GB, activation_bytes, free_bytes
 from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, shares
 from reflect_rl.models.prefixes import Row, merge, pack
 
@@ -110,9 +110,20 @@ def _activations(model: LanguageModel) -> tuple[int, int]:
 
 
 def check_fits(model: LanguageModel, tokens: int) -> None:
-    """Refuse to train on a row of so many tokens whose activations do not fit, with a ModelError."""
+    """Refuse to train on a row of so many tokens, which goes through the model whole, where the memory is too small.
+
+    Raises:
+        ModelError: its activations are more than a micro-batch may take, and more than the device has free.
+    """
     budget, each = _activations(model)
-    check_row(tokens, each, budget, model.device)
+    needed = tokens * each
+    if needed <= budget or needed <= (free := free_bytes(model.device)):
+        return
+    raise ModelError(
+        f"a row of {tokens} tokens leaves about {needed / GB:.1f} GB of activations for its backward pass, and "
+        f"{free / GB:.1f} GB are free. Set model.gradient_checkpointing = true, lower model.train_layers, or make the "
+        "environment's states shorter."
+    )
 
 
 def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 0, reflection: str = "") -> None:
@@ -495,8 +506,9 @@ def check_scoring(model: LanguageModel) -> None:
         ModelError: the architecture changes hidden states or logits in a way that this file does not know, or the
             weights are damaged.
     """
-    # Of one shape on a GPU as well, where passes are padded: bfloat16 rounds otherwise in another one.
-    ids = (model.encode("0 1 2 3") * COLUMNS)[: COLUMNS if model.device.type == "cuda" else 8]
+    # One shape on a GPU as well, where passes are padded: bfloat16 rounds otherwise in another one.
+    most = getattr(model.model.config, "max_position_embeddings", None) or COLUMNS
+    ids = (model.encode("0 1 2 3") * COLUMNS)[: min(COLUMNS, most) if model.device.type == "cuda" else 8]
     # In the same formats: with 30 layers, rounding to bfloat16 alone can exceed the tolerance.
     with torch.no_grad(), torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed):
         ours = read(model, [ids], [(0, len(ids) - 1)]).logits[0]

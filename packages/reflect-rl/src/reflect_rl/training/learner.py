@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ class Learner:
         # Decay would move the weights although no turn asks for it.
         self.optimizer = torch.optim.AdamW(groups, weight_decay=0.0, fused=True)
         limits = {"max_grad_norm": config.max_grad_norm, "stop_grad_norm": config.stop_grad_norm}
-        self.step = OptimiserStep(engine, self.trained, self.optimizer, **limits)
+        self.step = OptimiserStep(engine, self.trained, self.optimizer, fits=partial(check_fits, model), **limits)
 
     @property
     def parameters(self) -> list[nn.Parameter]:
@@ -182,7 +183,6 @@ class Learner:
 
         # The budget is of prompts, not turns: equal prompts go through the model once.
         lengths = [row_tokens(self.model, *prompts[view], self.rule) for view in unique]
-        check_fits(self.model, max(lengths))
         beginnings = None
         if shares(self.model.model):
             own = [prompts[view][0] for view in unique]

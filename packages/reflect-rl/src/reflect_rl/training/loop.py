@@ -60,6 +60,7 @@ class OptimiserStep:
         engine: the processes that train together.
         network: the module whose passes are trained.
         optimizer: the optimiser of its parameters.
+        fits: refuses a row of so many tokens that the memory does not hold.
         max_grad_norm: gradient norm above which gradients are scaled down.
         stop_grad_norm: gradient norm above which the step is refused; 0 refuses only what is not finite.
     """
@@ -70,10 +71,11 @@ class OptimiserStep:
         network: nn.Module,
         optimizer: torch.optim.Optimizer,
         *,
+        fits: Callable[[int], None],
         max_grad_norm: float,
         stop_grad_norm: float,
     ) -> None:
-        self.engine, self.optimizer = engine, optimizer
+        self.engine, self.optimizer, self.fits = engine, optimizer, fits
         self.max_grad_norm, self.stop_grad_norm = max_grad_norm, stop_grad_norm or math.inf
         self.network, self._stepper = engine.prepare(network, optimizer)
         self.tokens = 0
@@ -94,6 +96,7 @@ class OptimiserStep:
             loss: forward pass over the rows with these indices.
             beginnings: of the rows (unset: each row is read by itself).
         """
+        self.fits(max(lengths))
         self.optimizer.zero_grad(set_to_none=True)
         self.tokens += sum(lengths)
         groups = self._own_groups(lengths, max_tokens, beginnings)

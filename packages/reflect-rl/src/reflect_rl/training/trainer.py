@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from reflect_rl.errors import TrainingError
 from reflect_rl.launch import release
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network
-from reflect_rl.models.score import token_budget
+from reflect_rl.models.score import check_fits, token_budget
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.checkpoint import Checkpoints, restore_weights
 from reflect_rl.training.config import OptimiserConfig
@@ -117,7 +118,7 @@ class RowTrainer:
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
         limits = {"max_grad_norm": config.max_grad_norm, "stop_grad_norm": config.stop_grad_norm}
-        self.step = OptimiserStep(self.engine, network, self.optimizer, **limits)
+        self.step = OptimiserStep(self.engine, network, self.optimizer, fits=partial(check_fits, model), **limits)
         if saved is not None:
             self.engine.restore_optimizer(self.optimizer, tensors.get("optimizer", {}))
         self.log = metrics or MetricsLog(folder, main=self.engine.main)

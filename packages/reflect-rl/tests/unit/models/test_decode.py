@@ -81,7 +81,7 @@ def test_weights_that_lie_elsewhere_write_other_texts(model):
 def test_sampled_tokens_follow_the_models_distribution(model):
     prompt = model.encode("Taxi")
     with torch.no_grad():
-        chances = torch.softmax(model.model(torch.tensor([prompt])).logits[0, -1].float() / 1, -1)
+        chances = torch.softmax(model.model(torch.tensor([prompt])).logits[0, -1].float(), -1)
         drawn = written(model, [prompt] * 4000, 1, sampled=True)[:, 0]
     likeliest = int(chances.argmax())
     expected = float(chances[likeliest])

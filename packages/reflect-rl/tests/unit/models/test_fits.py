@@ -335,12 +335,12 @@ def test_a_row_that_does_not_fit_is_refused_before_it_is_read(llama, tmp_path, m
     model = load_model(ModelConfig(device="cpu"), llama, trainable=True)
     each = activation_bytes(model.model.config)
     check_fits(model, ACTIVATIONS_ON_CPU // each)
-    monkeypatch.setattr(memory, "free_bytes", lambda device: ACTIVATIONS_ON_CPU + each)
+    monkeypatch.setattr("reflect_rl.models.score.free_bytes", lambda device: ACTIVATIONS_ON_CPU + each)
     check_fits(model, ACTIVATIONS_ON_CPU // each + 1)
     with pytest.raises(ModelError, match=r"a row of \d+ tokens leaves about 2.1 GB .* 2.1 GB are free. Set model.grad"):
         check_fits(model, ACTIVATIONS_ON_CPU // each + 2)
     monkeypatch.setattr("reflect_rl.models.score.ACTIVATIONS_ON_CPU", 10 * each)
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 20 * each)
+    monkeypatch.setattr("reflect_rl.models.score.free_bytes", lambda device: 20 * each)
     with pytest.raises(ModelError, match="a row of"):
         train_sft(model, [("map " * 40, "1")], SFTConfig(steps=1), tmp_path, 0, ends=False, progress=lambda *_: None)
     assert not list(tmp_path.iterdir())
