@@ -2,11 +2,15 @@ r"""Right files first by `locate`, ripgrep, BM25 and a hybrid with embeddings, o
 
     pip install bm25s semble wordllama    # in a scratch environment with this package; ripgrep (`rg`) is on the PATH
     python scripts/compare_rankers.py ~/src/flask ~/src/httpx --questions 50
+    python scripts/compare_rankers.py --tasks runs/tasks-installed --questions 600
 
-Questions are the subjects of the newest commits of each git repository, asked about the tree before them (the later
-commits of `reflect-rl adapt`); any file that the commit changed is right. All rankers see the same files. What is not
-installed is left out, and a line says so. Times are CPU time, children included: of the first question with reading
-and indexing the files, and the median of the others with the index in memory (ripgrep reads the files each time).
+Of repositories, questions are the subjects of the newest commits of each git repository, asked about the tree before
+them (the later commits of `reflect-rl adapt`); any file that the commit changed is right. Of a task set, they are
+sentences of its test projects, each asked about its project with the sentence masked; the file that holds it is right.
+All rankers see the same files. What is not installed is left out, and a line says so. Times are CPU time, children
+included: of the first question with reading and indexing the files, and the median of the others with the index in
+memory (ripgrep reads the files each time). In a task set each question is a first one, since the masked file is
+another.
 """
 
 from __future__ import annotations
@@ -20,10 +24,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +36,21 @@ from reflect_locate.adapt import KINDS, Asker, Era, eras_of
 from reflect_locate.adapted_ranking import AdaptedRanking
 from reflect_locate.evidence import DEFAULT_WEIGHTS
 from reflect_locate.fitting import fit
-from reflect_locate.questions.task_set import Question
+from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.ranking import find
 from reflect_locate.repositories.ingest import open_repository
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.text_rules import ALL_TEXT
+from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.repositories.words import STOP_WORDS
+from reflect_rl.evaluation.compare import paired_difference
 from reflect_rl.evaluation.evaluate import wilson_interval
 from reflect_rl.types import stream
 
 TOP = 10
+NEAR = 5
+BASELINE = "BM25 over contents (bm25s)"
 CHUNKS = 60
 """Parts of files that the hybrid is asked for, so that ten different files are among them."""
 WORD = re.compile(r"[^\W_]{2,}")
@@ -60,9 +69,8 @@ class MissingError(Exception):
 class Row:
     """Results of a ranker."""
 
-    first: int = 0
-    near: int = 0
-    reciprocal: list[float] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    """Place of the first right file of each question; 0 = not among the first ten."""
     gains: list[float] = field(default_factory=list)
     """NDCG at ten of each question."""
     cold: list[float] = field(default_factory=list)
@@ -72,10 +80,7 @@ class Row:
     def add(self, files: Sequence[str], targets: Sequence[str]) -> None:
         """Count an answer."""
         places = [place for place, path in enumerate(files[:TOP], start=1) if path in targets]
-        best = min(places, default=0)
-        self.first += best == 1
-        self.near += 1 <= best <= 5
-        self.reciprocal.append(1 / best if best else 0.0)
+        self.places.append(min(places, default=0))
         ideal = sum(1 / math.log2(place + 1) for place in range(1, min(len(targets), TOP) + 1))
         self.gains.append(sum(1 / math.log2(place + 1) for place in places) / ideal)
 
@@ -83,36 +88,69 @@ class Row:
 def main(arguments: Sequence[str]) -> int:
     """Ask all rankers, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("repositories", nargs="+", type=Path, help="git checkouts or bare repositories")
-    parser.add_argument("--questions", type=int, default=50, help="questions about each")
+    parser.add_argument("repositories", nargs="*", type=Path, help="git checkouts or bare repositories")
+    parser.add_argument("--tasks", type=Path, help="a folder of `reflect-rl tasks` instead")
+    parser.add_argument("--questions", type=int, default=50, help="questions about each repository, or of the task set")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--embedding", default="wordllama", help="of semble: wordllama, or a Model2Vec folder or name")
     options = parser.parse_args(arguments)
+    if bool(options.repositories) == (options.tasks is not None):
+        parser.error("name repositories or --tasks FOLDER, one of the two.")
     rows: dict[str, Row] = {}
     with tempfile.TemporaryDirectory() as scratch:
         rankers = available(options.embedding, Path(scratch))
-        for number, place in enumerate(options.repositories):
-            fitted, era = eras_of(place.resolve())
-            folder = Path(scratch) / f"tree-{number}"
-            for path in era.tree.paths:
-                (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                (folder / path).write_text(era.tree.text(path), encoding="utf-8", errors="replace")
-            order = stream(options.seed, "compare rankers", place.name).permutation(len(era.commits))
-            asked = [era.commits[index] for index in sorted(order[: options.questions].tolist())]
-            # Adapted to this repository by commits before those that are asked about.
-            own: dict[str, Open] = {"locate --adapted": partial(located, adapted=adapted_to(fitted, era))}
-            for name, opened in (rankers | own).items():
-                ask_all(rows.setdefault(name, Row()), opened, folder, asked)
-            print(f"{place}: {len(era.tree.paths)} files, {len(asked)} questions", file=sys.stderr, flush=True)
+        if options.tasks is not None:
+            ask_sentences(rows, rankers, TaskSet.load(options.tasks), options.questions, options.seed)
+        else:
+            ask_commits(rows, rankers, options)
     show(rows)
     return 0
+
+
+def ask_commits(rows: dict[str, Row], rankers: Mapping[str, Open], options: argparse.Namespace) -> None:
+    """Ask all rankers, and each repository's own history, by the subjects of its newest commits."""
+    for place in options.repositories:
+        fitted, era = eras_of(place.resolve())
+        order = stream(options.seed, "compare rankers", place.name).permutation(len(era.commits))
+        asked = [era.commits[index] for index in sorted(order[: options.questions].tolist())]
+        # Adapted to this repository by commits before those that are asked about.
+        own: dict[str, Open] = {"locate --adapted": partial(located, adapted=adapted_to(fitted, era))}
+        with tempfile.TemporaryDirectory() as folder:
+            write(era.tree, era.tree.paths, Path(folder))
+            for name, opened in (*rankers.items(), *own.items()):
+                ask_all(rows.setdefault(name, Row()), opened, Path(folder), asked)
+        print(f"{place}: {len(era.tree.paths)} files, {len(asked)} questions", file=sys.stderr, flush=True)
+
+
+def ask_sentences(rows: dict[str, Row], rankers: Mapping[str, Open], tasks: TaskSet, questions: int, seed: int) -> None:
+    """Ask all rankers by sentences of test projects, each masked where it stands."""
+    drawn = sorted(tasks.draw("test", questions, seed), key=lambda question: question.snapshot)
+    for name, asked in groupby(drawn, key=lambda question: question.snapshot):
+        snapshot = tasks.snapshot(name)
+        whole = Tree(snapshot, "", None, {})
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            write(whole, whole.paths, folder)
+            for question in asked:
+                write(Tree(snapshot, "", None, question.spans), question.targets, folder)
+                for ranker, opened in rankers.items():
+                    ask_all(rows.setdefault(ranker, Row()), opened, folder, [question])
+                write(whole, question.targets, folder)
+        print(f"{name}: {len(whole.paths)} files", file=sys.stderr, flush=True)
+
+
+def write(tree: Tree, paths: Iterable[str], folder: Path) -> None:
+    """Write files of a tree into a folder."""
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(tree.text(path), encoding="utf-8", errors="replace")
 
 
 def available(embedding: str, scratch: Path) -> dict[str, Open]:
     """The rankers that are installed."""
     makers: dict[str, Callable[[], Open]] = {
         "ripgrep, words counted": ripgrep,
-        "BM25 over contents (bm25s)": library_bm25,
+        BASELINE: library_bm25,
         f"semble with {embedding}": lambda: hybrid(embedding, scratch),
         "locate": lambda: located,
     }
@@ -236,17 +274,27 @@ def adapted_to(fitted: Era, tested: Era) -> AdaptedRanking:
     return AdaptedRanking(repository="", commit="", weights=fit(lists, DEFAULT_WEIGHTS, KINDS), said=tested.said)
 
 
-def show(rows: dict[str, Row]) -> None:
-    """Print the table."""
+def show(rows: Mapping[str, Row]) -> None:
+    """Print the table, and each ranker beside BM25 on the same questions."""
     print("| ranker | first | among five | MRR | NDCG@10 | first call, ms | later calls, ms |")
     print("|---|---|---|---|---|---|---|")
     for name, row in rows.items():
-        count = len(row.gains)
-        low, high = wilson_interval(row.first, count)
-        share = f"{row.first} of {count} = {100 * row.first / count:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
-        means = f"{statistics.fmean(row.reciprocal):.3f} | {statistics.fmean(row.gains):.3f}"
-        times = " | ".join(f"{1000 * statistics.median(seconds):.0f}" for seconds in (row.cold, row.warm))
-        print(f"| {name} | {share} | {row.near} | {means} | {times} |")
+        count, first = len(row.places), row.places.count(1)
+        low, high = wilson_interval(first, count)
+        share = f"{first} of {count} = {100 * first / count:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
+        near = sum(1 <= place <= NEAR for place in row.places)
+        reciprocal = statistics.fmean(1 / place if place else 0.0 for place in row.places)
+        times = " | ".join(
+            f"{1000 * statistics.median(seconds):.0f}" if seconds else "" for seconds in (row.cold, row.warm)
+        )
+        print(f"| {name} | {share} | {near} | {reciprocal:.3f} | {statistics.fmean(row.gains):.3f} | {times} |")
+    if BASELINE in rows:
+        base = [place == 1 for place in rows[BASELINE].places]
+        print(f"\n| right file first, points above {BASELINE} | |\n|---|---|")
+        for name, row in rows.items():
+            if name != BASELINE:
+                found = paired_difference([place == 1 for place in row.places], base)
+                print(f"| {name} | {100 * found.difference:+.1f} [{100 * found.lo:.1f}, {100 * found.hi:.1f}] |")
 
 
 if __name__ == "__main__":

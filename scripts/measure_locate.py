@@ -29,7 +29,7 @@ from reflect_locate.trained_player import Player, load_player
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.compare import paired_difference
 from reflect_rl.evaluation.evaluate import wilson_interval
-from reflect_rl.runs.run import silence
+from reflect_rl.runs.workers import silence
 from reflect_rl.store import append_jsonl, read_jsonl
 from reflect_rl.types import stream
 

@@ -23,7 +23,7 @@ from reflect_bench.online import measure_online, table_of_online
 from reflect_bench.options import BenchOptions, Shape
 from reflect_bench.table import in_words, table_of
 from reflect_rl.errors import ReflectRLError, UserError
-from reflect_rl.runs.run import hold_interrupts, prepare, stop
+from reflect_rl.runs.workers import hold_interrupts, prepare, stop
 from reflect_rl.store import write_json
 
 SCHEMA_VERSION = 1

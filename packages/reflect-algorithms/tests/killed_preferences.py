@@ -24,8 +24,8 @@ import torch  # noqa: E402
 from killed_sft import EVENTS, announced, in_a_process, killed_at  # noqa: E402
 from reflect_rl.config import parse  # noqa: E402
 from reflect_rl.runs.config import RunConfig  # noqa: E402
-from reflect_rl.runs.run import silence  # noqa: E402
 from reflect_rl.runs.stages import execute, plan  # noqa: E402
+from reflect_rl.runs.workers import silence  # noqa: E402
 from run_toy import corridor_run  # noqa: E402
 
 SETTINGS = corridor_run(

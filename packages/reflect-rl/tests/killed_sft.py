@@ -20,7 +20,7 @@ import torch
 
 from reflect_rl.config import ModelConfig
 from reflect_rl.models.load import load_model
-from reflect_rl.runs.run import silence
+from reflect_rl.runs.workers import silence
 from reflect_rl.training.config import SFTConfig
 from reflect_rl.training.sft import train_sft
 from tiny_models import save_tiny

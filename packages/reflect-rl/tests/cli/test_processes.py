@@ -13,7 +13,7 @@ import pytest
 from tiny_run import ROOT, SMOKE, TINY
 
 from reflect_rl.errors import ModelError, ReflectRLError
-from reflect_rl.runs import run as workers
+from reflect_rl.runs import run as jobs, workers
 
 ON_LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
@@ -53,7 +53,8 @@ class Run:
         )
 
     def has_workers(self):
-        return len(session_members(self.process.pid)) > 2  # itself, the resource tracker, and a worker
+        # Itself, the resource tracker, the fork server where there is one, and a worker.
+        return len(session_members(self.process.pid)) > 2 + workers.forks()
 
     def end(self):
         output, errors = self.process.communicate(timeout=900)
@@ -135,7 +136,7 @@ def test_an_environment_that_hangs_beyond_help_is_named_by_the_parent(call, toml
 
 
 def raised(error, folder):
-    with pytest.raises(Exception) as caught, workers.explained("the job", folder):  # noqa: PT011 (any kind)
+    with pytest.raises(Exception) as caught, jobs.explained("the job", folder):  # noqa: PT011 (any kind)
         raise error
     # It travels to the parent as a pickle.
     return pickle.loads(pickle.dumps(caught.value))
@@ -153,7 +154,7 @@ def test_a_full_disk_is_known_by_its_number_however_it_is_told(tmp_path):
 
 
 def test_a_disk_without_a_free_block_explains_any_failure(tmp_path, monkeypatch):
-    monkeypatch.setattr(workers, "_is_full", lambda folder: True)
+    monkeypatch.setattr(jobs, "_is_full", lambda folder: True)
     assert raised(RuntimeError("unexpected pos 64 vs 0"), tmp_path).errno == errno.ENOSPC
 
 

@@ -60,7 +60,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     # Imported late: `--help` must not wait for torch.
     from reflect_locate.fitting import FITTED
     from reflect_locate.trained_player import export_player
-    from reflect_rl.runs.run import silence
+    from reflect_rl.runs.workers import silence
 
     silence()
     if not options.questions:

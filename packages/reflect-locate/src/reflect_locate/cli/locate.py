@@ -213,7 +213,7 @@ def reread_of(options: PlayerOptions) -> Reread | None:
         # Looked for before torch is loaded, which takes seconds.
         if not options.reader.startswith(HUB):
             resolve(options.reader)
-        from reflect_rl.runs.run import silence
+        from reflect_rl.runs.workers import silence
 
         silence()
     from reflect_locate.rereading import open_reader, reread
@@ -260,7 +260,7 @@ def _played(tree: Tree, question: str, options: LocateOptions) -> Answer:
     """The answer of the player."""
     from reflect_locate.finder import SearchOptions, locate
     from reflect_locate.trained_player import load_player
-    from reflect_rl.runs.run import silence
+    from reflect_rl.runs.workers import silence
 
     silence()
     player = load_player(options.model, options.unit, options.method)

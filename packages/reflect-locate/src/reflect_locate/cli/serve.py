@@ -80,7 +80,7 @@ def _player(options: ServeOptions) -> Search:
     """Search by the player that the options name; torch is loaded for it, and for nothing else."""
     from reflect_locate.finder import SearchOptions, locate
     from reflect_locate.trained_player import load_player
-    from reflect_rl.runs.run import silence
+    from reflect_rl.runs.workers import silence
 
     silence()
     player = load_player(options.model, options.unit, options.method)

@@ -72,7 +72,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     from reflect_locate.reader import Reader
     from reflect_locate.reader_training import Reading, readings, train_reader
     from reflect_rl.models.load import load_model
-    from reflect_rl.runs.run import silence
+    from reflect_rl.runs.workers import silence
     from reflect_rl.store import append_jsonl, read_jsonl, write_jsonl
 
     silence()

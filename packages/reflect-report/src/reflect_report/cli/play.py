@@ -296,8 +296,8 @@ def _unit(config: RunConfig, name: str) -> Unit:
 
 
 def _trained(config: RunConfig, unit: Unit, method: str, decoding: Decoding) -> tuple[Reflector, Policy]:
-    from reflect_rl.runs.run import silence
     from reflect_rl.runs.stages import load_players
+    from reflect_rl.runs.workers import silence
 
     if find_method(method).model:
         silence()
@@ -340,7 +340,7 @@ def _reflector(config: RunConfig, who: str, own: Reflector) -> Reflector:
 
 def _model_of_folder(config: RunConfig, folder: str) -> Any:
     from reflect_rl.models.load import load_model
-    from reflect_rl.runs.run import silence
+    from reflect_rl.runs.workers import silence
 
     if not Path(folder).is_dir():
         raise UserError(f"no model folder {folder!r}. Name a folder that holds config.json, weights and tokenizer.")

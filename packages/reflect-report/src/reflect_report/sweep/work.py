@@ -6,7 +6,7 @@ parent has ended, whatever ended that. A work that is interrupted goes on from i
 
 from __future__ import annotations
 
-import multiprocessing
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -58,7 +58,7 @@ class Crew:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        from reflect_rl.runs.run import stop
+        from reflect_rl.runs.workers import stop
 
         pools = [pool for pool in self.free if pool is not None] + [pool for pool, _ in self.busy.values()]
         for pool in pools:
@@ -66,16 +66,16 @@ class Crew:
 
     def begin(self, work: Work) -> None:
         """Give a work to a free process."""
-        from reflect_rl.runs.run import hold_interrupts, prepare
+        from reflect_rl.runs.workers import hold_interrupts, prepare, worker_context
 
         pool = self.free.pop()
         if pool is None:
             # A pool of one: where a process dies, exactly its own work has failed.
             pool = ProcessPoolExecutor(
                 1,
-                mp_context=multiprocessing.get_context("spawn"),
+                mp_context=worker_context(),
                 initializer=prepare,
-                initargs=(work.config.threads,),
+                initargs=(work.config.threads, dict(os.environ)),
             )
         with hold_interrupts():
             future = pool.submit(_do, _Order.of(work, self.command))

@@ -213,6 +213,12 @@ def _console() -> Console:
 
 
 def _stages(verb: str, config: RunConfig, command: str, console: Console) -> None:
+    from reflect_rl.runs.workers import load_ahead
+
+    if process_count() == 1:
+        # Before the imports below, which load the same libraries here and take as long.
+        load_ahead()
+
     from reflect_rl.runs.check import feasible, settle
     from reflect_rl.runs.distributed import run_jobs_distributed
     from reflect_rl.runs.folder import alone

@@ -22,8 +22,9 @@ from reflect_rl.launch import LostProcessError
 from reflect_rl.models.load import device_of
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Job, Spent, written_progress
-from reflect_rl.runs.run import Bars, explained, log_stage, prepare, unfinished
+from reflect_rl.runs.run import Bars, explained, log_stage, unfinished
 from reflect_rl.runs.stages import execute, stages
+from reflect_rl.runs.workers import prepare
 from reflect_rl.training.distributed import TIMEOUT, join, leave, refuse_launch, was_lost
 
 PLACE = re.compile(r"^\[\S+\] ")

@@ -8,11 +8,8 @@ gone, and clear about what went wrong in them.
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
 import shutil
-import signal
-import threading
 import time
 import traceback
 from collections.abc import Collection, Iterator, Sequence
@@ -38,12 +35,12 @@ from rich.table import Column
 from rich.text import Text
 
 from reflect_rl.config import parse
-from reflect_rl.errors import FaultyEnvironmentError, ReflectRLError, ReflectRLWarning
+from reflect_rl.errors import FaultyEnvironmentError, ReflectRLError
 from reflect_rl.evaluation.evaluate import ResultRow, read_rows, write_rows
-from reflect_rl.launch import QUIET
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Job, Spent, StageTime, check_job, close_run, read_card, write_card, written_progress
 from reflect_rl.runs.stages import execute, missing_needs, plan, unmet
+from reflect_rl.runs.workers import hold_interrupts, prepare, stop, worker_context
 from reflect_rl.watchdog import hang_in, report_in
 
 ALL = "all jobs"
@@ -125,12 +122,14 @@ def run_jobs(config: RunConfig, kinds: Sequence[str], display: Bars) -> None:
     waiting = unfinished(config, kinds)
     if not waiting:
         return
-    # Not fork: a child that inherits the threads and locks of torch can hang, and CUDA refuses to start in it.
-    context = multiprocessing.get_context("spawn")
+    context = worker_context()
     # A Queue has a feeder thread, which may still hold a message when its worker is ended; SimpleQueue has none.
     messages = context.SimpleQueue()
     pool = ProcessPoolExecutor(
-        min(config.workers, len(waiting)), mp_context=context, initializer=_begin, initargs=(config.threads, messages)
+        min(config.workers, len(waiting)),
+        mp_context=context,
+        initializer=_begin,
+        initargs=(config.threads, dict(os.environ), messages),
     )
     try:
         _work(pool, config, waiting, messages, display)
@@ -226,9 +225,9 @@ _inbox: list[Any] = []
 """Queue to the parent, in a worker."""
 
 
-def _begin(threads: int, messages: Any) -> None:
+def _begin(threads: int, variables: dict[str, str], messages: Any) -> None:
     """Runs once in each worker."""
-    prepare(threads)
+    prepare(threads, variables)
     _inbox.append(messages)
 
 
@@ -272,82 +271,6 @@ def gather(config: RunConfig) -> tuple[ResultRow, ...]:
 def _rows(job: Job) -> tuple[ResultRow, ...]:
     check_job(job.folder, job.kind)
     return read_rows(job.folder / "rows.json", f"Delete {job.folder} and evaluate again with `reflect-rl eval`.")
-
-
-def prepare(threads: int) -> None:
-    """Make this process a worker: once in each, before its first job."""
-    # Before torch is imported, which takes seconds in which the parent may be killed.
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-    # setdefault: what a user has set on purpose stays.
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-
-    # Here and not at the top: libraries read the variables above when they are first imported.
-    import torch
-
-    # Torch would take all cores in every worker. The number also decides how sums are split: it is a setting.
-    torch.set_num_threads(threads)
-    silence()
-
-
-def silence() -> None:
-    """No warnings and no progress bars of libraries, which would tear the ones of this program; its own stay."""
-    import warnings
-
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    warnings.filterwarnings("ignore")
-    warnings.filterwarnings("default", category=ReflectRLWarning)
-    warnings.formatwarning = lambda message, *_: f"warning: {message}\n"
-
-
-def _leave_with_parent() -> None:
-    """A parent that was killed cannot say so; a worker that outlived it would train on, seen by nobody."""
-    # join() waits for a pipe that the system closes with the parent, so even kill -9 is noticed.
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        # Not sys.exit(): in a thread it ends that thread alone.
-        os._exit(1)
-
-
-@contextmanager
-def hold_interrupts() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the end of the block; processes that are started inside never get a Ctrl-C.
-
-    The mask is what children inherit, so SIGTERM, which ends them, is not in it. It covers this thread only, and
-    another thread may take the signal, so the handlers wait as well.
-    """
-    # Python handles signals in the main thread alone, and Windows has no signal mask.
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    held: list[int] = []
-    handlers = {
-        number: signal.signal(number, lambda number, frame: held.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        # The mask first: a signal that it held back goes to the list and is raised below, once.
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        if held:
-            signal.raise_signal(held[0])
-
-
-def stop(pool: ProcessPoolExecutor) -> None:
-    """End all workers of a pool now, and wait until they are gone."""
-    with hold_interrupts():
-        # The pool can end its processes by a method of its own from Python 3.14 on only.
-        for process in list((getattr(pool, "_processes", None) or {}).values()):
-            process.terminate()
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager

@@ -1,0 +1,139 @@
+"""Processes of workers: how they start, how quiet they are, and how they end.
+
+On Linux without a GPU they are forked from a process that has loaded the libraries once and computed nothing, the fork
+server. Loading takes seconds, which every worker of every run would spend anew, and the memory of the libraries is
+shared. Elsewhere each worker loads them for itself.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.context import BaseContext
+from pathlib import Path
+
+from reflect_rl.errors import ReflectRLWarning
+from reflect_rl.launch import QUIET
+
+PRELOADED = "reflect_rl.runs.preloaded"
+"""Module that the fork server imports."""
+
+
+def worker_context() -> BaseContext:
+    """How processes of workers start."""
+    # Not fork: a child that inherits the threads and locks of torch can hang.
+    if not forks():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([PRELOADED])
+    return context
+
+
+def load_ahead() -> None:
+    """Begin to load the libraries for workers, beside what this process does meanwhile."""
+    if forks():
+        from multiprocessing import forkserver
+
+        worker_context()
+        # The mask is inherited: the fork server and its children never get a Ctrl-C.
+        with hold_interrupts():
+            forkserver.ensure_running()
+
+
+def forks() -> bool:
+    """Tell whether the fork server is used."""
+    # A driver that was only asked for its devices, which libraries do when they are loaded, cannot be used after a
+    # fork; and the frameworks of macOS do not survive one.
+    devices = [*Path("/dev").glob("nvidia*"), *Path("/dev").glob("kfd")]
+    return sys.platform == "linux" and not devices
+
+
+def prepare(threads: int, variables: Mapping[str, str] | None = None) -> None:
+    """Make this process a worker: once in each, before its first job.
+
+    Args:
+        threads: of torch.
+        variables: the environment of the parent, where it may be another than this process's.
+    """
+    # Before torch is imported, which takes seconds in which the parent may be killed.
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    if variables is not None:
+        # A fork server has the environment of the moment when it was started.
+        os.environ.clear()
+        os.environ.update(variables)
+    # setdefault: what a user has set on purpose stays.
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+    # Here and not at the top: libraries read the variables above when they are first imported.
+    import torch
+
+    # Torch would take all cores in every worker. The number also decides how sums are split: it is a setting.
+    torch.set_num_threads(threads)
+    silence()
+
+
+def silence() -> None:
+    """No warnings and no progress bars of libraries, which would tear the ones of this program; its own stay."""
+    import warnings
+
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    warnings.filterwarnings("ignore")
+    warnings.filterwarnings("default", category=ReflectRLWarning)
+    warnings.formatwarning = lambda message, *_: f"warning: {message}\n"
+
+
+def _leave_with_parent() -> None:
+    """A parent that was killed cannot say so; a worker that outlived it would train on, seen by nobody."""
+    # join() waits for a pipe that the system closes with the parent, so even kill -9 is noticed.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        # Not sys.exit(): in a thread it ends that thread alone.
+        os._exit(1)
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until the end of the block; processes that are started inside never get a Ctrl-C.
+
+    The mask is what children inherit, so SIGTERM, which ends them, is not in it. It covers this thread only, and
+    another thread may take the signal, so the handlers wait as well.
+    """
+    # Python handles signals in the main thread alone, and Windows has no signal mask.
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    held: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, frame: held.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        # The mask first: a signal that it held back goes to the list and is raised below, once.
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if held:
+            signal.raise_signal(held[0])
+
+
+def stop(pool: ProcessPoolExecutor) -> None:
+    """End all workers of a pool now, and wait until they are gone."""
+    with hold_interrupts():
+        # The pool can end its processes by a method of its own from Python 3.14 on only.
+        for process in list((getattr(pool, "_processes", None) or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
