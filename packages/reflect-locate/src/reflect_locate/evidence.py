@@ -14,11 +14,10 @@ from typing import Annotated, Literal
 
 from annotated_types import Gt
 
+from reflect_locate.repositories.roles import TEST_SHARE
+
 LEAD = 2.0
 """Weight of the best file's lead in the confidence; its score has the weight 1."""
-TEST_SHARE = 0.7
-"""Factor of a test file's score. Tests repeat the words of what they test, often more of them and closer together,
-and who asks where something is done wants the source."""
 DOCUMENT_SHARE = 0.8
 """Factor of a document's score. Prose holds all words of a question close together; who asks where something is done
 wants the code. Chosen on commits of four repositories (`docs/results/log.md`, "Documents before sources")."""

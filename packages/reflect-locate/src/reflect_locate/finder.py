@@ -16,7 +16,16 @@ from dataclasses import dataclass, replace
 from reflect_locate.envs import autoexplore
 from reflect_locate.envs.open_question import OpenQuestion, question_task
 from reflect_locate.evidence import PLAYER_SURE, Weights
-from reflect_locate.ranking import Answer, FoundFile, answer_of, cautious, check_question, check_tree, ranked
+from reflect_locate.ranking import (
+    Answer,
+    FoundFile,
+    answer_of,
+    asks_for_tests,
+    cautious,
+    check_question,
+    check_tree,
+    ranked,
+)
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches, content_index, index_matches
 from reflect_locate.repositories.words import question_words, words
@@ -112,7 +121,7 @@ def locate(
         time.perf_counter() - started,
         sure=PLAYER_SURE,
     )
-    return cautious(answer, tree)
+    return replace(cautious(answer, tree), wants_tests=asks_for_tests(question))
 
 
 def _game(player: Player, search: bool | None) -> autoexplore.Config:

@@ -23,7 +23,6 @@ from reflect_locate.evidence import (
     DEFAULT_WEIGHTS,
     LIKELY,
     SURE,
-    TEST_SHARE,
     Evidence,
     Sureness,
     Weights,
@@ -47,7 +46,7 @@ from reflect_locate.repositories.definitions import (
 )
 from reflect_locate.repositories.file_names import NONE, AskedFiles, files_asked_for
 from reflect_locate.repositories.passages import lines_with, words_together, written_lines
-from reflect_locate.repositories.roles import TESTS, is_change_note, is_data, is_document, is_test
+from reflect_locate.repositories.roles import TEST_SHARE, TESTS, is_change_note, is_data, is_document, is_test
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches
@@ -147,6 +146,8 @@ class Answer:
     """Inverse document frequency of each word of the question."""
     names: tuple[str, ...] = ()
     """Names of code in the question, as they are written there."""
+    wants_tests: bool = False
+    """True where the question asks for tests."""
 
     @property
     def sureness(self) -> Sureness:
@@ -165,10 +166,17 @@ class Answer:
             tree: that was asked about.
             most: number of files; reading them takes milliseconds each.
         """
-        return tuple(
-            replace(entry, lines=best_lines(entry.path, tree.text(entry.path), self.rarity, names=self.names)[0])
-            for entry in self.files[:most]
-        )
+        return tuple(replace(entry, lines=self.best_lines(tree, entry.path)[0]) for entry in self.files[:most])
+
+    def best_lines(self, tree: Tree, path: str, most: int = 1) -> list[BestLines]:
+        """The best parts of a file, best first.
+
+        Args:
+            tree: that was asked about.
+            path: of the file.
+            most: number of parts.
+        """
+        return best_lines(path, tree.text(path), self.rarity, most, self.names, wants_tests=self.wants_tests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +250,7 @@ def find(
     if named.is_written:
         # Words that name the file stand in its lines by chance, as where another one is imported.
         answer = replace(answer, rarity={word: value for word, value in rarity.items() if word not in named.words})
-    return replace(cautious(answer, tree), names=names)
+    return replace(cautious(answer, tree), names=names, wants_tests=asks_for_tests(question))
 
 
 def definers(tree: Tree, index: StoredIndex, names: Sequence[str]) -> dict[str, float]:
@@ -297,7 +305,7 @@ def passages(tree: Tree, answer: Answer, most: int) -> list[tuple[str, BestLines
     found = [
         (entry.score * lines.score, entry.path, lines)
         for entry in answer.files
-        for lines in best_lines(entry.path, tree.text(entry.path), answer.rarity, PASSAGES_OF_FILE, answer.names)
+        for lines in answer.best_lines(tree, entry.path, PASSAGES_OF_FILE)
     ]
     return [(path, lines) for _, path, lines in sorted(found, key=lambda row: -row[0])[:most]]
 
@@ -348,6 +356,15 @@ def answer_of(
     return Answer(told, trust, threshold, episodes, seconds, rarity)
 
 
+def asks_for_tests(question: str) -> bool:
+    """Tell whether a question asks for tests; one how to run them asks for instructions.
+
+    >>> asks_for_tests("which test covers the timeout"), asks_for_tests("how to run the tests")
+    (True, False)
+    """
+    return bool(TESTS.search(question)) and not HOW_TO.match(question)
+
+
 def ranked(
     tree: Tree,
     question: str,
@@ -374,8 +391,7 @@ def ranked(
     asked = question_words(question)
     how_to = bool(HOW_TO.match(question))
     wants_documents = how_to or bool(TOLD.search(question)) or not DOCUMENT.isdisjoint(asked)
-    # A question about tests wants them, so they then count in full; one how to run them wants instructions.
-    wants_tests = TESTS.search(question) and not how_to
+    wants_tests = asks_for_tests(question)
     tests = set() if wants_tests else {path for path in tree.paths if is_test(path)}
     aside = {path for path in tree.paths if not is_document(path) or is_change_note(path)} if how_to else set()
     data = set() if not DATA_WORDS.isdisjoint(asked) else {path for path in tree.paths if is_data(path)}

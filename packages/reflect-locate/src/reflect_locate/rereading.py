@@ -121,7 +121,11 @@ def reread(reader: PassageReader, tree: Tree, question: str, answer: Answer, thr
     files.sort(key=lambda entry: (-entry.score, entry.path))
     seconds = answer.seconds + time.perf_counter() - started
     likely = LIKELY if threshold is None else threshold
-    return replace(answer_of(files, answer.rarity, likely, answer.episodes, seconds), names=answer.names)
+    return replace(
+        answer_of(files, answer.rarity, likely, answer.episodes, seconds),
+        names=answer.names,
+        wants_tests=answer.wants_tests,
+    )
 
 
 def with_reading(evidence: Sequence[Evidence], likelihoods: Sequence[float]) -> list[Evidence]:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from reflect_locate.evidence import ASIDE_SHARE, DATA_SHARE, DOCUMENT_SHARE, TEST_SHARE, Evidence, Weights, score
+from reflect_locate.evidence import ASIDE_SHARE, DATA_SHARE, DOCUMENT_SHARE, Evidence, Weights, score
 from reflect_locate.fitting import FITTED, PRIOR_STD, fit
 from reflect_locate.ranking import find
+from reflect_locate.repositories.roles import TEST_SHARE
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 

@@ -173,6 +173,36 @@ def test_a_type_comes_before_the_code_about_it():
     assert answer.with_lines(tree, 1)[0].lines.first == 1
 
 
+WITH_TESTS = """\
+fn parse(text: &str) -> u32 {
+    // The limit of a cup.
+    text.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn parse_limit() {
+        // The limit of a cup is parsed.
+        assert_eq!(parse("limit"), 3)
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "symbol"),
+    [
+        ("Where is the limit of a cup parsed?", "parse"),
+        ("Which test parses the limit of a cup?", "tests.parse_limit"),
+    ],
+)
+def test_a_question_gets_the_code_and_not_its_test_beside_it_unless_it_asks_for_tests(question, symbol):
+    pytest.importorskip("tree_sitter_rust")
+    tree = Tree(Snapshot("kitchen", {"src/limit.rs": WITH_TESTS, "src/cup.rs": "// Cups.\n"}))
+    assert find(tree, question).with_lines(tree, 1)[0].lines.symbol == symbol
+
+
 def test_an_answer_with_an_unknown_word_is_never_sure():
     tree = Tree(Snapshot("kitchen", {"limits.py": "# Parsing of rate limits.", "clock.py": "# Watches."}))
     assert find(tree, "Where are rate limits parsed?").sureness == "sure"

@@ -253,6 +253,35 @@ def test_rust_has_structs_and_what_is_implemented_with_attributes_and_comments()
     ]
 
 
+RUST_TESTS = """\
+fn boil() {}
+
+#[derive(Test)]
+struct Cup {}
+
+#[cfg(all(test, unix))]
+mod boiling {
+    fn kettle() {}
+    /// Steams.
+    #[test]
+    fn steams() {}
+}
+
+#[tokio::test(flavor = "x")]
+// Slow.
+async fn pours() {}
+
+#[testing]
+fn fill() {}
+"""
+
+
+def test_tests_of_rust_are_known_by_their_attributes():
+    pytest.importorskip("tree_sitter_rust")
+    tests = [entry.name for entry in symbols("tea.rs", RUST_TESTS) if entry.is_test]
+    assert tests == ["boiling", "boiling.kettle", "boiling.steams", "pours"]
+
+
 JAVASCRIPT = """\
 /** Boils. */
 export function boil() {

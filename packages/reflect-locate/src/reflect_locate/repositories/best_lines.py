@@ -3,7 +3,8 @@
 Each line belongs to the innermost symbol around it; lines outside of all symbols form windows, which end where a symbol
 begins. These parts are ranked as BM25 ranks files, with the rarity of words in the whole tree and in the file. A symbol
 whose whole name is asked for counts twice, and words of the question that stand close together count once more. A
-function that does nothing counts half where the file has another of its name.
+function that does nothing counts half where the file has another of its name, and tests that Rust has beside the code
+count for less unless the question asks for tests.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from reflect_locate.repositories.definitions import definition
 from reflect_locate.repositories.index import SATURATION, inverse_frequency
 from reflect_locate.repositories.passages import INVISIBLE, LONGEST_READ, lines_with
+from reflect_locate.repositories.roles import TEST_SHARE, is_test
 from reflect_locate.repositories.symbols import Symbol, symbols
 from reflect_locate.repositories.words import words
 
@@ -87,7 +89,13 @@ class _Part:
 
 
 def best_lines(
-    path: str, text: str, rarity: Mapping[str, float], most: int = 1, names: Sequence[str] = ()
+    path: str,
+    text: str,
+    rarity: Mapping[str, float],
+    most: int = 1,
+    names: Sequence[str] = (),
+    *,
+    wants_tests: bool = False,
 ) -> list[BestLines]:
     """The best parts of a file, best first; the beginning of the file where no word of the question stands.
 
@@ -97,6 +105,7 @@ def best_lines(
         rarity: of each word of the question (as `words` gives them).
         most: number of parts.
         names: of code in the question, as they are written there; their definitions come first.
+        wants_tests: tests beside the code that they test count in full.
     """
     # Parsed whole: a file that is cut anywhere is none that a parser takes.
     found = symbols(path, text)
@@ -107,6 +116,8 @@ def best_lines(
     parts = _parts(lines, found, rarity, held)
     _name(parts, lines, names)
     _lower_empty(parts, names)
+    # A file of tests alone has been lowered as a whole.
+    _lower_tests(() if wants_tests or is_test(path) else parts)
     mean = sum(part.lines for part in parts) / max(len(parts), 1)
     near = [_together(part, held, rarity) for part in parts]
     weights = _weights(parts, rarity)
@@ -172,6 +183,13 @@ def _lower_empty(parts: Sequence[_Part], names: Sequence[str]) -> None:
         around, _, own = symbol.name.rpartition(".")
         if symbol.is_empty and own in written and not set(around.split(".")) & set(names):
             part.share = EMPTY_SHARE
+
+
+def _lower_tests(parts: Sequence[_Part]) -> None:
+    """Lower the tests in a file of code, as files of tests are lowered among files."""
+    for part in parts:
+        if part.symbol and part.symbol.is_test:
+            part.share *= TEST_SHARE
 
 
 def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) -> None:

@@ -13,6 +13,9 @@ SETTINGS = re.compile(
     re.IGNORECASE,
 )
 """Settings that people write in a format of data."""
+TEST_SHARE = 0.7
+"""Factor of the score of a test. Tests repeat the words of what they test, often more of them and closer together,
+and who asks where something is done wants the source."""
 TEST_FOLDERS = frozenset(("test", "tests", "testsuite", "spec", "specs", "__tests__", "testdata"))
 CHANGES = re.compile(
     r"(?:^|/)(?:changes?|change-?log|history|news|releases?|release[-_]notes)(?:/|\.\w+$|$)", re.IGNORECASE

@@ -31,6 +31,8 @@ MOST_KEPT = 100_000
 HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t]*#*$")
 FENCE = re.compile(r"[ \t]*(```|~~~)")
 UNDERLINE = re.compile(r"([=\-~^\"'#*+])\1{2,}[ \t]*$")
+TEST_ATTRIBUTE = re.compile(r"#\[\s*(?:cfg\s*\(\s*(?:all\s*\(\s*)?|(?:\w+::)*)(?:test|rstest|test_case)\b")
+"""Attribute of a test in Rust: `#[test]`, `#[tokio::test(...)]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]`."""
 UNDERLINED = (".rst", ".txt", ".md")
 GRAMMARS = {
     ".c": "c", ".h": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".cc": "cpp", ".hpp": "cpp", ".hxx": "cpp",
@@ -77,6 +79,8 @@ class Symbol:
     """Number of its last line."""
     is_empty: bool = False
     """True for a Python function that does nothing: `pass`, `...`, `return`, or `raise NotImplementedError`."""
+    is_test: bool = False
+    """True for Rust's tests, which stand in the file that they test: `#[test]`, and all inside `#[cfg(test)]`."""
 
 
 class KeptSymbols:
@@ -268,16 +272,27 @@ def _of_grammar(language: str, text: str) -> Iterator[Symbol]:
     if parser is None:
         return
     tree = parser.parse(text.encode("utf-8", "replace"))
-    waiting: list[tuple[Node, str]] = [(tree.root_node, "")]
+    waiting: list[tuple[Node, str, bool]] = [(tree.root_node, "", False)]
     while waiting:
-        node, around = waiting.pop()
+        node, around, tests = waiting.pop()
         if (kind := KINDS.get(node.type)) and (name := _name(node)):
             name = f"{around}{name}"
             if node.type in GIVEN and (value := _given(node)):
                 kind = VALUES[value.type]
-            yield Symbol(name[:LONGEST_NAME], kind, _first_row(node) + 1, _last_row(node) + 1)
+            tests = tests or _is_test(node)
+            yield Symbol(name[:LONGEST_NAME], kind, _first_row(node) + 1, _last_row(node) + 1, is_test=tests)
             around = f"{name}."
-        waiting += [(child, around) for child in reversed(node.named_children)]
+        waiting += [(child, around, tests) for child in reversed(node.named_children)]
+
+
+def _is_test(node: Node) -> bool:
+    """Tell whether one of the attributes above a definition of Rust makes it a test."""
+    above = node.prev_sibling
+    while above and above.type.endswith(("comment", "attribute_item")):
+        if above.type == "attribute_item" and TEST_ATTRIBUTE.match(_text(above)):
+            return True
+        above = above.prev_sibling
+    return False
 
 
 def _first_row(node: Node) -> int:
