@@ -96,6 +96,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if bool(options.repositories) == (options.tasks is not None):
         parser.error("name repositories or --tasks FOLDER, one of the two.")
+    if options.questions < 1:
+        parser.error(f"--questions {options.questions} asks nothing. Give 1 or more.")
     rows: dict[str, Row] = {}
     with tempfile.TemporaryDirectory() as scratch:
         rankers = available(options.embedding, Path(scratch))
@@ -103,6 +105,8 @@ def main(arguments: Sequence[str]) -> int:
             ask_sentences(rows, rankers, TaskSet.load(options.tasks), options.questions, options.seed)
         else:
             ask_commits(rows, rankers, options)
+    if not any(row.places for row in rows.values()):
+        parser.error("there is no question to ask: no later commit, or no test sentence that can be masked.")
     show(rows)
     return 0
 

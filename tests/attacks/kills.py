@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from corruption import STAGES, results, work
 from table import Outcome, attempt
 
-from reflect_rl.runs.run import silence
+from reflect_rl.runs.workers import silence
 
 EVENTS = ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir")
 """Calls that change what is on the disk; between two of them a kill finds the same files."""

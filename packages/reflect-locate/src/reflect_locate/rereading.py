@@ -70,7 +70,13 @@ def asked_after(text: str) -> str:
 
 
 def passage(
-    path: str, text: str, rarity: Mapping[str, float], settings: ReaderSettings, names: Sequence[str] = ()
+    path: str,
+    text: str,
+    rarity: Mapping[str, float],
+    settings: ReaderSettings,
+    names: Sequence[str] = (),
+    *,
+    wants_tests: bool = False,
 ) -> str:
     r"""Text that is read of a file: its path, and the lines around the best one.
 
@@ -80,11 +86,13 @@ def passage(
         rarity: of each word of the question, as `Answer.rarity`.
         settings: how much is read.
         names: of code in the question, as `Answer.names`.
+        wants_tests: as `Answer.wants_tests`.
 
     >>> passage("tea/pot.py", "import tea\n\ndef pour():\n    return tea.cup()", {"pour": 1.0}, ReaderSettings())
     'File tea/pot.py:\nimport tea\n\ndef pour():\n    return tea.cup()'
     """
-    first = max(0, best_lines(path, text, rarity, names=names)[0].excerpt_line - 1 - settings.lines_before)
+    best = best_lines(path, text, rarity, names=names, wants_tests=wants_tests)[0]
+    first = max(0, best.excerpt_line - 1 - settings.lines_before)
     shown = "\n".join(text.split("\n")[first : first + settings.lines])
     return f"File {path}:\n{shown[: settings.longest]}"
 
@@ -110,7 +118,17 @@ def reread(reader: PassageReader, tree: Tree, question: str, answer: Answer, thr
     if len(answer.files) == 1 or not any(answer.rarity.values()):
         return answer
     best = answer.files[: settings.candidates]
-    texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings, answer.names) for entry in best]
+    texts = [
+        passage(
+            entry.path,
+            tree.text(entry.path),
+            answer.rarity,
+            settings,
+            answer.names,
+            wants_tests=answer.wants_tests,
+        )
+        for entry in best
+    ]
     read = with_reading([entry.evidence for entry in answer.files], reader.likelihoods(asked, texts))
     weights = replace(DEFAULT_WEIGHTS, read=settings.weight)
     files = [

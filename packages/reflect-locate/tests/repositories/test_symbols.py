@@ -259,7 +259,7 @@ fn boil() {}
 #[derive(Test)]
 struct Cup {}
 
-#[cfg(all(test, unix))]
+#[cfg(all(unix, test))]
 mod boiling {
     fn kettle() {}
     /// Steams.
@@ -271,15 +271,44 @@ mod boiling {
 // Slow.
 async fn pours() {}
 
-#[testing]
-fn fill() {}
+mod drinking {
+    #![cfg(test)]
+    fn sips() {}
+}
 """
+
+
+def marked(text):
+    return [entry.name for entry in symbols("tea.rs", text) if entry.is_test]
 
 
 def test_tests_of_rust_are_known_by_their_attributes():
     pytest.importorskip("tree_sitter_rust")
-    tests = [entry.name for entry in symbols("tea.rs", RUST_TESTS) if entry.is_test]
-    assert tests == ["boiling", "boiling.kettle", "boiling.steams", "pours"]
+    names = ["boiling", "boiling.kettle", "boiling.steams", "pours", "drinking", "drinking.sips"]
+    assert marked(RUST_TESTS) == names
+    assert marked("#![cfg(test)]\nfn boil() {}\n") == ["boil"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "is_test"),
+    [
+        ("cfg(all(test, unix))", True),
+        ('cfg(all(feature = "std", test))', True),
+        ("cfg_attr(not(loom), test)", True),
+        ("::core::prelude::v1::test", True),
+        ("wasm_bindgen_test", True),
+        ("bench", True),
+        ("testing", False),
+        ("cfg(not(test))", False),
+        ("cfg(any(test, fuzzing))", False),
+        ('cfg(feature = "test")', False),
+        ("cfg_attr(test, derive(Debug))", False),
+        ("test::helper", False),
+    ],
+)
+def test_an_attribute_makes_a_test_or_not(attribute, is_test):
+    pytest.importorskip("tree_sitter_rust")
+    assert marked(f"#[{attribute}]\nfn boil() {{}}\n") == (["boil"] if is_test else [])
 
 
 JAVASCRIPT = """\

@@ -54,7 +54,7 @@ class Run:
 
     def has_workers(self):
         # Itself, the resource tracker, the fork server where there is one, and a worker.
-        return len(session_members(self.process.pid)) > 2 + workers.forks()
+        return len(session_members(self.process.pid)) > 2 + workers.can_fork()
 
     def end(self):
         output, errors = self.process.communicate(timeout=900)

@@ -31,8 +31,13 @@ MOST_KEPT = 100_000
 HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t]*#*$")
 FENCE = re.compile(r"[ \t]*(```|~~~)")
 UNDERLINE = re.compile(r"([=\-~^\"'#*+])\1{2,}[ \t]*$")
-TEST_ATTRIBUTE = re.compile(r"#\[\s*(?:cfg\s*\(\s*(?:all\s*\(\s*)?|(?:\w+::)*)(?:test|rstest|test_case)\b")
-"""Attribute of a test in Rust: `#[test]`, `#[tokio::test(...)]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]`."""
+TEST_ATTRIBUTE = re.compile(
+    r"#!?\[\s*(?:::)?(?:(?:\w+::)*(?:test|\w+_test|rstest|test_case|bench|quickcheck|gtest)\b(?!::)"
+    r"|cfg\s*\(.*\btest\b|cfg_attr\s*\(.*,\s*test\s*\))"
+)
+"""Attribute of a test in Rust: `#[test]`, `#[tokio::test(...)]`, `#[cfg(test)]`, `#[cfg(all(unix, test))]`."""
+NO_TEST = re.compile(r'"[^"]*"|\b(?:not|any)\s*\([^()]*\)')
+"""Parts of such an attribute that make no test, such as `not(test)`."""
 UNDERLINED = (".rst", ".txt", ".md")
 GRAMMARS = {
     ".c": "c", ".h": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".cc": "cpp", ".hpp": "cpp", ".hxx": "cpp",
@@ -272,7 +277,7 @@ def _of_grammar(language: str, text: str) -> Iterator[Symbol]:
     if parser is None:
         return
     tree = parser.parse(text.encode("utf-8", "replace"))
-    waiting: list[tuple[Node, str, bool]] = [(tree.root_node, "", False)]
+    waiting: list[tuple[Node, str, bool]] = [(tree.root_node, "", _is_test(tree.root_node))]
     while waiting:
         node, around, tests = waiting.pop()
         if (kind := KINDS.get(node.type)) and (name := _name(node)):
@@ -286,13 +291,15 @@ def _of_grammar(language: str, text: str) -> Iterator[Symbol]:
 
 
 def _is_test(node: Node) -> bool:
-    """Tell whether one of the attributes above a definition of Rust makes it a test."""
+    """Tell whether one of the attributes above a definition of Rust, or first inside it, makes it a test."""
+    found = []
     above = node.prev_sibling
     while above and above.type.endswith(("comment", "attribute_item")):
-        if above.type == "attribute_item" and TEST_ATTRIBUTE.match(_text(above)):
-            return True
+        found.append(above)
         above = above.prev_sibling
-    return False
+    inside = node.child_by_field_name("body") or node
+    found += [child for child in inside.named_children if child.type == "inner_attribute_item"]
+    return any(TEST_ATTRIBUTE.match(NO_TEST.sub("", _text(entry))) for entry in found if "attribute" in entry.type)
 
 
 def _first_row(node: Node) -> int:

@@ -12,9 +12,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.context import BaseContext
 from pathlib import Path
 
@@ -25,33 +25,75 @@ PRELOADED = "reflect_rl.runs.preloaded"
 """Module that the fork server imports."""
 
 
+READ_AT_IMPORT = ("HF_", "HOME", "HUGGINGFACE_", "MKL_", "OMP_", "PYTHON", "PYTORCH", "TORCH", "TRANSFORMERS_", "XDG_")
+"""Beginnings of environment variables that Python or a library reads once."""
+DRIVERS = ("nvidia*", "nvhost*", "nvmap", "dxg", "kfd")
+"""Devices of GPUs: of NVIDIA, of its Jetsons, of Windows' Linux, and of AMD."""
+
+
+class _Server:
+    inherited: Hashable = None
+    """What the fork server took over when it was started; None = there is none."""
+    failed = False
+
+
 def worker_context() -> BaseContext:
-    """How processes of workers start."""
+    """How processes of workers start; the fork server is started, if that is it."""
+    load_ahead()
     # Not fork: a child that inherits the threads and locks of torch can hang.
-    if not forks():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([PRELOADED])
-    return context
+    return multiprocessing.get_context("forkserver" if _is_ours() else "spawn")
 
 
 def load_ahead() -> None:
     """Begin to load the libraries for workers, beside what this process does meanwhile."""
-    if forks():
-        from multiprocessing import forkserver
+    if not can_fork() or _Server.failed or _Server.inherited is not None:
+        return
+    from multiprocessing import forkserver, resource_tracker
 
-        worker_context()
+    forkserver.set_forkserver_preload([PRELOADED])
+    # Before the block: it is started first in any case, and its start lets the signals through again.
+    resource_tracker.ensure_running()
+    # Its own module path would be the working directory, whose files could stand in the place of libraries.
+    path = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
+    inherited, before = _inherited(), {name: os.environ.get(name) for name in path}
+    try:
+        os.environ.update(path)
         # The mask is inherited: the fork server and its children never get a Ctrl-C.
         with hold_interrupts():
             forkserver.ensure_running()
+        _Server.inherited = inherited
+    except OSError:
+        # No socket can be made in a folder for temporary files that has a long name, or on some file systems.
+        _Server.failed = True
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
-def forks() -> bool:
-    """Tell whether the fork server is used."""
+def can_fork() -> bool:
+    """Tell whether workers of this machine may be forked."""
     # A driver that was only asked for its devices, which libraries do when they are loaded, cannot be used after a
     # fork; and the frameworks of macOS do not survive one.
-    devices = [*Path("/dev").glob("nvidia*"), *Path("/dev").glob("kfd")]
-    return sys.platform == "linux" and not devices
+    return sys.platform == "linux" and not any(path for name in DRIVERS for path in Path("/dev").glob(name))
+
+
+def _is_ours() -> bool:
+    """Tell whether the fork server has what a worker of now would have: it keeps output and variables of its start."""
+    return _Server.inherited is not None and _Server.inherited == _inherited()
+
+
+def _inherited() -> Hashable:
+    """Files of standard output and errors, and the variables that count when libraries are loaded."""
+    files = []
+    for number in (1, 2):
+        # A daemon may have closed them.
+        with suppress(OSError):
+            state = os.fstat(number)
+            files.append((number, state.st_dev, state.st_ino))
+    return tuple(files), tuple(sorted(item for item in os.environ.items() if item[0].startswith(READ_AT_IMPORT)))
 
 
 def prepare(threads: int, variables: Mapping[str, str] | None = None) -> None:
@@ -64,7 +106,7 @@ def prepare(threads: int, variables: Mapping[str, str] | None = None) -> None:
     # Before torch is imported, which takes seconds in which the parent may be killed.
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     if variables is not None:
-        # A fork server has the environment of the moment when it was started.
+        # A fork server has the environment of the moment when it was started, and two variables for its own start.
         os.environ.clear()
         os.environ.update(variables)
     # setdefault: what a user has set on purpose stays.

@@ -9,8 +9,7 @@ import pytest
 
 from reflect_rl.runs import workers
 
-FORKS = pytest.mark.skipif(not workers.forks(), reason="no fork server here")
-LOADED = "'reflect_rl.runs.stages' in __import__('sys').modules"
+FORKS = pytest.mark.skipif(not workers.can_fork(), reason="no fork server here")
 
 
 def test_a_worker_shows_own_warnings_as_one_line_and_no_others():
@@ -23,23 +22,80 @@ def test_a_worker_shows_own_warnings_as_one_line_and_no_others():
     assert (done.stdout, done.stderr) == ("", "warning: of this program\n")
 
 
+def in_a_process(code, folder=None, **variables):
+    """What Python prints in a process of its own."""
+    words = [sys.executable, "-c", code]
+    environment = os.environ | variables
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+POOL = """
+import os, signal, sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from reflect_rl.runs import workers
+# As of an installed command, whose path holds no working directory.
+sys.path.remove("")
+workers.load_ahead()
+with workers.hold_interrupts():
+    pool = ProcessPoolExecutor(1, mp_context=workers.worker_context())
+    worker, parent = (pool.submit(function).result() for function in (os.getpid, os.getppid))
+"""
+
+
 @FORKS
-def test_a_worker_of_the_fork_server_finds_the_libraries_loaded():
-    with ProcessPoolExecutor(1, mp_context=workers.worker_context()) as pool:
-        assert pool.submit(eval, LOADED).result()
+def test_neither_the_fork_server_nor_its_workers_hear_ctrl_c():
+    code = """
+for process in (worker, parent):
+    held = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if "SigBlk" in line]
+    print(bool(int(held[0].split()[1], 16) >> (signal.SIGINT - 1) & 1))
+"""
+    assert in_a_process(POOL + code) == ["True", "True"]
+
+
+@FORKS
+def test_libraries_are_loaded_before_a_worker_starts_and_none_from_the_working_directory(tmp_path):
+    # A module of the standard library that the libraries import.
+    (tmp_path / "colorsys.py").write_text("print('of a stranger')")
+    code = """
+print(pool.submit(eval, "'reflect_rl.runs.stages' in __import__('sys').modules").result())
+print(pool.submit(eval, "__import__('colorsys').__file__").result())
+"""
+    loaded, file = in_a_process(POOL + code, folder=tmp_path)
+    assert loaded == "True"
+    assert not file.startswith(str(tmp_path))
+
+
+def test_where_no_socket_can_be_made_each_worker_loads_for_itself(tmp_path):
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    code = "print(workers.worker_context().get_start_method(), parent == os.getpid())"
+    assert in_a_process(POOL + code, TMPDIR=str(deep)) == ["spawn", "True"]
 
 
 def test_a_worker_sees_the_environment_that_its_parent_has_now(monkeypatch):
-    context = workers.worker_context()
     monkeypatch.setenv("REFLECT_RL_TEST", "before")
     workers.load_ahead()
     for value in ("one", None):
         monkeypatch.setenv("REFLECT_RL_TEST", value) if value else monkeypatch.delenv("REFLECT_RL_TEST")
         begin = {"initializer": workers.prepare, "initargs": (1, dict(os.environ))}
-        with ProcessPoolExecutor(1, mp_context=context, **begin) as pool:
+        with ProcessPoolExecutor(1, mp_context=workers.worker_context(), **begin) as pool:
             assert pool.submit(os.getenv, "REFLECT_RL_TEST").result() == value
 
 
+@FORKS
+def test_where_a_library_would_be_loaded_otherwise_now_each_worker_loads_for_itself(monkeypatch):
+    monkeypatch.setenv("HF_HOME", "one")
+    # Another test may have started the fork server with other variables already.
+    monkeypatch.setattr(workers._Server, "inherited", workers._inherited())
+    assert workers.worker_context().get_start_method() == "forkserver"
+    monkeypatch.setenv("HF_HOME", "two")
+    assert workers.worker_context().get_start_method() == "spawn"
+
+
 def test_where_a_fork_is_not_safe_each_worker_loads_for_itself(monkeypatch):
-    monkeypatch.setattr(workers, "forks", lambda: False)
+    monkeypatch.setattr(workers, "can_fork", lambda: False)
+    monkeypatch.setattr(workers._Server, "inherited", None)
     assert workers.worker_context().get_start_method() == "spawn"
