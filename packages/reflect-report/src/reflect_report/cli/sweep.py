@@ -34,7 +34,10 @@ def run(arguments: Sequence[str], console: Console) -> None:
         UserError: a mistake in the arguments; nothing was begun then.
         SystemExit: the help was asked for (0).
     """
+    from reflect_rl.runs.workers import load_ahead
+
     sweep = parse_sweep(arguments, console)
+    load_ahead()
     # Imported late: torch takes seconds, for which no mistake in a name must wait.
     from reflect_report.sweep.plan import open_sweep
     from reflect_rl.runs.folder import alone

@@ -93,7 +93,9 @@ def _inherited() -> Hashable:
         with suppress(OSError):
             state = os.fstat(number)
             files.append((number, state.st_dev, state.st_ino))
-    return tuple(files), tuple(sorted(item for item in os.environ.items() if item[0].startswith(READ_AT_IMPORT)))
+    # The fork server sets those that keep libraries quiet by itself.
+    names = sorted(name for name in os.environ if name.startswith(READ_AT_IMPORT) and name not in QUIET)
+    return tuple(files), tuple((name, os.environ[name]) for name in names)
 
 
 def prepare(threads: int, variables: Mapping[str, str] | None = None) -> None:
