@@ -157,7 +157,7 @@ class _Pass:
     def __init__(self, inside: Any, inputs: dict[str, Tensor], gradients: dict[str, Tensor], *, learns: bool) -> None:
         self.inside, self.inputs = inside, inputs
         trained = {name: weight for name, weight in inside.named_parameters() if weight.requires_grad and learns}
-        # Of their own for autograd, in the memory of the weights: what autograd keeps for a weight belongs to the
+        # Tensors apart for autograd, in the memory of the weights: what autograd keeps for a weight belongs to the
         # stream of an earlier pass, and must not take part in a capture.
         self.weights = {name: weight.detach().requires_grad_() for name, weight in trained.items()}
         self.live: Tensor | None = None

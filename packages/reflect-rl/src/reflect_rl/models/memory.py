@@ -53,7 +53,7 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         import torch
 
-        # What torch holds and does not use is free for torch alone.
+        # Memory that torch holds and does not use is free for torch alone.
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + int(unused)
     import psutil

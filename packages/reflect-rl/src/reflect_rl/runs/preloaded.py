@@ -1,4 +1,4 @@
-"""What the fork server of workers loads, under the variables that keep libraries quiet."""
+"""Module that the fork server of workers loads, under the variables that keep libraries quiet."""
 
 import os
 from contextlib import suppress
@@ -9,6 +9,6 @@ from reflect_rl.launch import QUIET
 for _name, _value in QUIET.items():
     os.environ.setdefault(_name, _value)
 
-# What fails here fails again in a worker, which can tell it. After the variables: libraries read them when loaded.
+# A failure here comes again in a worker, which can tell it. After the variables: libraries read them when loaded.
 with suppress(Exception):
     import_module("reflect_rl.runs.stages")

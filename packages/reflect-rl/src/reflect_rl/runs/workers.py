@@ -23,8 +23,6 @@ from reflect_rl.launch import QUIET
 
 PRELOADED = "reflect_rl.runs.preloaded"
 """Module that the fork server imports."""
-
-
 READ_AT_IMPORT = ("HF_", "HOME", "HUGGINGFACE_", "MKL_", "OMP_", "PYTHON", "PYTORCH", "TORCH", "TRANSFORMERS_", "XDG_")
 """Beginnings of environment variables that Python or a library reads once."""
 DRIVERS = ("nvidia*", "nvhost*", "nvmap", "dxg", "kfd")
@@ -33,7 +31,7 @@ DRIVERS = ("nvidia*", "nvhost*", "nvmap", "dxg", "kfd")
 
 class _Server:
     inherited: Hashable = None
-    """What the fork server took over when it was started; None = there is none."""
+    """Files and variables that the fork server took over when it was started; None = there is none."""
     failed = False
 
 
