@@ -27,8 +27,8 @@ from reflect_rl.players.scripted import OracleReflector
 from reflect_rl.prompts import reflection_prompt
 from reflect_rl.rollout import NoReflector
 from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.evaluate import load_players
 from reflect_rl.runs.folder import units
-from reflect_rl.runs.stages import load_players
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Observation, View
 from run_toy import BOTH_PLAYERS, corridor_run, whole_run

@@ -13,11 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from reflect_algorithms.cards import card_of_learned
-from reflect_algorithms.log import play_log
 from reflect_algorithms.methods import STAGE, LearnedMethod
 from reflect_algorithms.preferences.stages import comparisons_of_unit, reward_of_unit
 from reflect_algorithms.settings import offline_config
-from reflect_algorithms.training import Learner, Training
 from reflect_rl import registry
 from reflect_rl.data.generate import demonstration_tasks
 from reflect_rl.data.recorded import read_episodes
@@ -30,7 +28,6 @@ from reflect_rl.runs.folder import Job, Unit, units
 from reflect_rl.runs.models import load_of_run, metrics_log, save_whole, start_of_policy
 from reflect_rl.runs.stages import Stage
 from reflect_rl.store import write_json, write_jsonl
-from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Episode, Progress, seed_for, to_json
 
 EPISODES = "episodes.jsonl"
@@ -70,6 +67,9 @@ class LogStage(Stage):
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Play the log, or read the recorded one."""
+        # Imported late, here and below: a run is planned without torch.
+        from reflect_algorithms.log import play_log
+
         config, unit = offline_config(run).log, job.unit
         tasks = demonstration_tasks(run.data, run.env, unit.budget, unit.seed)
         total, ended = len(tasks) * config.episodes_per_start, list[bool]()
@@ -115,6 +115,9 @@ class LearnStage(Stage):
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Train one policy and save it."""
+        from reflect_algorithms.training import Learner, Training
+        from reflect_rl.training.trainer import checkpoints_in
+
         method = learned_methods(run)[job.name]
         folder, made_by = _start_of(method, run, job.unit)
         load = partial(load_of_run, run.model, folder, made_by)

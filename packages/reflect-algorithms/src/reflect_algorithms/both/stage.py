@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reflect_algorithms.both.archer import value_turns
-from reflect_algorithms.both.reflector import OnlineReflector
 from reflect_algorithms.both.settings import STAGE, reflector_training
 from reflect_algorithms.cards import card_of_settings
 from reflect_rl.evaluation.methods import Method
@@ -19,7 +17,7 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Job, units
 from reflect_rl.runs.model_card import card_of_rlft, model_card
 from reflect_rl.runs.models import REFLECTOR, load_of_run, numbers_of, save_whole, start_of_policy
-from reflect_rl.runs.stages import Stage, online_trainer
+from reflect_rl.runs.stages import Stage
 from reflect_rl.types import Progress, seed_for
 
 
@@ -43,6 +41,11 @@ class BothStage(Stage):
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Train the players and save both."""
+        # Imported late: a run is planned without torch.
+        from reflect_algorithms.both.archer import value_turns
+        from reflect_algorithms.both.reflector import OnlineReflector
+        from reflect_rl.runs.train import online_trainer
+
         method, config, settings = run.method(job.name), reflector_training(run), run.reflector
         data = method.reflector or ""
         place, made_by = job.unit.model(data), job.unit.sft(data)

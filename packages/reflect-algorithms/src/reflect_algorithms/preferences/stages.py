@@ -25,7 +25,6 @@ from reflect_algorithms.preferences.settings import preferences_config
 from reflect_rl.data.generate import demonstration_tasks
 from reflect_rl.launch import process_rank
 from reflect_rl.models.labels import find_labels
-from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.runs.config import RunConfig, fingerprint
 from reflect_rl.runs.demonstrate import excluded_states
@@ -33,7 +32,6 @@ from reflect_rl.runs.folder import Job, Unit, units
 from reflect_rl.runs.models import load_of_run, metrics_log, save_whole
 from reflect_rl.runs.stages import Stage
 from reflect_rl.store import write_json, write_jsonl
-from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Episode, Progress, Task, seed_for
 
 if TYPE_CHECKING:
@@ -94,6 +92,9 @@ def _source(unit: Unit, run: RunConfig) -> Source:
 
 def _player(unit: Unit, run: RunConfig, progress: Progress) -> tuple[list[Task], Callable[[int], list[Episode]]]:
     """The starts of the pairs, and a function that plays each of them once with the supervised policy, sampled."""
+    # Imported late, as it loads torch, without which a run is planned.
+    from reflect_rl.players.language_model import LanguageModelPolicy
+
     tasks = demonstration_tasks(run.data, run.env, unit.budget, unit.seed)
     model = load_of_run(run.model, unit.model(POLICY), unit.sft(POLICY), trainable=False)
     labels = find_labels(model, run.env.max_actions, run.prompt.scoring)
@@ -130,6 +131,7 @@ class RewardStage(Stage):
         """Train a copy of the supervised policy as the reward model, and save it."""
         from reflect_algorithms.preferences.reward_model import train_reward
         from reflect_algorithms.training import Training
+        from reflect_rl.training.trainer import checkpoints_in
 
         settings, unit = preferences_config(run), job.unit
         load = partial(load_of_run, run.model, unit.model(POLICY), unit.sft(POLICY))

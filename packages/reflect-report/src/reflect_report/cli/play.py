@@ -296,7 +296,7 @@ def _unit(config: RunConfig, name: str) -> Unit:
 
 
 def _trained(config: RunConfig, unit: Unit, method: str, decoding: Decoding) -> tuple[Reflector, Policy]:
-    from reflect_rl.runs.stages import load_players
+    from reflect_rl.runs.evaluate import load_players
     from reflect_rl.runs.workers import silence
 
     if find_method(method).model:

@@ -110,8 +110,8 @@ def played_episodes(
         UserError: the split has no task.
     """
     from reflect_rl.rollout import Request, play
+    from reflect_rl.runs.evaluate import load_players
     from reflect_rl.runs.folder import units
-    from reflect_rl.runs.stages import load_players
 
     kept = read_jsonl(path, "Delete it.", appended=True) if path.exists() else []
     found = [_played(row, path) for row in kept]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reflect_rl.runs.config import RunConfig
+    from reflect_rl.runs.run import Bars
 
 VERBS = ("run", "data", "sft", "rlft", "eval")
 """Verbs that keep what they have when they are interrupted; so do stages of other packages."""
@@ -216,13 +217,12 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
     from reflect_rl.runs.workers import load_ahead
 
     if process_count() == 1:
-        # Before the imports below, which load the same libraries here and take as long.
+        # It takes seconds, in which this process looks at the settings.
         load_ahead()
 
     from reflect_rl.runs.check import feasible, settle
-    from reflect_rl.runs.distributed import run_jobs_distributed
     from reflect_rl.runs.folder import alone
-    from reflect_rl.runs.run import Bars, gather, run_jobs
+    from reflect_rl.runs.run import Bars, gather
     from reflect_rl.runs.stages import plan, stages, stages_of
     from reflect_rl.runs.start import begin
 
@@ -235,7 +235,7 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
     _refuse_idle(verb, config)
     if process_rank() > 0:
         # The main process opens the folder, shows progress and reports.
-        run_jobs_distributed(config, kinds, Bars(console, 0))
+        _run_jobs(config, kinds, Bars(console, 0))
         return
     for note in (*notes, *left_out):
         console.print(note)
@@ -245,7 +245,7 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
     jobs = sum(job.kind in kinds and not job.done for job in plan(config))
     # The lock before the bars: a refusal is then one line and not one under an empty bar.
     with alone(config.output_dir), Bars(console, jobs) as bars:
-        (run_jobs_distributed if process_count() > 1 else run_jobs)(config, kinds, bars)
+        _run_jobs(config, kinds, bars)
     for stage in (stages()[kind] for kind in kinds):
         if stage.concerns(config) and (summary := stage.summary(config)):
             console.print(summary)
@@ -253,6 +253,19 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
         gather(config)
     if verb == "run":
         _show_results(config.output_dir, console)
+
+
+def _run_jobs(config: RunConfig, kinds: Sequence[str], bars: Bars) -> None:
+    """Do the jobs with the workers of this process, or together with the others of a launch."""
+    if process_count() > 1:
+        # Imported late: it loads torch, which the parent of workers does without.
+        from reflect_rl.runs.distributed import run_jobs_distributed
+
+        run_jobs_distributed(config, kinds, bars)
+    else:
+        from reflect_rl.runs.run import run_jobs
+
+        run_jobs(config, kinds, bars)
 
 
 def _show_requests(verb: str, config: RunConfig, console: Console) -> None:

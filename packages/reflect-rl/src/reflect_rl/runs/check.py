@@ -334,13 +334,14 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
     config, notes = settle_precision(config, [config.output_dir, config.start_from])
     if not has_model:
         notes.clear()  # of no concern to scripts
-    elif trains:
-        device = device_of(config.model.device)
-        if config.model.precision != "float32" and device.type == "cpu":
-            found = choose(device, adapters=config.model.lora.rank > 0)
-            if found.is_slower:
-                slow = f"model.precision = {config.model.precision!r} is slow here: {found.measured}"
-                notes.append(f"{slow}. A new run with --model.precision auto takes float32.")
+    # Torch takes seconds to load, so it is asked only about a device that may be absent, or a format that may be slow.
+    elif config.model.device not in ("auto", "cpu"):
+        device_of(config.model.device)
+    if has_model and trains and config.model.precision != "float32" and device_of(config.model.device).type == "cpu":
+        found = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
+        if found.is_slower:
+            slow = f"model.precision = {config.model.precision!r} is slow here: {found.measured}"
+            notes.append(f"{slow}. A new run with --model.precision auto takes float32.")
     if has_model and config.model.path != EMBEDDED:
         # Without its weights: loading them to learn that they do not fit would fail itself.
         model = load_reader(config.model)

@@ -31,8 +31,6 @@ from reflect_rl.errors import RunFolderError
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import UNLABELLED, find_labels
 from reflect_rl.models.load import LanguageModel, load_model, load_reader
-from reflect_rl.models.score import check_context
-from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.prompts import parts_of, state_in
 from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, failure_row, play
 from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
@@ -116,6 +114,9 @@ def played_untuned(
     # The embedded model cannot play yet: its tokenizer is to be learned from these very episodes.
     policy: Policy = RandomPolicy()
     if config.model.path != EMBEDDED:
+        # Imported late, as it loads torch: the states that a run excludes are asked for without any model.
+        from reflect_rl.players.language_model import LanguageModelPolicy
+
         model = load_model(config.model, trainable=False)
         labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
         policy = LanguageModelPolicy(model, labels, "sampled", config.prompt.scoring)
@@ -253,6 +254,8 @@ def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:
 
 def _check_lengths(model: LanguageModel, tables: Mapping[str, Sequence[Row]], config: RunConfig) -> None:
     """Refuse, before any training, prompts that the model cannot read or leave no room for a reflection."""
+    from reflect_rl.models.score import check_context
+
     for name in {part for method in config.methods for part in config.method(method).datasets} & tables.keys():
         is_reflector = name.startswith("reflector")
         # To tokenise all of them can take minutes; of the longest in characters alone it is certain.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflect_rl import registry
 from reflect_rl.config import EMBEDDED, ModelConfig, sections_of
@@ -13,13 +14,14 @@ from reflect_rl.errors import ModelError, RunFolderError
 from reflect_rl.evaluation.methods import Method
 from reflect_rl.launch import process_rank
 from reflect_rl.models.load import LanguageModel, load_model
-from reflect_rl.models.score import check_scoring
-from reflect_rl.players.reflectors import FrozenReflector, Numbers
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.rollout import NoReflector, Reflector
 from reflect_rl.runs.config import BuiltForRun, HostsReflector, ReflectorConfig, RunConfig
 from reflect_rl.runs.folder import Job, Unit, check_job
 from reflect_rl.training.metrics import MetricsLog
+
+if TYPE_CHECKING:
+    from reflect_rl.players.reflectors import FrozenReflector, Numbers
 
 REFLECTOR = "reflector"
 """Folder of a trained reflection player beside the policy's `model`, in the folder of a stage's job."""
@@ -43,6 +45,9 @@ def load_of_run(settings: ModelConfig, folder: Path | None, made_by: Path, *, tr
         ModelError: the configured model cannot be used.
         RunFolderError: a model that the run made is missing or corrupt; the message says how to make it again.
     """
+    # Imported late: whoever plans a run asks for folders only, and needs no torch.
+    from reflect_rl.models.score import check_scoring
+
     if folder is not None:
         check_job(made_by, maker_of(made_by))
     try:
@@ -99,6 +104,8 @@ def own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:
 
 def frozen_reflector(config: RunConfig, folder: Path, made_by: Path) -> FrozenReflector:
     """The reflection player that the model of this folder is; `made_by` is the folder of its job."""
+    from reflect_rl.players.reflectors import FrozenReflector
+
     # Without gradients: the reflection player is part of the environment that online RL sees (Reflect-RL, stage 2).
     model = load_of_run(config.model, folder, made_by, trainable=False)
     settings = config.reflector

@@ -11,4 +11,5 @@ for _name, _value in QUIET.items():
 
 # A failure here comes again in a worker, which can tell it. After the variables: libraries read them when loaded.
 with suppress(Exception):
-    import_module("reflect_rl.runs.stages")
+    import_module("reflect_rl.runs.train")
+    import_module("reflect_rl.runs.evaluate")

@@ -9,60 +9,19 @@ from __future__ import annotations
 import gc
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from filelock import FileLock
-
 from reflect_rl import registry
-from reflect_rl.config import EMBEDDED, ModelConfig, Rule
+from reflect_rl.config import EMBEDDED, ModelConfig
 from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS, is_reflector, policy_beside
-from reflect_rl.envs.base import EnvSpec, NamesGames
 from reflect_rl.errors import ConfigError, RunFolderError
-from reflect_rl.evaluation.evaluate import (
-    NO_ALGORITHM,
-    Condition,
-    EvaluatedEpisode,
-    ResultRow,
-    TestedGames,
-    costs_of,
-    evaluate,
-    is_metered,
-    measured,
-    origin_of,
-    progress_of,
-    reset_usage,
-    write_rows,
-)
-from reflect_rl.evaluation.methods import Decoding, Measure, Method
 from reflect_rl.launch import process_rank, release
-from reflect_rl.models.labels import find_labels
-from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import LISTED
-from reflect_rl.players.language_model import LanguageModelPolicy
-from reflect_rl.rollout import Policy, Reflector, RunsElsewhere
-from reflect_rl.runs.attempts import attempt_of, clear_checkpoints, seed_of, train_until_good
-from reflect_rl.runs.config import BuiltForRun, ChoosesDecodings, RunConfig, TakesTurns, result_mark
-from reflect_rl.runs.demonstrate import demonstrate, examples_of, excluded_states
-from reflect_rl.runs.folder import PLAYED, Job, Unit, check_job, seal_job, units
-from reflect_rl.runs.model_card import add_results, card_of_rlft, card_of_sft
-from reflect_rl.runs.models import (
-    base_folder,
-    load_of_run,
-    maker_of,
-    metrics_log,
-    reflector_of,
-    save_whole,
-    start_of_policy,
-)
-from reflect_rl.runs.played import PlayedEpisodes
-from reflect_rl.store import write_json, write_jsonl
-from reflect_rl.training.online import OnlineTrainer
-from reflect_rl.training.sft import train_sft
-from reflect_rl.types import Progress, seed_for
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.folder import Job, Unit, check_job, seal_job, units
+from reflect_rl.types import Progress
 
 
 class Stage(ABC):
@@ -112,6 +71,8 @@ class DataStage(Stage):
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Play the demonstrations and write the data sets."""
+        from reflect_rl.runs.demonstrate import demonstrate
+
         demonstrate(job.unit, job.folder, run, progress)
 
 
@@ -137,49 +98,16 @@ class SFTStage(Stage):
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Train one model and save it."""
-        if is_reflector(job.name) and run.sft.reflector.attempts > 1:
-            model = train_until_good(job, run, partial(self._train, job, run), progress)
-        else:
-            model = self._train(job, run, 1, progress)
-        save_whole(model, job.unit.model(job.name), card_of_sft(run, job.unit, job.name))
-        # After the model is whole on the disk: a kill in between must find one of the two.
-        if process_rank() == 0:
-            clear_checkpoints(job, run)
+        # Imported late, as in the other stages: torch takes seconds, and who plans or starts a run needs none of it.
+        from reflect_rl.runs.train import train_supervised
 
-    def _train(self, job: Job, run: RunConfig, attempt: int, progress: Progress) -> LanguageModel:
-        """A model, from its beginning."""
-        part, place = job.name.removesuffix("_positive"), attempt_of(job, attempt)
-        examples, rule = examples_of(job.unit, job.name), _rule_of(run, part)
-        folder, made_by = base_folder(run.model, job.unit), job.unit.sft(BASE)
-        # Every other training begins with the base; the base itself with random weights, which `data` has saved.
-        if job.name == BASE:
-            folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
-        model = load_of_run(run.model, folder, made_by, trainable=True)
-        train_sft(
-            model,
-            examples,
-            run.sft.of(job.name),
-            place.folder,
-            seed_of(job, attempt),
-            # A label or a line is chosen; reflections and texts of actions must learn where to stop.
-            ends=part == "reflector" or rule not in LISTED,
-            progress=progress,
-            metrics=metrics_log(place, run),
-            rule=rule,
-        )
-        return model
+        train_supervised(job, run, progress)
 
 
 def _first_job(settings: ModelConfig, unit: Unit) -> Path:
     """Folder of the job that every training waits for."""
     # Random weights read the game's texts before they learn to play; pretrained ones can read.
     return unit.sft(BASE) if settings.path == EMBEDDED else unit.folder / "data"
-
-
-def _rule_of(run: RunConfig, part: str) -> Rule:
-    """Rule by which the completions of a data set are scored: reflections and plain text are written, not chosen."""
-    written = part == "reflector" or (part == BASE and run.data.reading == "text")
-    return "choice_token" if written else run.prompt.scoring
 
 
 class RLFTStage(Stage):
@@ -198,37 +126,9 @@ class RLFTStage(Stage):
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Train one policy and save it."""
-        reflector = reflector_of(run, job.unit, job.name)
-        # Before training: an interrupted one has already learned from these reflections.
-        if process_rank() == 0 and (origin := origin_of(reflector)):
-            write_json(job.folder / "reflection_server.json", origin.model_dump(exclude_none=True))
-        trainer = online_trainer(job, run, reflector)
-        trainer.train(progress)
-        save_whole(trainer.model, job.folder / "model", card_of_rlft(run, job.unit, job.name))
+        from reflect_rl.runs.train import train_online
 
-
-def online_trainer(job: Job, run: RunConfig, reflector: Reflector) -> OnlineTrainer:
-    """Make the online training of the policy of the method that a job is named after."""
-    folder, made_by = start_of_policy(run.method(job.name), run.model, job.unit)
-    model = load_of_run(run.model, folder, made_by, trainable=True)
-    # The KL term compares with the weights at the start, and training changes `model` in place: a second copy.
-    needs_reference = run.rlft.algorithm.needs_reference
-    return OnlineTrainer(
-        model,
-        find_labels(model, run.env.max_actions, run.prompt.scoring),
-        reflector,
-        run.env,
-        run.rlft,
-        job.folder,
-        seed_for(job.unit.seed, "rlft", job.name),
-        reference=load_of_run(run.model, folder, made_by, trainable=False) if needs_reference else None,
-        rule=run.prompt.scoring,
-        shuffle_labels=run.prompt.shuffle_labels,
-        excluded=excluded_states(run),
-        modes=run.evaluated_modes,
-        limits=run.limits,
-        metrics=metrics_log(job, run),
-    )
+        train_online(job, run, progress)
 
 
 class EvaluationStage(Stage):
@@ -253,174 +153,9 @@ class EvaluationStage(Stage):
 
     def do(self, job: Job, run: RunConfig, progress: Progress) -> None:
         """Evaluate one method and write its rows and episodes."""
-        method = run.method(job.name)
-        with _in_turn(run, job.name):
-            if method.measure is not None:
-                rows, episodes = _eval_measured(job, run, method.measure), list[EvaluatedEpisode]()
-            else:
-                rows, episodes = _eval_players(job, run, progress)
-        # The mark comes after both files, each written whole, so a kill never leaves rows without episodes.
-        write_jsonl(job.folder / "episodes.jsonl", [played.to_json() for played in episodes])
-        write_rows(job.folder / "rows.json", rows)
-        (job.folder / PLAYED).unlink(missing_ok=True)
-        policy = _trained_policy(run.method(job.name), job.unit)
-        if policy is not None:
-            add_results(policy, rows)
+        from reflect_rl.runs.evaluate import evaluate_method
 
-
-def load_players(config: RunConfig, unit: Unit, name: str, decoding: Decoding) -> tuple[Reflector, Policy]:
-    """The two players of a method, as they are after its training.
-
-    Raises:
-        RunFolderError: the method is not trained yet.
-    """
-    method = config.method(name)
-    if not method.model:
-        found = registry.find("policies", method.script)
-        scripted: Policy = found.for_run(config, name, decoding) if isinstance(found, BuiltForRun) else found()
-        return reflector_of(config, unit, name), scripted
-    folder, made_by = start_of_policy(method, config.model, unit)
-    if method.trainer:
-        made_by = unit.folder / method.trainer / name
-        folder = made_by / "model"
-    # With the mark but without the model the folder is damaged, and `load_of_run` says how to make it good.
-    if folder is not None and not (folder.exists() or (made_by / "done").exists()):
-        raise RunFolderError(
-            f"no model of the method {name!r} in {folder}. Run `reflect-rl {maker_of(made_by)}` first."
-        )
-    model = load_of_run(config.model, folder, made_by, trainable=False)
-    labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
-    policy = LanguageModelPolicy(model, labels, decoding, config.prompt.scoring, name=name)
-    return reflector_of(config, unit, name), policy
-
-
-def _decodings_of(config: RunConfig, name: str) -> Sequence[Decoding]:
-    """The decodings in which a method is evaluated."""
-    method = config.method(name)
-    if method.model:
-        return config.evaluation.decodings
-    found: object = registry.find("policies", method.script) if method.script else None
-    return found.decodings(config) if isinstance(found, ChoosesDecodings) else (method.decoding,)
-
-
-def _trained_policy(method: Method, unit: Unit) -> Path | None:
-    """Folder of the policy that a method trained for itself; None where it plays another's."""
-    if method.trainer:
-        return unit.folder / method.trainer / method.name / "model"
-    # A card holds results of the method that trained the model, not of others that play it.
-    return unit.model(method.policy) if method.model and method.policy in method.datasets else None
-
-
-@contextmanager
-def _in_turn(config: RunConfig, name: str) -> Iterator[None]:
-    """Evaluations whose players share something wait for each other.
-
-    The operating system releases the lock when a process ends, however it ends.
-    """
-    method = config.method(name)
-    chosen: list[tuple[registry.Kind, str]] = [("policies", method.script)] if method.script else []
-    chosen += [("reflectors", method.writer)] if method.writer else []
-    found = [registry.find(kind, part) for kind, part in chosen]
-    files = {player.lock_file(config) for player in found if isinstance(player, TakesTurns)}
-    with ExitStack() as stack:
-        # Sorted: two evaluations that lock the same files in another order would wait for each other for ever.
-        for file in sorted(files):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(FileLock(file))
-        yield
-
-
-def _eval_players(job: Job, config: RunConfig, progress: Progress) -> tuple[list[ResultRow], list[EvaluatedEpisode]]:
-    """Every mode and decoding, played once to the largest horizon."""
-    method = config.method(job.name)
-    results, records = list[ResultRow](), list[EvaluatedEpisode]()
-    modes, decodings = config.evaluated_modes, _decodings_of(config, job.name)
-    mark = result_mark(config, learned=method.model)
-    total = len(modes) * len(decodings)
-    # The decoding is a part of the player, so one model is loaded for each and then plays all modes.
-    before = PlayedEpisodes(job, config)
-    for decoding in decodings:
-        reflector, policy = load_players(config, job.unit, job.name, decoding)
-        own = config.model.path if method.model else "none"
-        model = policy.model_name if isinstance(policy, RunsElsewhere) else own
-        for mode in modes:
-            # Players live through all modes, and costs are those of one row.
-            reset_usage(reflector, policy)
-            done = len(results) // len(config.horizons)
-            # Players elsewhere keep a bill of whole evaluations, and may have changed since.
-            here = not is_metered(reflector, policy) and origin_of(reflector, policy) is None
-            known = before.known(mode, decoding) if here else {}
-            show = progress_of(partial(progress, done, total), mode, reflector, policy, known=known.values())
-            episodes, speed = evaluate(
-                config.env,
-                config.evaluation,
-                mode,
-                decoding,
-                reflector,
-                policy,
-                shuffle_labels=config.prompt.shuffle_labels,
-                limits=config.limits,
-                known=known,
-                on_episode=before.noting(mode, decoding, show) if here else show,
-            )
-            for horizon in config.horizons:
-                condition = _condition(job, config, mode, decoding, horizon, mark, model)
-                condition = condition.model_copy(update={"remote": origin_of(reflector, policy)})
-                costs = costs_of(episodes, horizon, reflector, policy)
-                results.append(ResultRow.of(condition, measured(episodes, horizon, speed, config.env, costs)))
-            records += [EvaluatedEpisode(episode, mode, decoding) for episode in episodes]
-            rate = sum(episode.success for episode in episodes) / len(episodes)
-            progress(done + 1, total, f"{mode} {decoding} {rate:.2f}")
-    return results, records
-
-
-def _eval_measured(job: Job, config: RunConfig, measure: Measure) -> list[ResultRow]:
-    """The rows of a method that measures tasks without playing them; they are the same at every horizon."""
-    mark = result_mark(config, learned=False)
-    found = {mode: measure(config.env, mode, config.evaluation.split) for mode in config.evaluated_modes}
-    return [
-        ResultRow.of(_condition(job, config, mode, "greedy", horizon, mark), measurement)
-        for mode, measurement in found.items()
-        for horizon in config.horizons
-    ]
-
-
-def _condition(
-    job: Job, config: RunConfig, mode: str, decoding: Decoding, horizon: int, mark: str, model: str = "none"
-) -> Condition:
-    """The condition of a row of results.
-
-    Args:
-        job: the evaluation.
-        config: of the run.
-        mode: that was evaluated.
-        decoding: how actions were chosen.
-        horizon: in turns.
-        mark: fingerprint of the result.
-        model: language model of the policy, or `none`.
-    """
-    method = config.method(job.name)
-    return Condition(
-        benchmark=config.environment.name,
-        tested=_tested(config.env, mode, config.evaluation.split),
-        label_source=config.data.label_source,
-        demonstration_starts=job.unit.budget,
-        seed=job.unit.seed,
-        method=job.name,
-        algorithm=config.rlft.algorithm.name if method.online else NO_ALGORITHM,
-        model=model,
-        mode=mode,
-        split=config.evaluation.split,
-        decoding=decoding,
-        horizon=horizon,
-        fingerprint=mark,
-    )
-
-
-def _tested(spec: EnvSpec, mode: str, split: str) -> TestedGames:
-    """The rules, and the games where a split alone does not tell which they are."""
-    game = spec.capability(NamesGames)
-    return TestedGames(version=spec.version, facts={} if game is None else dict(game.games_tested(mode, split)))
+        evaluate_method(job, run, progress)
 
 
 @cache

@@ -14,7 +14,8 @@ from reflect_rl.rollout import RandomPolicy
 from reflect_rl.runs.check import check, feasible
 from reflect_rl.runs.config import RunConfig, used_parts
 from reflect_rl.runs.demonstrate import is_lexical
-from reflect_rl.runs.stages import load_players, plan
+from reflect_rl.runs.evaluate import load_players
+from reflect_rl.runs.stages import plan
 from three_projects import save_three_projects
 
 FILES = {"name": "autoexplore", "modes": ["d1k8"]}

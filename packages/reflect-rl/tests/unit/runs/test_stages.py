@@ -6,7 +6,7 @@ import pytest
 
 from reflect_rl.config import parse
 from reflect_rl.errors import RunFolderError
-from reflect_rl.runs import stages
+from reflect_rl.runs import stages, train
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.stages import execute, plan
 from reflect_rl.runs.start import open_run
@@ -52,10 +52,10 @@ def test_a_policy_learns_where_its_answer_ends_where_that_is_a_text(tmp_path, mo
         if job.kind == "data":
             execute(job, config, lambda *_: None)
         if job.kind == "sft":
-            monkeypatch.setattr(stages, "load_of_run", lambda *_, **__: None)
-            monkeypatch.setattr(stages, "save_whole", lambda *_: None)
+            monkeypatch.setattr(train, "load_of_run", lambda *_, **__: None)
+            monkeypatch.setattr(train, "save_whole", lambda *_: None)
             monkeypatch.setattr(
-                stages, "train_sft", lambda *_, name=job.name, **rest: trained.update({name: rest["ends"]})
+                train, "train_sft", lambda *_, name=job.name, **rest: trained.update({name: rest["ends"]})
             )
             stages.SFTStage().do(job, config, lambda *_: None)
     assert trained == {"base": False, "reflector": True, "policy_reflect": ends}

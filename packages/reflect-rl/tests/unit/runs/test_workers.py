@@ -60,12 +60,34 @@ def test_libraries_are_loaded_before_a_worker_starts_and_none_from_the_working_d
     # A module of the standard library that the libraries import.
     (tmp_path / "colorsys.py").write_text("print('of a stranger')")
     code = """
-print(pool.submit(eval, "'reflect_rl.runs.stages' in __import__('sys').modules").result())
+print(pool.submit(eval, "'reflect_rl.runs.train' in __import__('sys').modules").result())
 print(pool.submit(eval, "__import__('colorsys').__file__").result())
 """
     loaded, file = in_a_process(POOL + code, folder=tmp_path)
     assert loaded == "True"
     assert not file.startswith(str(tmp_path))
+
+
+def test_a_run_is_planned_begun_and_looked_at_without_torch(tmp_path):
+    code = """
+import sys
+from reflect_rl.config import parse
+from reflect_rl.runs.check import feasible, settle
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.run import gather, unfinished
+from reflect_rl.runs.stages import stages
+from reflect_rl.runs.start import begin
+config, _ = settle(parse(RunConfig, {"output_dir": sys.argv[1], "methods": METHODS}), trains=True)
+config, _ = feasible(config)
+list(begin(config, "", evaluates=False))
+kinds = {job.kind for job in unfinished(config, list(stages()))}
+gather(config)
+print(*sorted(kinds), "torch" in sys.modules)
+"""
+    # One method of each stage: those of other packages are planned, too.
+    methods = '["reflect_rl", "bc", "rlhf", "reflect_rl_both"]'
+    seen = in_a_process(code.replace("METHODS", methods).replace("sys.argv[1]", repr(str(tmp_path / "run"))))
+    assert seen == ["data", "eval", "learn", "log", "pairs", "reward", "rlft", "rlft_both", "sft", "False"]
 
 
 def test_where_no_socket_can_be_made_each_worker_loads_for_itself(tmp_path):
