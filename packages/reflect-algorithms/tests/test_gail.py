@@ -24,7 +24,7 @@ ONLINE = {"starts_per_update": 8, "episodes_per_start": 4, "learning_rate": 5e-3
 SETTINGS = {"env": RIGHT, "learning_rate": 3e-3, "batch_size": 32}
 
 
-def learner(total_turns: int = 2400, **changes) -> GAIL:
+def learner(total_turns: int = 1000, **changes) -> GAIL:
     return GAIL(GAILConfig(**changes), rlft(total_turns=total_turns, checkpoint_every=2, **ONLINE))
 
 
@@ -109,7 +109,7 @@ def test_an_interruption_changes_nothing(demonstrations, tmp_path: Path):
         if len(calls) == 3:
             raise StoppedError
 
-    settings = {"learner": learner(800), **SETTINGS}
+    settings = {"learner": learner(480), **SETTINGS}
     whole = train_offline(agent(), demonstrations, **settings)
     with pytest.raises(StoppedError):
         train_offline(agent(), demonstrations, out=tmp_path, progress=stops, **settings)
