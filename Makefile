@@ -18,19 +18,22 @@ help:
 
 install: $(INSTALLED)
 
+# Not compiled: Python compiles a module when it is first imported, and most of what is installed never is.
+PIP := $(BIN)/python -m pip install --quiet --no-compile
+
 PACKAGES := packages/reflect-rl packages/alfworld-native packages/reflect-report packages/reflect-served packages/reflect-locate packages/reflect-games packages/reflect-algorithms benchmarks
 
 $(INSTALLED): pyproject.toml constraints.txt $(PACKAGES:=/pyproject.toml)
 	@echo "installing into .venv, this takes minutes the first time"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet pip==$(PIP_VERSION)
-	$(BIN)/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt $(PACKAGES:%=-e ./%) --group dev
+	$(PIP) pip==$(PIP_VERSION)
+	$(PIP) -c constraints.txt --build-constraint constraints.txt $(PACKAGES:%=-e ./%) --group dev
 	@touch $@
 
 # For tests only: they compare the native household engine with TextWorld. Without a compiler they are skipped.
 $(TEXTWORLD): $(INSTALLED)
 	@echo "building TextWorld for the tests, this takes minutes the first time"
-	@$(BIN)/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt -e "./packages/alfworld-native[textworld]" \
+	@$(PIP) -c constraints.txt --build-constraint constraints.txt -e "./packages/alfworld-native[textworld]" \
 		|| echo "TextWorld could not be built (it needs g++, make and cmake): the tests that need it will be skipped"
 	@touch $@
 
