@@ -167,6 +167,16 @@ def test_all_copies_of_the_sentence_are_masked():
     assert [" ".join(text[start:stop].split()) for start, stop in spans] == [SENTENCE, SENTENCE]
 
 
+@pytest.mark.parametrize(
+    "copy", [SENTENCE.upper(), SENTENCE.replace("brass", "`brass`"), SENTENCE.replace(" against", ",\n# against")]
+)
+def test_copies_in_other_capitals_and_signs_are_masked_and_longer_words_are_not(copy):
+    # The given place ends with a period, which the copies lack.
+    text = f"{SENTENCE}.\n\n{copy}\n{SENTENCE}s\n"
+    result = ask({"a.py": text, **OTHERS}, CandidateQuestion(SENTENCE, "a.py", "moddoc", (0, len(SENTENCE) + 1)))
+    assert [text[start:stop] for start, stop in result.questions[0].spans["a.py"]] == [f"{SENTENCE}.", copy]
+
+
 def test_the_index_of_contents_scores_like_bm25():
     files = {"a.py": "red car", "b.py": "red red bus street", "c.py": "bike on a street", "d.py": "red street bike"}
     evidence = MaskedIndex(Snapshot("s", files), {"red", *words("street")})

@@ -268,7 +268,11 @@ def _places(text: str, spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int
     """The given spans, and wherever else in the text the same words stand in the same order."""
     places = set(spans)
     for start, stop in spans:
-        # A copy may be wrapped otherwise; left unmasked it would give the answer in the `hard` variant.
-        pattern = r"\s+".join(map(re.escape, text[start:stop].split()))
-        places.update(match.span() for match in re.finditer(pattern, text))
+        # A copy may be wrapped otherwise, with other capitals and signs; left unmasked it would give the answer in the
+        # `hard` variant.
+        pattern = r"\W+".join(re.findall(r"\w+", text[start:stop]))
+        for match in re.finditer(rf"\b{pattern}\b", text, re.IGNORECASE) if pattern else ():
+            # The words of a given span are found again in itself, without its period.
+            if not any(first <= match.start() and match.end() <= last for first, last in places):
+                places.add(match.span())
     return tuple(sorted(places))
