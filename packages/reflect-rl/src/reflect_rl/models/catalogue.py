@@ -116,7 +116,11 @@ def get_model(name: str, download: Download | None = None) -> Path:
         ModelError: no such name, no answer from the index, a damaged file, or the package `gguf` is missing.
     """
     if name not in KNOWN:
-        raise ModelError(f"no model named {name!r}. {suggestion(name, KNOWN)}")
+        # The rest of the sentence, too: a suggestion alone would look as if there were no way to another model.
+        raise ModelError(
+            f"no model named {name!r}. {suggestion(name, KNOWN)} Any other model: `hub:OWNER/NAME` of the Hugging Face "
+            "hub, a folder, or a GGUF file."
+        )
     known = KNOWN[name]
     folder = _folder(known)
     if is_complete(folder):

@@ -343,6 +343,11 @@ def test_mistakes_of_the_command(arguments, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_a_name_that_is_not_known_is_told_the_other_ways_to_a_model():
+    with pytest.raises(ModelError, match=r"'smollm2-360m'. Did you mean 'smollm2-135m'\? Any other model: `hub:OWNER"):
+        get_model("smollm2-360m")
+
+
 def test_the_name_of_a_hub_repository_gets_its_prefix():
     with pytest.raises(UserError, match=r"'owner/name'\. A model .* is written 'hub:owner/name'\."):
         command.run(["get", "owner/name"], Console())
