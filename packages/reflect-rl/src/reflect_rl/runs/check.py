@@ -335,7 +335,7 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
     if not has_model:
         notes.clear()  # of no concern to scripts
     # Torch takes seconds to load, so it is asked only about a device that may be absent, or a format that may be slow.
-    elif config.model.device not in ("auto", "cpu"):
+    elif trains and config.model.device not in ("auto", "cpu"):
         device_of(config.model.device)
     if has_model and trains and config.model.precision != "float32" and device_of(config.model.device).type == "cpu":
         found = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)

@@ -3,8 +3,10 @@
 import os
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 from reflect_rl.launch import QUIET
+from reflect_rl.runs.workers import LOADED
 
 for _name, _value in QUIET.items():
     os.environ.setdefault(_name, _value)
@@ -13,3 +15,7 @@ for _name, _value in QUIET.items():
 with suppress(Exception):
     import_module("reflect_rl.runs.train")
     import_module("reflect_rl.runs.evaluate")
+
+# Loaded or not, workers can be forked from now on. A fork server that takes the place of a dead one has no such file.
+if _file := os.environ.get(LOADED):
+    Path(_file).touch()

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Hashable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
@@ -23,6 +24,10 @@ from reflect_rl.launch import QUIET
 
 PRELOADED = "reflect_rl.runs.preloaded"
 """Module that the fork server imports."""
+LOADED = "REFLECT_RL_LOADED"
+"""Environment variable of the fork server: file that it makes when the libraries are loaded."""
+LONGEST_LOAD = 120.0
+"""Seconds to wait for that file; a fork server that was killed never makes it, and is started again."""
 READ_AT_IMPORT = ("HF_", "HOME", "HUGGINGFACE_", "MKL_", "OMP_", "PYTHON", "PYTORCH", "TORCH", "TRANSFORMERS_", "XDG_")
 """Beginnings of environment variables that Python or a library reads once."""
 DRIVERS = ("nvidia*", "nvhost*", "nvmap", "dxg", "kfd")
@@ -33,11 +38,14 @@ class _Server:
     inherited: Hashable = None
     """Files and variables that the fork server took over when it was started; None = there is none."""
     failed = False
+    mark: Path | None = None
+    """File that is there when the fork server has loaded the libraries."""
 
 
 def worker_context() -> BaseContext:
     """How processes of workers start; the fork server is started, if that is it."""
     load_ahead()
+    _wait_until_loaded()
     # Not fork: a child that inherits the threads and locks of torch can hang.
     return multiprocessing.get_context("forkserver" if _is_ours() else "spawn")
 
@@ -46,29 +54,39 @@ def load_ahead() -> None:
     """Begin to load the libraries for workers, beside what this process does meanwhile."""
     if not can_fork() or _Server.failed or _Server.inherited is not None:
         return
-    from multiprocessing import forkserver, resource_tracker
+    from multiprocessing import forkserver, resource_tracker, util
 
     forkserver.set_forkserver_preload([PRELOADED])
     # Before the block: it is started first in any case, and its start lets the signals through again.
     resource_tracker.ensure_running()
     # Its own module path would be the working directory, whose files could stand in the place of libraries.
-    path = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
-    inherited, before = _inherited(), {name: os.environ.get(name) for name in path}
+    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    variables = {"PYTHONSAFEPATH": "1", "PYTHONPATH": path, LOADED: ""}
+    inherited, before = _inherited(), {name: os.environ.get(name) for name in variables}
     try:
-        os.environ.update(path)
+        # In the folder of its socket, which is deleted at the end.
+        mark = Path(util.get_temp_dir(), "loaded")
+        os.environ.update(variables | {LOADED: str(mark)})
         # The mask is inherited: the fork server and its children never get a Ctrl-C.
         with hold_interrupts():
             forkserver.ensure_running()
-        _Server.inherited = inherited
+        _Server.inherited, _Server.mark = inherited, mark
     except OSError:
         # No socket can be made in a folder for temporary files that has a long name, or on some file systems.
         _Server.failed = True
     finally:
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _wait_until_loaded() -> None:
+    """Wait for the fork server here, where Ctrl-C is heard; a worker is started while it is held back."""
+    ends = time.monotonic() + LONGEST_LOAD
+    while _is_ours() and _Server.mark and not _Server.mark.exists() and time.monotonic() < ends:
+        time.sleep(0.02)
 
 
 def can_fork() -> bool:

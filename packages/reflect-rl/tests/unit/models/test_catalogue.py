@@ -344,7 +344,7 @@ def test_mistakes_of_the_command(arguments, capsys):
 
 
 def test_a_name_that_is_not_known_is_told_the_other_ways_to_a_model():
-    with pytest.raises(ModelError, match=r"'smollm2-360m'. Did you mean 'smollm2-135m'\? Any other model: `hub:OWNER"):
+    with pytest.raises(ModelError, match=r"'smollm2-360m'. Did you mean 'smollm2-135m'\? It also takes `hub:OWNER"):
         get_model("smollm2-360m")
 
 

@@ -56,6 +56,25 @@ for process in (worker, parent):
 
 
 @FORKS
+def test_ctrl_c_is_heard_while_libraries_are_loaded(tmp_path):
+    (tmp_path / "endless.py").write_text("import time; time.sleep(600)")
+    code = """
+import os, signal, sys, threading
+from multiprocessing import forkserver
+from reflect_rl.runs import workers
+workers.PRELOADED = "endless"
+workers.load_ahead()
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    workers.worker_context()
+except KeyboardInterrupt:
+    print("heard")
+os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
+"""
+    assert in_a_process(code, folder=tmp_path) == ["heard"]
+
+
+@FORKS
 def test_libraries_are_loaded_before_a_worker_starts_and_none_from_the_working_directory(tmp_path):
     # A module of the standard library that the libraries import.
     (tmp_path / "colorsys.py").write_text("print('of a stranger')")
