@@ -43,7 +43,7 @@ class _Server:
 
 
 def worker_context() -> BaseContext:
-    """How processes of workers start; the fork server is started, if that is it."""
+    """Start method of worker processes; where that is the fork server, it has loaded the libraries on return."""
     load_ahead()
     _wait_until_loaded()
     # Not fork: a child that inherits the threads and locks of torch can hang.
@@ -87,6 +87,8 @@ def _wait_until_loaded() -> None:
     ends = time.monotonic() + LONGEST_LOAD
     while _is_ours() and _Server.mark and not _Server.mark.exists() and time.monotonic() < ends:
         time.sleep(0.02)
+    # Not again: a fork server that was killed would be waited for at every call.
+    _Server.mark = None
 
 
 def can_fork() -> bool:

@@ -64,8 +64,8 @@ from multiprocessing import forkserver
 from reflect_rl.runs import workers
 workers.PRELOADED = "endless"
 workers.load_ahead()
-threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     workers.worker_context()
 except KeyboardInterrupt:
     print("heard")
