@@ -1,9 +1,9 @@
 """A program that was written for alfworld, as a list of all that it is told, against alfworld or this package.
 
-    python agent_script.py alfworld CONFIG.json SPLIT BATCH_SIZE SOLUTIONS.json OUT.json
+    python agent_script.py alfworld CONFIG.json SPLIT BATCH_SIZE SOLUTIONS.json OUT.json EPISODES [--shortcuts]
 
 Half of the games are played by the given solutions and go on after their end, the others by turns of listed and wrong
-commands.
+commands. With shortcuts TextWorld gives the same answers sooner (`alfworld_native/_textworld_worker.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ import json
 import sys
 from pathlib import Path
 
+from alfworld_native._textworld_worker import SHORTCUTS, take_shortcuts
 
-def play(module: str, config: dict, split: str, batch_size: int, solutions: dict[str, list[str]]) -> list:
+
+def play(
+    module: str, config: dict, split: str, batch_size: int, solutions: dict[str, list[str]], episodes: int
+) -> list:
     """Everything that two seeds and some resets give."""
     get_environment = importlib.import_module(module).get_environment
     environment = get_environment(config["env"]["type"])(config, train_eval=split)
@@ -24,7 +28,7 @@ def play(module: str, config: dict, split: str, batch_size: int, solutions: dict
     # The first episode again, after the order of another seed.
     env.seed(7)
     env.skip(1)
-    for episode in range(3):
+    for episode in range(episodes):
         obs, infos = env.reset()
         told.append((obs, infos))
         paths = infos["extra.gamefile"]
@@ -51,8 +55,12 @@ def command(admissible: list[str], solution: list[str], step: int, number: int) 
 
 def main() -> None:
     """Play, and write what was told as JSON."""
-    module, config, split, batch_size, solutions, out = sys.argv[1:]
-    told = play(module, json.loads(config), split, int(batch_size), json.loads(Path(solutions).read_text()))
+    module, config, split, batch_size, solutions, out, episodes, *options = sys.argv[1:]
+    if SHORTCUTS in options:
+        take_shortcuts()
+    told = play(
+        module, json.loads(config), split, int(batch_size), json.loads(Path(solutions).read_text()), int(episodes)
+    )
     # The facts that come with an expert are objects of TextWorld.
     Path(out).write_text(json.dumps(told, default=str))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from alfworld_native import generate_games, load_games, open_game
+from alfworld_native._textworld_worker import SHORTCUTS
 from alfworld_native.compat import make_config
 from alfworld_native.compat.experts import shortest_plan
 from alfworld_native.engine import Game
@@ -30,12 +31,12 @@ def solutions(paths):
     return found
 
 
-def told(module, folder, config, split, batch_size):
+def told(module, folder, config, split, batch_size, episodes, options=()):
     out = folder / f"{module}.json"
     subprocess.run(
         [
             *(sys.executable, SCRIPT, module, json.dumps(config), split, str(batch_size)),
-            *(folder / "solutions.json", out),
+            *(folder / "solutions.json", out, str(episodes), *options),
         ],
         check=True,
         capture_output=True,
@@ -44,10 +45,11 @@ def told(module, folder, config, split, batch_size):
     return json.loads(out.read_text())
 
 
-def both(folder, config, split, batch_size, paths):
+def both(folder, config, split, batch_size, paths, *, episodes=3, as_it_comes=False):
     (folder / "solutions.json").write_text(json.dumps(solutions(paths)))
-    theirs = told("alfworld.agents.environment", folder, config, split, batch_size)
-    ours = told("alfworld_native.compat", folder, config, split, batch_size)
+    options = () if as_it_comes else [SHORTCUTS]
+    theirs = told("alfworld.agents.environment", folder, config, split, batch_size, episodes, options)
+    ours = told("alfworld_native.compat", folder, config, split, batch_size, episodes)
     return theirs, ours
 
 
@@ -59,7 +61,8 @@ def test_all_that_a_program_is_told_is_equal(tmp_path, wording, batch_size, max_
     folder = tmp_path / "json_2.1.1" / "valid_seen"
     paths = write_games(generate_games("test", 5, seed=3), folder, wording)
     config = make_config(eval_in_distribution="$ALFWORLD_DATA/json_2.1.1/valid_seen", max_steps=max_steps)
-    theirs, ours = both(tmp_path, config, "eval_in_distribution", batch_size, paths)
+    # One of the two without shortcuts, which are ours and not alfworld's.
+    theirs, ours = both(tmp_path, config, "eval_in_distribution", batch_size, paths, as_it_comes=batch_size == 1)
     assert len(theirs) == 2 + 1 + 3 * 16
     assert ours == theirs
     answers = [each for each in theirs if isinstance(each, list) and len(each) == 5]
@@ -84,15 +87,15 @@ def taken_out(told, key):
     return [infos.pop(key)[0] for infos in answers if key in infos], answers
 
 
-def plans_of_both(folder, records, expert):
+def plans_of_both(folder, records, expert, *, episodes=3):
     """Plans of both experts; all else must be equal."""
     paths = write_games(records, folder / "train", "2.1.2")
     config = make_config(str(folder / "train"), expert=expert)
-    theirs, ours = both(folder, config, "train", 1, paths)
+    theirs, ours = both(folder, config, "train", 1, paths, episodes=episodes)
     plans = []
     for told in (theirs, ours):
         found, answers = taken_out(told, "extra.expert_plan")
-        assert len(found) == len(answers) == 1 + 3 * 15
+        assert len(found) == len(answers) == 1 + episodes * 15
         assert all(isinstance(command, str) for plan in found for command in plan)
         plans.append(found)
     # Only alfworld sends what its expert reads, objects of TextWorld.
@@ -113,7 +116,7 @@ def test_a_training_game_comes_with_the_plan_of_the_hand_coded_expert(tmp_path):
 @needs_alfworld
 def test_alfworld_sends_the_hand_coded_plan_for_that_of_the_planner(tmp_path):
     records = generate_games("train", 1, first=4)
-    theirs, ours = plans_of_both(tmp_path, records, "planner")
+    theirs, ours = plans_of_both(tmp_path, records, "planner", episodes=1)
     assert theirs[0] == ["look"]
     assert ours[0] == shortest_plan(open_game(records[0], "2.1.2").start())
 
