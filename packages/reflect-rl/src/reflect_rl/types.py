@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import numpy as np
 
-
-"""2: a `Decision` may hold the player's own words (`answer`), and its index may be `NO_ACTION`. Files of 1 are read."""
-
 NO_ACTION = -1
 """Index of a decision that names no admissible action: an answer that is none. The turn passes without an action."""
 

@@ -18,4 +18,6 @@ with suppress(Exception):
 
 # Loaded or not, workers can be forked from now on. A fork server that takes the place of a dead one has no such file.
 if _file := os.environ.get(LOADED):
-    Path(_file).touch()
+    # A command that was refused has ended before, and its folder with it.
+    with suppress(FileNotFoundError):
+        Path(_file).touch()

@@ -87,6 +87,13 @@ print(pool.submit(eval, "__import__('colorsys').__file__").result())
     assert not file.startswith(str(tmp_path))
 
 
+def test_a_fork_server_whose_command_has_ended_says_nothing(tmp_path):
+    environment = os.environ | {workers.LOADED: str(tmp_path / "deleted" / "loaded")}
+    command = [sys.executable, "-c", f"import {workers.PRELOADED}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_run_is_planned_begun_and_looked_at_without_torch(tmp_path):
     code = """
 import sys
