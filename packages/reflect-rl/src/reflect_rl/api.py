@@ -31,10 +31,10 @@ from reflect_rl.config import (
     ModelConfig,
     parse,
 )
-from reflect_rl.data.generate import held_out_states, rows, shuffled
+from reflect_rl.data.generate import Renumbering, held_out_states, reads_reflections, rows, shuffled
 from reflect_rl.data.recorded import has_reflections, imitated, labelled, read_episodes, reflected, usable
 from reflect_rl.envs.base import EnvSpec, NumbersActions, TextEnv, require_known, spec_of
-from reflect_rl.errors import UserError
+from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.evaluation.compare import Evaluation
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_split
 from reflect_rl.models.load import LanguageModel, load_model as load_language_model
@@ -209,6 +209,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     steps: int = 300,
     reflections: bool = False,
     lost: bool = False,
+    renumbered_copies: int = 0,
     out: str | Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -228,6 +229,8 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         steps: optimiser steps of each model.
         reflections: train a reflection player on the reflections of the episodes, too, and the policy to read them.
         lost: learn from episodes that were lost, too.
+        renumbered_copies: further copies of each row with a reflection, in which the label's action has another number
+            (`DataConfig.renumbered_copies`); where demonstrations are few, the policy then learns to follow numbers.
         out: run folder for metrics and models; a training that was interrupted there goes on (None: nothing is kept).
         seed: of the order of rows and of dropout.
         progress: told about each logged step.
@@ -260,13 +263,21 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     # Without an environment nobody knows where held-out tasks begin; that validation and test are left out stays.
     excluded = frozenset[str]() if spec is None else held_out_states(spec, spec.modes)
     agent = _agent(model, kept, spec, seed)
+    if renumbered_copies and agent.scoring != "choice_token":
+        raise ConfigError(
+            f"renumbered_copies = {renumbered_copies}: the agent scores {agent.scoring!r}, without labels. Set it to 0."
+        )
     method = "sft_reflect" if reflections or reads else "sft"
 
     def pairs(part: str) -> list[tuple[str, str]]:
         table = rows(part, kept, agent.labels.texts, excluded, agent.scoring, imitated)
         if not table:
             raise UserError("all states of the episodes are starts of held-out tasks: record training tasks instead.")
-        return [(row.prompt, row.completion) for row in shuffled(table, stream(seed, "rows", part))]
+        table = shuffled(table, stream(seed, "rows", part))
+        if renumbered_copies and reads_reflections(part):
+            renumbering = Renumbering(renumbered_copies, stream(seed, "renumbered copies", part))
+            table += rows(part, kept, agent.labels.texts, excluded, agent.scoring, imitated, renumbering)
+        return [(row.prompt, row.completion) for row in table]
 
     fresh = not isinstance(model, Blueprint)
     config = parse(SFTConfig, ({"learning_rate": PRETRAINED_RATE} if fresh else {}) | {"steps": steps} | settings)

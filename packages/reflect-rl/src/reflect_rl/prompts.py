@@ -146,6 +146,15 @@ def recommended(reflection: str) -> str | None:
     return NUMBER.sub("", advised.strip().removesuffix(".")) if found else None
 
 
+def numbered(reflection: str) -> bool:
+    """Tell whether the action of the last sentence has a number.
+
+    >>> numbered("I look for mug. Next: go to shelf 1 =8."), numbered("I look for mug. Next: go to shelf 1.")
+    (True, False)
+    """
+    return NEXT in reflection and NUMBER.search(reflection.strip().removesuffix(".")) is not None
+
+
 def with_right_number(reflection: str, numbers: Mapping[str, int]) -> str:
     """The reflection with the number that the action of its last sentence has, and without one where it has none.
 

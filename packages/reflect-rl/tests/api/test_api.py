@@ -124,6 +124,21 @@ def test_reflections_are_written_on_recorded_states_and_learned(won_episodes):
     assert rrl.train_rl(agent, Guess, **TINY_RL).origin.method == "reflect_rl"
 
 
+def test_the_policy_alone_learns_from_copies_with_other_numbers(won_episodes):
+    noted = rrl.add_reflections(won_episodes, Echo())
+    plain, copied = (
+        rrl.train_sft(small_model(), noted, env=Guess, steps=2, reflections=True, renumbered_copies=copies)
+        for copies in (0, 2)
+    )
+    assert plain.model.hash() != copied.model.hash()
+    assert plain.reflector.model.hash() == copied.reflector.model.hash()
+    without = rrl.train_sft(small_model(), won_episodes, env=Guess, steps=2)
+    ignored = rrl.train_sft(small_model(), won_episodes, env=Guess, steps=2, renumbered_copies=2)
+    assert without.model.hash() == ignored.model.hash()
+    with pytest.raises(ConfigError, match="renumbered_copies = 2: the agent scores 'line_end', without labels"):
+        rrl.train_sft(replace(plain, scoring="line_end"), noted, env=Guess, renumbered_copies=2)
+
+
 def test_evaluation_counts_what_was_won(warm):
     spec = rrl.make_env("corridor")
     outcome = rrl.evaluate("oracle", spec)

@@ -80,6 +80,10 @@ FILES = {
         "[data]\nreading_starts = 201",
         "data.reading_starts: 201 starts are asked for, the training split of dangerous_taxi has 200",
     ),
+    "copies without labels": (
+        '[data]\nrenumbered_copies = 1\n[prompt]\nscoring = "sum"',
+        "data.renumbered_copies: copies have other labels, and there are none with prompt.scoring = 'sum'.",
+    ),
     "no starts": (
         "[data]\ndemonstration_starts = [0]",
         "data.demonstration_starts: 0 is too small. The lowest value is 1.",

@@ -34,10 +34,12 @@ from reflect_rl.prompts import (
     action_text_prompt,
     exercise_prompt,
     lines_prompt,
+    numbered,
     parts_of,
     policy_prompt,
     recommended,
     reflection_prompt,
+    with_right_number,
 )
 from reflect_rl.rollout import NoReflector, Reflector, Request, play
 from reflect_rl.types import Episode, Task, Turn, View, seed_for, stream
@@ -59,6 +61,12 @@ LEXICAL_DATASETS = ("policy_lexical", "policy_lexical_positive")
 Rows are left out in which that player recommends another action than the label. The other teacher never contradicts the
 label, and a policy that is taught by contradictions learns to read past its reflections (docs/results/log.md).
 """
+
+
+def reads_reflections(dataset: str) -> bool:
+    """Tell whether a policy learns from this data set to choose beside a reflection."""
+    return dataset.startswith(("policy_reflect", "policy_lexical"))
+
 
 BASE = "base"
 """The embedded model's plain text."""
@@ -109,6 +117,10 @@ class DataConfig(Frozen):
     the demonstrations. Such play needs no expert, so it may be much where demonstrations are few."""
     exclude_held_out_states: bool = True
     """Leave out every row whose state is the start of a validation or test task."""
+    renumbered_copies: int = Field(0, ge=0)
+    """Further copies of each row of the policy that holds a reflection, for prompt.scoring = "choice_token". In a copy,
+    the label's action and a random one change places in the list, and the number in the reflection changes with them:
+    the policy learns to read that number, and not which ones are usual."""
     annotator: str = "oracle"
     """Writer of the reflections: `oracle` = a template of checked facts; else the name of an installed annotator, such
     as `endpoint` (package `reflect-served`): a language model behind an API, which is told what the solver knows and
@@ -280,6 +292,7 @@ def rows(
     excluded: frozenset[str],
     rule: Rule = "choice_token",
     notes: Notes | None = None,
+    renumbering: Renumbering | None = None,
 ) -> list[Row]:
     """The rows of one data set.
 
@@ -291,6 +304,7 @@ def rows(
         rule: how the policy's actions are scored: it answers with a label, or with an action's text.
         notes: reflections and labels in place of those that were noted during play (None: those); a row that lacks
             what it needs is left out.
+        renumbering: make the copies of the rows in place of the rows (None: the rows).
     """
     part, note = dataset.removesuffix("_positive"), notes or as_played
     # Measured: docs/results/log.md, "a reflection must not contradict the label".
@@ -301,11 +315,18 @@ def rows(
         for index, turn in enumerate(episode.turns)
         if turn.observation.state not in excluded
     )
-    return [
-        _row(part, episode, index, said, labels, rule)
+    complete = [
+        (episode, index, episode.turns[index], said)
         for episode, index, said in noted
         if _is_complete(part, said, notes) and not (agrees and _contradicts(episode.turns[index], said))
     ]
+    if renumbering is not None:
+        complete = [
+            (episode, index, turn, said)
+            for episode, index, original, noted_there in complete
+            for turn, said in renumbering.of(original, noted_there, labels)
+        ]
+    return [_row(part, episode, index, turn, said, labels, rule) for episode, index, turn, said in complete]
 
 
 def _is_complete(part: str, note: Note, notes: Notes | None) -> bool:
@@ -318,6 +339,36 @@ def _contradicts(turn: Turn, note: Note) -> bool:
     """Tell whether the reflection ends in advice to do something else than the label, which can be done."""
     actions, advice = turn.observation.actions, recommended(note.reflection or "")
     return advice in actions and note.target is not None and advice != actions[note.target]
+
+
+@dataclass(frozen=True)
+class Renumbering:
+    """Copies of rows in which the label's action has another number, so that a policy learns to read its reflection.
+
+    Otherwise it knows what is usual as well: which actions are demonstrated often, and at which places of the list.
+    Where a reflection names something rare, that can win (docs/results/autoexplore.md, "copies with other numbers").
+    """
+
+    copies: int
+    """Copies of each row."""
+    rng: np.random.Generator
+
+    def of(self, turn: Turn, note: Note, labels: Sequence[str]) -> list[tuple[Turn, Note]]:
+        """The turn and what is noted about it, once for each copy, with two actions of the list in each other's places.
+
+        The state keeps its numbers, so for these two it disagrees with the list and the reflection.
+        """
+        return [self._one(turn, note, labels) for _ in range(self.copies)]
+
+    def _one(self, turn: Turn, note: Note, labels: Sequence[str]) -> tuple[Turn, Note]:
+        order, text = list(turn.order), note.reflection
+        here = next(place for place, at in enumerate(order) if at == note.target)
+        there = int(self.rng.integers(len(order)))
+        order[here], order[there] = order[there], order[here]
+        # Where labels are no numbers, the mark of an action in the list is its index, which stays.
+        if text is not None and numbered(text) and labels[0].isdigit():
+            text = with_right_number(text, {turn.observation.actions[at]: place for place, at in enumerate(order)})
+        return replace(turn, order=tuple(order)), replace(note, reflection=text)
 
 
 def plain_text(prompts: Iterable[Row]) -> list[Row]:
@@ -361,8 +412,7 @@ def _exercise(episode: Episode, number: int, rng: np.random.Generator) -> Row:
     return Row(prompt, parts_of(prompt)[1][wanted], episode.task.key, number, turn.observation.state, "positive")
 
 
-def _row(part: str, episode: Episode, index: int, note: Note, labels: Sequence[str], rule: Rule) -> Row:
-    turn = episode.turns[index]
+def _row(part: str, episode: Episode, index: int, turn: Turn, note: Note, labels: Sequence[str], rule: Rule) -> Row:
     repairs = index > 0 and _perturbed(episode.turns[index - 1])
     kind: Kind = "negative" if repairs else "positive"
     # The plain policy must not see a reflection, whatever was noted during play.

@@ -184,6 +184,11 @@ def _game(config: RunConfig) -> Iterator[str]:
             f"prompt.shuffle_labels: the states of {config.environment.name} give the number of each action, which a "
             "random order would make wrong. Set it to false."
         )
+    if config.data.renumbered_copies and config.prompt.scoring != "choice_token":
+        yield (
+            f"data.renumbered_copies: copies have other labels, and there are none with prompt.scoring = "
+            f"{config.prompt.scoring!r}. Set prompt.scoring = 'choice_token', or data.renumbered_copies = 0."
+        )
     if config.data.reading == "exercises" and config.prompt.scoring != "line_end":
         yield (
             f"data.reading: the exercises ask for a line of a list, and prompt.scoring is {config.prompt.scoring!r}. "

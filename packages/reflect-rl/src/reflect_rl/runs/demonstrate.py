@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from reflect_rl.data.generate import (
     DATASETS,
     LEXICAL_DATASETS,
     Kind,
+    Renumbering,
     Row,
     Source,
     demonstration_tasks,
@@ -21,6 +22,7 @@ from reflect_rl.data.generate import (
     exercises,
     held_out_states,
     plain_text,
+    reads_reflections,
     rows,
     shuffled,
     source_of,
@@ -178,13 +180,16 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
     # The embedded model does not exist yet, and will know these labels; of another its tokenizer is enough.
     reader = None if config.model.path == EMBEDDED else load_reader(config.model)
     labels, prompt_facts = _listing(config, reader)
-    tables = {}
-    for name, kinds in pools.items():
-        pool = kinds["positive"] + ([] if name.endswith("_positive") else kinds["negative"])
+
+    def table(name: str, renumbering: Renumbering | None = None) -> list[Row]:
+        pool = pools[name]["positive"] + ([] if name.endswith("_positive") else pools[name]["negative"])
         notes = annotations.note if annotations is not None and name in DATASETS else _noted_in(source)
-        table = rows(name, pool, labels, excluded, config.prompt.scoring, notes)
+        return rows(name, pool, labels, excluded, config.prompt.scoring, notes, renumbering)
+
+    tables = dict[str, list[Row]]()
+    for name in pools:
         # A stream for each data set, so that one more of them moves no row of the others.
-        tables[name] = shuffled(table, stream(unit.seed, "rows", name))
+        tables[name] = shuffled(table(name), stream(unit.seed, "rows", name))
         progress(len(tables), len(pools) + 1, name)
     if config.model.path == EMBEDDED:
         read, seen, texts = tables["policy_plain"], everything, dict(tables)
@@ -200,10 +205,14 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         if config.data.reading == "exercises":
             rng = stream(unit.seed, "exercises")
             tables[BASE] = shuffled(exercises(seen, excluded, rng), rng)
+    # Last, so that the embedded model and what it reads are the same with copies and without.
+    for name in _copied(config, pools):
+        renumbering = Renumbering(config.data.renumbered_copies, stream(unit.seed, "renumbered copies", name))
+        tables[name] += table(name, renumbering)
     if reader is not None:
         _check_lengths(reader, tables, config)
-    for name, table in tables.items():
-        write_jsonl(unit.dataset(name), map(asdict, table))
+    for name, made in tables.items():
+        write_jsonl(unit.dataset(name), map(asdict, made))
     write_jsonl(folder / "episodes.jsonl", (to_json(_noted(episode, annotations)) for episode in everything))
     card: dict[str, object] = {
         "label_source": config.data.label_source,
@@ -244,6 +253,11 @@ def examples_of(unit: Unit, dataset: str) -> list[tuple[str, str]]:
 def _noted_in(source: Source) -> Notes | None:
     """Choose what is learned from a turn: of recorded ones, some lack a reflection or an action."""
     return None if source == "solver" else as_played
+
+
+def _copied(config: RunConfig, names: Iterable[str]) -> list[str]:
+    """Data sets whose rows are copied with other numbers."""
+    return [name for name in names if config.data.renumbered_copies and reads_reflections(name)]
 
 
 def _counts(tables: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, int]]:

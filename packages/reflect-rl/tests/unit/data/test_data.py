@@ -11,6 +11,8 @@ from reflect_locate.envs import autoexplore
 from reflect_rl.data.generate import (
     DATASETS,
     DataConfig,
+    Renumbering,
+    Row,
     demonstration_tasks,
     demonstrations,
     exercises,
@@ -311,6 +313,62 @@ def test_lexical_rows_teach_what_their_reflection_recommends(tmp_path):
         kept = rows(name, episodes, labels, frozenset())
         assert kept == [row for row in every if f"={row.completion}.\nActions:" in row.prompt]
         assert 0 < len(kept) < len(every)
+
+
+@pytest.fixture
+def advised(tmp_path) -> list[Episode]:
+    """Episodes of AutoExplore whose reflections end in the number of an action."""
+    config = EnvSpec.of(
+        autoexplore.AutoExplore, tasks=save_small_task_set(tmp_path, "train"), modes=("d1raw",), leaks=("none", "name")
+    )
+    data = DataConfig(label_source="exploring", modes=("d1raw",))
+    shown = demonstrations(data, config, 3, 0, excluded=frozenset())
+    return shown["positive"] + shown["negative"]
+
+
+def copies(count: int = 1) -> Renumbering:
+    return Renumbering(count, np.random.default_rng(0))
+
+
+ADVICE = re.compile(r"Next: (.*?)(?: =(\d+))?\.\nActions:(.*)\n # Action:", re.DOTALL)
+
+
+def test_the_numbers_of_a_copy_agree_in_reflection_list_and_label(advised):
+    numbers = [str(number) for number in range(40)]
+    before = rows("policy_reflect", advised, numbers, frozenset())
+    after = rows("policy_reflect", advised, numbers, frozenset(), renumbering=copies())
+    for row in after:
+        action, number, listed = ADVICE.search(row.prompt).groups()
+        assert number == row.completion
+        # The line ends where the next number begins, or the list does.
+        assert re.search(rf" {number} {re.escape(action)}(?= {int(number) + 1} |$)", listed)
+    states = [[row.prompt.partition(" # Analyze:")[0] for row in table] for table in (before, after)]
+    assert states[0] == states[1]
+    assert changed(before, after) > len(before) / 2
+
+
+def changed(before: list[Row], after: list[Row]) -> int:
+    return sum(one.completion != other.completion for one, other in zip(before, after, strict=True))
+
+
+def test_each_copy_is_drawn_anew(advised):
+    numbers = [str(number) for number in range(40)]
+    before = rows("policy_reflect", advised, numbers, frozenset())
+    assert rows("policy_reflect", advised, numbers, frozenset(), renumbering=copies(0)) == []
+    after = rows("policy_reflect", advised, numbers, frozenset(), renumbering=copies(2))
+    assert len(after) == 2 * len(before)
+    assert changed(after[::2], after[1::2]) > len(before) / 2
+
+
+def test_letters_change_places_and_marks_stay(advised):
+    letters = [chr(65 + number // 26) + chr(65 + number % 26) for number in range(40)]
+    before = rows("policy_reflect", advised, letters, frozenset())
+    after = rows("policy_reflect", advised, letters, frozenset(), renumbering=copies())
+    assert changed(before, after) > len(before) / 2
+    for one, other in zip(before, after, strict=True):
+        action, number, listed = ADVICE.search(other.prompt).groups()
+        assert ADVICE.search(one.prompt).groups()[:2] == (action, number)
+        assert f" {other.completion} {action} ={number}" in listed
 
 
 def test_shuffling_rows_keeps_them_all():

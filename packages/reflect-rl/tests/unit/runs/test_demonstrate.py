@@ -35,6 +35,28 @@ def test_a_random_players_games_are_read_first_and_change_no_demonstration(tmp_p
     assert len(read) == 9 > len(read - {row["task"] for row in tables["policy_plain", 9]}) == 7
 
 
+def test_copies_with_other_numbers_are_added_and_change_no_model(tmp_path):
+    tables, models = {}, []
+    names = ("policy_reflect", "policy_plain", "base", "reflector")
+    for copies in (0, 2):
+        folder = tmp_path / str(copies)
+        values = {"output_dir": str(folder), "environment": {"name": "corridor"}, "methods": ["sft_reflect"]}
+        data = {"demonstration_starts": [2], "renumbered_copies": copies}
+        unit = Unit(folder, 2, 0)
+        demonstrate(unit, unit.folder / "data", parse(RunConfig, values | {"data": data}), lambda *_: None)
+        tables |= {(name, copies): list(read_jsonl(unit.dataset(name), "")) for name in names}
+        models.append(
+            [(unit.model("untrained") / file).read_bytes() for file in ("model.safetensors", "tokenizer.json")]
+        )
+    assert all(tables[name, 0] == tables[name, 2] for name in names[1:])
+    assert models[0] == models[1]
+    before, after = tables["policy_reflect", 0], tables["policy_reflect", 2]
+    assert after[: len(before)] == before
+    assert len(after) == 3 * len(before)
+    # Corridors have three actions, so two copies of three have another label.
+    assert {row["completion"] for row in after} == {"0", "1", "2"}
+
+
 @pytest.mark.parametrize(
     ("rule", "answer", "sentence"),
     [
