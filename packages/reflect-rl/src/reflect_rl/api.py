@@ -263,6 +263,8 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     # Without an environment nobody knows where held-out tasks begin; that validation and test are left out stays.
     excluded = frozenset[str]() if spec is None else held_out_states(spec, spec.modes)
     agent = _agent(model, kept, spec, seed)
+    if renumbered_copies < 0:
+        raise ConfigError(f"renumbered_copies is {renumbered_copies}. Set it to 0 for none, or to a number above.")
     if renumbered_copies and agent.scoring != "choice_token":
         raise ConfigError(
             f"renumbered_copies = {renumbered_copies}: the agent scores {agent.scoring!r}, without labels. Set it to 0."

@@ -119,8 +119,8 @@ class DataConfig(Frozen):
     """Leave out every row whose state is the start of a validation or test task."""
     renumbered_copies: int = Field(0, ge=0)
     """Further copies of each row of the policy that holds a reflection, for prompt.scoring = "choice_token". In a copy,
-    the label's action and a random one change places in the list, and the number in the reflection changes with them:
-    the policy learns to read that number, and not which ones are usual."""
+    the label's action and a random one of the list (perhaps itself) change places, and the number in the reflection's
+    last sentence follows: from few rows, the policy learns to read that number. Data sets grow as many times."""
     annotator: str = "oracle"
     """Writer of the reflections: `oracle` = a template of checked facts; else the name of an installed annotator, such
     as `endpoint` (package `reflect-served`): a language model behind an API, which is told what the solver knows and
@@ -345,8 +345,8 @@ def _contradicts(turn: Turn, note: Note) -> bool:
 class Renumbering:
     """Copies of rows in which the label's action has another number, so that a policy learns to read its reflection.
 
-    Otherwise it knows what is usual as well: which actions are demonstrated often, and at which places of the list.
-    Where a reflection names something rare, that can win (docs/results/autoexplore.md, "copies with other numbers").
+    From few rows it learns by heart which action follows which state instead (docs/results/autoexplore.md, "copies with
+    other numbers").
     """
 
     copies: int
@@ -356,7 +356,7 @@ class Renumbering:
     def of(self, turn: Turn, note: Note, labels: Sequence[str]) -> list[tuple[Turn, Note]]:
         """The turn and what is noted about it, once for each copy, with two actions of the list in each other's places.
 
-        The state keeps its numbers, so for these two it disagrees with the list and the reflection.
+        The state and all sentences of the reflection but the last keep their numbers, which are wrong for these two.
         """
         return [self._one(turn, note, labels) for _ in range(self.copies)]
 
@@ -367,7 +367,10 @@ class Renumbering:
         order[here], order[there] = order[there], order[here]
         # Where labels are no numbers, the mark of an action in the list is its index, which stays.
         if text is not None and numbered(text) and labels[0].isdigit():
-            text = with_right_number(text, {turn.observation.actions[at]: place for place, at in enumerate(order)})
+            actions = turn.observation.actions
+            # The label's own place last: another action of the list may have the same text.
+            numbers = {actions[at]: place for place, at in enumerate(order)} | {actions[order[there]]: there}
+            text = with_right_number(text, numbers)
         return replace(turn, order=tuple(order)), replace(note, reflection=text)
 
 

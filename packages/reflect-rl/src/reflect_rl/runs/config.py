@@ -356,14 +356,16 @@ def fingerprint(config: RunConfig) -> str:
     """
     spec = config.env
     game = spec.make()
+    apart = {"demonstration_starts", "annotator", "annotation", *SOLVER_FREE}
+    if not config.data.renumbered_copies:
+        # Results of before this setting were made without copies, too, and must compare.
+        apart.add("renumbered_copies")
     # Without budget and seed, which are columns of the results: rows that differ in them alone must compare.
     facts: dict[str, Any] = {
         "environment": [spec.name, spec.version, config.environment.model_dump(mode="json")],
         "template": TEMPLATE_VERSION,
         "prompt": config.prompt.model_dump(mode="json"),
-        "data": config.data.model_dump(
-            mode="json", exclude={"demonstration_starts", "annotator", "annotation", *SOLVER_FREE}
-        ),
+        "data": config.data.model_dump(mode="json", exclude=apart),
     }
     # By content: the file of a path can be replaced, and a file can be moved.
     if config.data.episodes is not None:

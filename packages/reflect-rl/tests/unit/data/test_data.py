@@ -25,7 +25,7 @@ from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import ConfigError
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.prompts import parts_of
-from reflect_rl.types import Episode
+from reflect_rl.types import Decision, Episode, Observation, Task, Turn
 from small_task_set import save_small_task_set
 from three_projects import save_three_projects
 
@@ -358,6 +358,47 @@ def test_each_copy_is_drawn_anew(advised):
     after = rows("policy_reflect", advised, numbers, frozenset(), renumbering=copies(2))
     assert len(after) == 2 * len(before)
     assert changed(after[::2], after[1::2]) > len(before) / 2
+
+
+def shown(actions: tuple[str, ...], reflection: str, target: int) -> list[Episode]:
+    """An episode of one turn, whose label is `target`."""
+    decision = Decision(target, "annotator", target=target)
+    turn = Turn(Observation("You wait.", actions, "s"), tuple(range(len(actions))), reflection, decision, 0.0)
+    return [Episode(Task("t"), (turn,), terminated=True, truncated=False, success=True, seed=0, environment="e-v1")]
+
+
+@pytest.mark.parametrize(
+    ("actions", "reflection", "target", "said"),
+    [
+        # Without a number only the places change.
+        (("look", "wait", "go"), "Next: go.", 2, {"Next: go."}),
+        # Advice to do something else keeps its own number, which changes if the label takes its place.
+        (("look", "wait"), "Next: look =0.", 1, {"Next: look =0.", "Next: look =1."}),
+        (
+            ("look", "wait"),
+            "Look =0 is usual. Next: wait =1.",
+            1,
+            {f"Look =0 is usual. Next: wait ={n}." for n in (0, 1)},
+        ),
+        # Advice to do what is not listed loses its number.
+        (("look", "wait"), "Next: go =7.", 1, {"Next: go."}),
+        (("look",), "Next: look =0.", 0, {"Next: look =0."}),
+    ],
+)
+def test_the_number_of_the_advised_action_follows(actions, reflection, target, said):
+    table = rows(
+        "policy_reflect", shown(actions, reflection, target), ["0", "1", "2"], frozenset(), renumbering=copies(20)
+    )
+    assert {row.prompt.split(" # Analyze:\n")[1].split("\nActions:")[0] for row in table} == said
+    for row in table:
+        assert f" {row.completion} {actions[target]}" in row.prompt.split("\nActions:")[1]
+    assert len({row.completion for row in table}) == len(actions)
+
+
+def test_of_two_actions_with_one_text_the_label_is_named():
+    episodes = shown(("look", "go", "look"), "Next: look =0.", 0)
+    for row in rows("policy_reflect", episodes, ["0", "1", "2"], frozenset(), renumbering=copies(20)):
+        assert f"Next: look ={row.completion}." in row.prompt
 
 
 def test_letters_change_places_and_marks_stay(advised):

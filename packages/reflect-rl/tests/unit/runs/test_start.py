@@ -11,7 +11,7 @@ from reflect_rl.config import parse
 from reflect_rl.envs import corridor
 from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.runs import start
-from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.config import RunConfig, fingerprint
 from reflect_rl.runs.stages import plan
 from reflect_rl.runs.start import begin, open_run
 
@@ -325,6 +325,15 @@ def test_other_rules_of_the_game_are_refused_by_the_fingerprint(source, tmp_path
     (source / "run.json").write_text(json.dumps(card | {"fingerprint": "of other texts"}))
     with pytest.raises(RunFolderError, match="fingerprint of rules, texts, tasks and prompts is of other texts there"):
         begin(here(source, tmp_path), "")
+
+
+def test_a_fingerprint_is_that_of_older_results_unless_rows_are_copied(tmp_path):
+    def mark(**data: int) -> str:
+        return fingerprint(parse(RunConfig, {"environment": {"name": "corridor"}, "methods": ["sft"], "data": data}))
+
+    # As version 0.2.0 gave it before there were copies. With another text of the corridor, write the new one here.
+    assert mark() == mark(renumbered_copies=0) == "59b2af7b982fcdb1"
+    assert mark(renumbered_copies=2) != mark()
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):
