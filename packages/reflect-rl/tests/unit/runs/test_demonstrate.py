@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,43 +20,47 @@ from reflect_rl.store import read_jsonl
 from tiny_models import save_bytes
 
 
+def demonstrated_corridor(folder: Path, **data: int) -> Unit:
+    """Data sets of two starts of the corridor, with these settings of `[data]`."""
+    values = {
+        "output_dir": str(folder),
+        "environment": {"name": "corridor"},
+        "methods": ["sft_reflect"],
+        "data": {"demonstration_starts": [2], **data},
+    }
+    unit = Unit(folder, 2, 0)
+    demonstrate(unit, unit.folder / "data", parse(RunConfig, values), lambda *_: None)
+    return unit
+
+
+def table(unit: Unit, name: str) -> list[dict[str, Any]]:
+    return list(read_jsonl(unit.dataset(name), ""))
+
+
 def test_a_random_players_games_are_read_first_and_change_no_demonstration(tmp_path):
-    tables = {}
-    for starts in (0, 9):
-        folder = tmp_path / str(starts)
-        values = {"output_dir": str(folder), "environment": {"name": "corridor"}, "methods": ["sft"]}
-        data = {"demonstration_starts": [2], "reading_starts": starts}
-        unit = Unit(folder, 2, 0)
-        demonstrate(unit, unit.folder / "data", parse(RunConfig, values | {"data": data}), lambda *_: None)
-        for name in ("base", "policy_plain"):
-            tables[name, starts] = list(read_jsonl(unit.dataset(name), ""))
-    assert tables["policy_plain", 0] == tables["policy_plain", 9]
-    assert {row["task"] for row in tables["base", 0]} == {row["task"] for row in tables["policy_plain", 0]}
-    read = {row["task"] for row in tables["base", 9]}
+    units = {starts: demonstrated_corridor(tmp_path / str(starts), reading_starts=starts) for starts in (0, 9)}
+    plain = table(units[0], "policy_plain")
+    assert plain == table(units[9], "policy_plain")
+    demonstrated = {row["task"] for row in plain}
+    assert {row["task"] for row in table(units[0], "base")} == demonstrated
+    read = {row["task"] for row in table(units[9], "base")}
     # One game for each of nine starts, the two demonstrated ones among them.
-    assert len(read) == 9 > len(read - {row["task"] for row in tables["policy_plain", 9]}) == 7
+    assert len(read) == 9 > len(read - demonstrated) == 7
 
 
 def test_copies_with_other_numbers_are_added_and_change_no_model(tmp_path):
-    tables, models = {}, []
-    names = ("policy_reflect", "policy_plain", "base", "reflector")
-    for copies in (0, 2):
-        folder = tmp_path / str(copies)
-        values = {"output_dir": str(folder), "environment": {"name": "corridor"}, "methods": ["sft_reflect"]}
-        data = {"demonstration_starts": [2], "renumbered_copies": copies}
-        unit = Unit(folder, 2, 0)
-        demonstrate(unit, unit.folder / "data", parse(RunConfig, values | {"data": data}), lambda *_: None)
-        tables |= {(name, copies): list(read_jsonl(unit.dataset(name), "")) for name in names}
-        models.append(
-            [(unit.model("untrained") / file).read_bytes() for file in ("model.safetensors", "tokenizer.json")]
-        )
-    assert all(tables[name, 0] == tables[name, 2] for name in names[1:])
-    assert models[0] == models[1]
-    before, after = tables["policy_reflect", 0], tables["policy_reflect", 2]
-    assert after[: len(before)] == before
-    assert len(after) == 3 * len(before)
-    # Corridors have three actions, so two copies of three have another label.
-    assert {row["completion"] for row in after} == {"0", "1", "2"}
+    without, copied = (demonstrated_corridor(tmp_path / str(n), renumbered_copies=n) for n in (0, 2))
+    for name in ("policy_plain", "base", "reflector"):
+        assert table(without, name) == table(copied, name)
+    for file in ("model.safetensors", "tokenizer.json"):
+        assert (without.model("untrained") / file).read_bytes() == (copied.model("untrained") / file).read_bytes()
+    for name in ("policy_reflect", "policy_reflect_positive"):
+        before, after = table(without, name), table(copied, name)
+        assert after[: len(before)] == before
+        assert len(after) == 3 * len(before)
+        lists = [{row["prompt"].partition("\nActions:")[2] for row in rows} for rows in (before, after)]
+        # The actions are always listed in one order, and in copies in others, too.
+        assert lists[0] < lists[1]
 
 
 @pytest.mark.parametrize(
