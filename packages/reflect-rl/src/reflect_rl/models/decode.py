@@ -21,6 +21,8 @@ from reflect_rl.models.graphs import KEPT_SHAPES, Replay, captured, capturing, c
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network, backbone
 
+LEAST_ROWS = 8
+"""Fewer rows take as long; padded to so many, batches that shrink have few shapes."""
 LOOK = 8
 """Steps between two looks whether all rows have ended; each look waits for the GPU."""
 
@@ -101,7 +103,8 @@ def written(model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_toke
     cast = torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed, cache_enabled=False)
     # Tensors that are made in inference mode could not be written to outside of it.
     with torch.inference_mode(False), torch.no_grad(), cast:
-        batch, replays = _shape(model, rounded(count), tokens, columns_of(tokens + max_new_tokens), sampled=sampled)
+        height = max(LEAST_ROWS, rounded(count)) if model.device.type == "cuda" else rounded(count)
+        batch, replays = _shape(model, height, tokens, columns_of(tokens + max_new_tokens), sampled=sampled)
         batch.prompts[:count] = torch.tensor(rows, device=model.device)
         batch.ends[:count] = torch.tensor([len(prompt) - 1 for prompt in prompts], device=model.device)
         steps = partial(_read, model, batch, sampled=sampled), partial(_advance, model, batch, sampled=sampled)

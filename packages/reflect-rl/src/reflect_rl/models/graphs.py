@@ -13,6 +13,7 @@ import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -24,11 +25,15 @@ from transformers.cache_utils import DynamicLayer
 from reflect_rl.launch import collector_off
 
 COLUMNS = 64
-"""Columns of a pass are a multiple of it."""
+"""Columns of a pass are a multiple of it; of longer passes, of two or four times as much."""
 SEEN = 2
 """Times that a shape is computed as it is; rare shapes are not worth a capture."""
-KEPT_SHAPES = 32
+KEPT_SHAPES = 64
 """Most captured shapes of a model; the least recently used go first."""
+UNUSED = 500
+"""Passes since its last use after which a captured shape may go. To capture takes as long as many passes."""
+LARGE = 6144
+"""Tokens of a training pass whose kernels take about as long as to launch them, so that a capture gains little."""
 WARM_UP = 2
 """Runs before a capture, in which libraries choose their kernels."""
 
@@ -65,12 +70,13 @@ def rounded(count: int) -> int:
 
 
 def columns_of(tokens: int) -> int:
-    """The number of columns, rounded up.
+    """The number of columns, rounded up, so that long passes have few shapes.
 
-    >>> columns_of(1), columns_of(64), columns_of(65)
-    (64, 64, 128)
+    >>> columns_of(1), columns_of(64), columns_of(65), columns_of(513), columns_of(1025)
+    (64, 64, 128, 640, 1280)
     """
-    return -(-tokens // COLUMNS) * COLUMNS
+    unit = COLUMNS * (1 if tokens <= 8 * COLUMNS else 2 if tokens <= 16 * COLUMNS else 4)
+    return -(-tokens // unit) * unit
 
 
 def captured(device: torch.device, pool: Any, *steps: Callable[[], object]) -> list[Replay] | None:
@@ -86,7 +92,7 @@ def captured(device: torch.device, pool: Any, *steps: Callable[[], object]) -> l
     Returns:
         What replays each step; None where that is not possible, after a warning.
     """
-    stream, now = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+    stream, now = _stream(device.index), torch.cuda.current_stream(device)
     # Before, and not inside: a graph that ends while another one is captured would break it.
     gc.collect()
     with torch.cuda.device(device), torch.random.fork_rng([now.device_index]), collector_off():
@@ -105,6 +111,12 @@ def captured(device: torch.device, pool: Any, *steps: Callable[[], object]) -> l
             _graph(torch.zeros(1, device=device).zero_, None, stream)
             warnings.warn(f"passes of this model run slower, as they cannot be captured: {error}", stacklevel=2)
             return None
+
+
+@cache
+def _stream(index: int | None) -> torch.cuda.Stream:
+    """The stream of all captures on a GPU: memory that one has freed can be taken again on the same stream alone."""
+    return torch.cuda.Stream(index)
 
 
 def _graph(step: Callable[[], object], pool: Any, stream: torch.cuda.Stream) -> Replay:
@@ -228,6 +240,10 @@ class Graphs:
     def __init__(self) -> None:
         self.passes: OrderedDict[tuple[Any, ...], _Pass | None] = OrderedDict()
         self.seen: Counter[tuple[Any, ...]] = Counter()
+        self.number = 0
+        """Passes so far."""
+        self.used: dict[tuple[Any, ...], int] = {}
+        """Number of the last pass of each captured shape."""
         self.pool: Any = None
         self.gradients: dict[str, Tensor] = {}
         self.possible = True
@@ -247,6 +263,7 @@ class Graphs:
         """(≥ N, ≥ T, H) hidden states of the last layer, valid until the next pass.
 
         Padded in the same way whether they are captured or not, so that a training that goes on computes the same.
+        Large training passes are neither.
 
         Args:
             inside: the model without its projection onto the vocabulary.
@@ -258,6 +275,8 @@ class Graphs:
         parameters = [weight for weight in inside.parameters() if weight.requires_grad] if learns else []
         count, tokens = inputs["input_ids"].shape
         rows, columns = rounded(count), max(tokens, min(columns_of(tokens), most))
+        if parameters and count * tokens > LARGE:
+            return _states(inside, inputs)
         whole = _padded(inputs, rows, columns, lowest)
         # A rate of dropout is a number in a graph.
         drops = {module.p for module in inside.modules() if isinstance(module, nn.Dropout)} if inside.training else ()
@@ -277,17 +296,27 @@ class Graphs:
 
     def _pass(self, key: tuple[Any, ...], inside: Any, inputs: dict[str, Tensor], *, learns: bool) -> _Pass | None:
         """The captured pass of this key, if its shape has come often enough; None as well where there is none."""
+        self.number += 1
         if key not in self.passes:
             self.seen[key] += 1
-            if self.seen[key] <= SEEN:
+            if self.seen[key] <= SEEN or not self._room():
                 return None
             self.passes[key] = self._captured(
                 inside, {name: part.clone() for name, part in inputs.items()}, learns=learns
             )
-            if len(self.passes) > KEPT_SHAPES:
-                self.passes.popitem(last=False)
         self.passes.move_to_end(key)
+        self.used[key] = self.number
         return self.passes[key]
+
+    def _room(self) -> bool:
+        """Tell whether there is room for one more shape, after dropping one that is not in use."""
+        oldest = next(iter(self.passes), None)
+        if oldest is None or len(self.passes) < KEPT_SHAPES:
+            return True
+        if self.number - self.used[oldest] <= UNUSED:
+            return False
+        del self.passes[oldest], self.used[oldest]
+        return True
 
     def _captured(self, inside: Any, inputs: dict[str, Tensor], *, learns: bool) -> _Pass | None:
         device = inputs["input_ids"].device

@@ -6,11 +6,13 @@ onto the vocabulary and the critic's head are inside.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
@@ -32,14 +34,16 @@ REUSE_WIDTH, REUSE_WIDTH_ON_GPU, REUSE_TOKENS = 512, 2048, 128
 def wide(config: Any, *, on_gpu: bool) -> bool:
     """Tell whether a model is so wide that rows which begin alike should share that computation.
 
-    On a GPU the arithmetic of narrower ones takes less time than to gather what is shared.
+    Without gradients, the arithmetic of narrower ones takes a GPU less time than to gather what is shared.
     """
     return bool(config.hidden_size >= (REUSE_WIDTH_ON_GPU if on_gpu else REUSE_WIDTH))
 
 
 def shares(network: Any) -> bool:
-    """Tell whether a model, where it is, should read once what rows begin with alike."""
-    return wide(network.config, on_gpu=next(network.parameters()).device.type == "cuda")
+    """Tell whether a model, where it is, should read once what rows begin with alike, with gradients or without."""
+    on_gpu = next(network.parameters()).device.type == "cuda"
+    # In training nothing is gathered, and the arithmetic is three times as much.
+    return wide(network.config, on_gpu=on_gpu and not torch.is_grad_enabled())
 
 
 class Read(NamedTuple):
@@ -97,22 +101,26 @@ class Tree(NamedTuple):
     def of(cls, parents: Sequence[Sequence[int]], device: torch.device) -> Tree:
         """The trees of these parents, the place before each token on its path; -1 for the first of a row."""
         longest = max(map(len, parents))
-        depths = torch.zeros(len(parents), longest, dtype=torch.long)
+        depths = np.zeros((len(parents), longest), np.int64)
+        sees = np.zeros((len(parents), longest, longest), bool)
         # Padding sees itself: a token that sees nothing would be NaN.
-        sees = torch.eye(longest, dtype=torch.bool).repeat(len(parents), 1, 1)
+        sees[:, range(longest), range(longest)] = True
+        before = np.tri(longest, dtype=bool)
         for row, places in enumerate(parents):
-            # Up to the first branch, a token sees all before it.
-            plain = next((k for k, parent in enumerate(places) if parent != k - 1), len(places))
-            sees[row, :plain, :plain] = torch.ones(plain, plain, dtype=torch.bool).tril_()
-            depths[row, :plain] = torch.arange(plain)
-            for place in range(plain, len(places)):
-                # Trees may stand side by side; the first token of one follows none.
-                if places[place] >= 0:
-                    sees[row, place] |= sees[row, places[place]]
-                    depths[row, place] = depths[row, places[place]] + 1
+            own = np.asarray(places)
+            # Tokens that follow one another see what the first of them sees, and those between. Trees may stand side
+            # by side; the first token of one follows none.
+            starts = [0, *(np.flatnonzero(own[1:] != np.arange(len(own) - 1)) + 1).tolist()]
+            for start, end in itertools.pairwise([*starts, len(own)]):
+                parent, count = int(own[start]), end - start
+                depths[row, start:end] = np.arange(count) + (depths[row, parent] + 1 if parent >= 0 else 0)
+                if parent >= 0:
+                    sees[row, start:end, :start] = sees[row, parent, :start]
+                sees[row, start:end, start:end] = before[:count, :count]
         lowest = torch.finfo(torch.bfloat16).min
         # Moved first: as numbers it is four times as large.
-        return cls(depths.to(device), torch.where(sees.to(device), 0.0, lowest)[:, None])
+        mask = torch.where(torch.from_numpy(sees).to(device), 0.0, lowest)[:, None]
+        return cls(torch.from_numpy(depths).to(device), mask)
 
     def behind(self, past: Past) -> Tree:
         """The trees as they go on from what was read before, which each of their tokens sees."""
@@ -206,7 +214,7 @@ class Network(nn.Module):
         It is computed as one row, in wide models and without a backward pass to slow.
         """
         inside, count = backbone(self.language_model), len(input_ids)
-        reuses = shares(self.language_model) and not torch.is_grad_enabled()
+        reuses = not torch.is_grad_enabled() and shares(self.language_model)
         if reuses and "past_key_values" in signature(inside.forward).parameters:
             shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
             cache = DynamicCache(config=self.language_model.config)

@@ -36,8 +36,8 @@ from reflect_rl.models.memory import GB, activation_bytes, free_bytes
 from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, shares
 from reflect_rl.models.prefixes import Row, merge, pack
 
-ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU = 2 * 2**30, 8 * 2**30
-"""Bytes of activations that a micro-batch may leave for its backward pass."""
+ACTIVATIONS_ON_CPU, GPU_SHARE = 2 * 2**30, 0.25
+"""Most activations that a micro-batch leaves for its backward pass: bytes, and as a share of a GPU's memory."""
 
 SHOWN = 60
 """Characters of the beginning and of the end of a text that a message shows."""
@@ -103,10 +103,14 @@ def token_budget(model: LanguageModel) -> int:
     return max(1, min(fast, budget // each))
 
 
+def most_activations(device: torch.device) -> int:
+    """Bytes of activations that a micro-batch may leave on a device for its backward pass."""
+    return ACTIVATIONS_ON_CPU if device.type == "cpu" else int(GPU_SHARE * torch.cuda.mem_get_info(device)[1])
+
+
 def _activations(model: LanguageModel) -> tuple[int, int]:
     """Bytes that a micro-batch may leave for its backward pass, and those of a token."""
-    budget = ACTIVATIONS_ON_CPU if model.device.type == "cpu" else ACTIVATIONS_ON_GPU
-    return budget, activation_bytes(model.model.config, checkpointing=model.checkpointing)
+    return most_activations(model.device), activation_bytes(model.model.config, checkpointing=model.checkpointing)
 
 
 def check_fits(model: LanguageModel, tokens: int) -> None:

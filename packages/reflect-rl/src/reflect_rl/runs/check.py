@@ -406,7 +406,7 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     """Estimate the memory of the run's trainings, and refuse what does not fit."""
     from reflect_rl.models.load import device_of
     from reflect_rl.models.memory import Estimate, estimate, play_bytes
-    from reflect_rl.models.score import ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU, fast_tokens
+    from reflect_rl.models.score import fast_tokens, most_activations
 
     device = device_of(config.model.device)
     on_cpu = device.type == "cpu"
@@ -414,7 +414,7 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     # Online training holds the reflection player beside the policy, and the reference of the KL term.
     beside = config.reflector.kind == "prompted" or any(m.online and m.reflector in m.datasets for m in chosen)
     held = 1 + beside + config.rlft.algorithm.needs_reference
-    fast, most = fast_tokens(causal.hidden_size, on_cpu=on_cpu), ACTIVATIONS_ON_CPU if on_cpu else ACTIVATIONS_ON_GPU
+    fast, most = fast_tokens(causal.hidden_size, on_cpu=on_cpu), most_activations(device)
 
     def need(setting: ModelConfig) -> Estimate:
         """The larger estimate, of supervised or online training; rlft.micro_batch_tokens is of the second alone."""

@@ -179,11 +179,27 @@ def test_checkpointed_activations_are_computed_as_they_are(model):
     assert not graphs.passes
 
 
-def test_the_shapes_that_came_last_are_kept(model, monkeypatch):
+@pytest.mark.parametrize(("unused", "kept"), [(100, [1, 2]), (SEEN, [2, 3])])
+def test_a_captured_shape_gives_way_to_another_only_when_it_is_out_of_use(model, monkeypatch, unused, kept):
     monkeypatch.setattr("reflect_rl.models.graphs.KEPT_SHAPES", 2)
+    monkeypatch.setattr("reflect_rl.models.graphs.UNUSED", unused)
     graphs, inside = Graphs(), backbone(model.model)
     with torch.no_grad():
         for count in (1, 2, 3):
             for _ in range(SEEN + 1):
                 graphs.states(inside, rows(0, count), 1000, LOWEST)
-    assert [rows for rows, *_ in graphs.passes] == [2, 3]
+    assert [rows for rows, *_ in graphs.passes] == kept
+
+
+def test_a_large_training_pass_is_not_captured(model, monkeypatch):
+    monkeypatch.setattr("reflect_rl.models.graphs.LARGE", 3 * 20)
+    graphs, inside = Graphs(), backbone(model.model)
+    for count in (3, 4):
+        for _ in range(SEEN + 1):
+            states = graphs.states(inside, rows(0, count), 1000, LOWEST)
+    assert [count for count, *_ in graphs.passes] == [3]
+    assert states.shape[:2] == (4, 20)  # not padded, either
+    with torch.no_grad():
+        for _ in range(SEEN + 1):
+            graphs.states(inside, rows(0, 4), 1000, LOWEST)
+    assert [count for count, *_ in graphs.passes] == [3, 4]

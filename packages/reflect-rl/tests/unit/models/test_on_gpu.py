@@ -96,6 +96,19 @@ def test_a_capture_draws_nothing():
     assert place.abs().sum() > 0
 
 
+def test_passes_of_other_shapes_share_the_memory_of_their_activations(folder):
+    model, held = on("cuda", folder), []
+    for rows in (48, 32, 24, 16):
+        long = [model.encode("Taxi at 0 4. Blocked: east.") * 4] * rows
+        long = [[5 + row % 7, 5 + row // 7, *prompt] for row, prompt in enumerate(long)]
+        for _ in range(SEEN + 1):
+            (-score(model, long, ACTIONS * rows).log_probs[:, 0].sum()).backward()
+        torch.cuda.synchronize()
+        held.append(torch.cuda.memory_reserved())
+    # Each keeps its own states and what it is given, but not its activations.
+    assert max(held) < 1.5 * held[0]
+
+
 def test_scoring_is_proved_in_bfloat16(folder):
     model = load_model(ModelConfig(device="cuda", precision="bfloat16"), folder, trainable=False)
     check_scoring(model)
