@@ -19,6 +19,7 @@ from transformers.cache_utils import DynamicLayer
 
 from reflect_rl.models.graphs import KEPT_SHAPES, Replay, captured, capturing, columns_of, rounded, state_of
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.models.memory import written_tokens
 from reflect_rl.models.network import Network, backbone
 
 LEAST_ROWS = 8
@@ -103,8 +104,8 @@ def written(model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_toke
     cast = torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed, cache_enabled=False)
     # Tensors that are made in inference mode could not be written to outside of it.
     with torch.inference_mode(False), torch.no_grad(), cast:
-        height = max(LEAST_ROWS, rounded(count)) if model.device.type == "cuda" else rounded(count)
-        batch, replays = _shape(model, height, tokens, columns_of(tokens + max_new_tokens), sampled=sampled)
+        columns = columns_of(tokens + max_new_tokens)
+        batch, replays = _shape(model, _height(model, count, columns), tokens, columns, sampled=sampled)
         batch.prompts[:count] = torch.tensor(rows, device=model.device)
         batch.ends[:count] = torch.tensor([len(prompt) - 1 for prompt in prompts], device=model.device)
         steps = partial(_read, model, batch, sampled=sampled), partial(_advance, model, batch, sampled=sampled)
@@ -116,6 +117,14 @@ def written(model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_toke
                 break
             advance()
     return batch.written[:count, tokens : tokens + max_new_tokens].clone()
+
+
+def _height(model: LanguageModel, count: int, columns: int) -> int:
+    """Rows of a batch of `count` prompts, padded as far as memory allows."""
+    if model.device.type != "cuda":
+        return rounded(count)
+    most = written_tokens(model.model.config, model.model.dtype.itemsize, on_gpu=True) // columns
+    return max(rounded(count), min(LEAST_ROWS, most))
 
 
 def _chosen(model: LanguageModel, states: Tensor, *, sampled: bool) -> Tensor:

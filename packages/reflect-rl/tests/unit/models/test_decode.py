@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
+from transformers import LlamaConfig
 
 from reflect_rl.config import LoRAConfig, ModelConfig
-from reflect_rl.models.decode import _MEMORIES, written
+from reflect_rl.models.decode import _MEMORIES, LEAST_ROWS, _height, written
 from reflect_rl.models.generate import generate
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.network import reads_trees
@@ -87,6 +90,14 @@ def test_sampled_tokens_follow_the_models_distribution(model):
     expected = float(chances[likeliest])
     # Four standard deviations of the share.
     assert abs(float((drawn == likeliest).float().mean()) - expected) < 4 * (expected * (1 - expected) / 4000) ** 0.5
+
+
+def test_a_gpu_pads_small_batches_as_far_as_memory_allows():
+    config = LlamaConfig(num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, hidden_size=4096)
+    large = SimpleNamespace(device=torch.device("cuda"), model=SimpleNamespace(config=config, dtype=torch.bfloat16))
+    # Keys and values of 16,384 tokens of such a model are 2 GiB.
+    assert [_height(large, count, 256) for count in (1, 8, 9)] == [LEAST_ROWS, LEAST_ROWS, 12]
+    assert [_height(large, count, 8192) for count in (1, 2)] == [2, 2]
 
 
 def test_a_model_that_is_dropped_leaves_nothing(model, tmp_path):
