@@ -23,7 +23,7 @@ from reflect_rl.models.memory import written_tokens
 from reflect_rl.models.network import Network, backbone
 
 LEAST_ROWS = 8
-"""Fewer rows take as long; padded to so many, batches that shrink have few shapes."""
+"""A step of fewer rows takes as long; padded to so many, batches that shrink have few shapes."""
 LOOK = 8
 """Steps between two looks whether all rows have ended; each look waits for the GPU."""
 

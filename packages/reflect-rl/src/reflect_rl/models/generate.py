@@ -70,7 +70,7 @@ def generate(
     # A row keeps keys and values for its prompt and for all new tokens.
     lengths = [len(prompt) + max_new_tokens for prompt in prompts]
     if graphs:
-        # Rows are rounded up, by half at most.
+        # Rows are rounded up, by half at most, or to a few where memory allows.
         lengths, limit = [columns_of(columns_of(len(p)) + max_new_tokens) for p in prompts], 2 * limit // 3
     for group in micro_batches(lengths, limit):
         if graphs:

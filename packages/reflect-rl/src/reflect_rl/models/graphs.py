@@ -26,14 +26,14 @@ from reflect_rl.launch import collector_off
 
 COLUMNS = 64
 """Columns of a pass are a multiple of it; of longer passes, of two or four times as much."""
-SEEN = 2
-"""Times that a shape is computed as it is; rare shapes are not worth a capture."""
+SEEN = 8
+"""Times that a shape is computed as it is. To capture takes as long as a capture saves in about so many passes."""
 KEPT_SHAPES = 64
-"""Most captured shapes of a model; the least recently used go first."""
+"""Most captured shapes of a model."""
 UNUSED = 500
-"""Passes since its last use after which a captured shape may go. To capture takes as long as many passes."""
-LARGE = 6144
-"""Tokens of a training pass whose kernels take about as long as to launch them, so that a capture gains little."""
+"""Passes since its last use after which a captured shape may give way to another."""
+STATE = 2
+"""Place of `state_of` in the key of a captured pass."""
 WARM_UP = 2
 """Runs before a capture, in which libraries choose their kernels."""
 
@@ -104,6 +104,8 @@ def captured(device: torch.device, pool: Any, *steps: Callable[[], object]) -> l
                         step()
             now.wait_stream(stream)
             return [_graph(step, pool, stream) for step in steps]
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:
             # A model that asks the processor in its midst, as one that chooses experts token by token. A capture that
             # fails leaves its stream behind, and torch's generator in a capture until one comes to its end.
@@ -263,7 +265,6 @@ class Graphs:
         """(≥ N, ≥ T, H) hidden states of the last layer, valid until the next pass.
 
         Padded in the same way whether they are captured or not, so that a training that goes on computes the same.
-        Large training passes are neither.
 
         Args:
             inside: the model without its projection onto the vocabulary.
@@ -275,12 +276,10 @@ class Graphs:
         parameters = [weight for weight in inside.parameters() if weight.requires_grad] if learns else []
         count, tokens = inputs["input_ids"].shape
         rows, columns = rounded(count), max(tokens, min(columns_of(tokens), most))
-        if parameters and count * tokens > LARGE:
-            return _states(inside, inputs)
         whole = _padded(inputs, rows, columns, lowest)
         # A rate of dropout is a number in a graph.
         drops = {module.p for module in inside.modules() if isinstance(module, nn.Dropout)} if inside.training else ()
-        key = rows, columns, len(inputs), bool(parameters), inside.training, state_of(inside), *sorted(drops)
+        key = rows, columns, state_of(inside), len(inputs), bool(parameters), inside.training, *sorted(drops)
         fixed = capturing() and self.possible and not torch.is_inference_mode_enabled()
         fixed = fixed and not (parameters and (_several() or _recomputes(inside)))
         one = self._pass(key, inside, whole, learns=bool(parameters)) if fixed and not self.busy else None
@@ -299,7 +298,7 @@ class Graphs:
         self.number += 1
         if key not in self.passes:
             self.seen[key] += 1
-            if self.seen[key] <= SEEN or not self._room():
+            if self.seen[key] <= SEEN or not self._room(key):
                 return None
             self.passes[key] = self._captured(
                 inside, {name: part.clone() for name, part in inputs.items()}, learns=learns
@@ -308,12 +307,13 @@ class Graphs:
         self.used[key] = self.number
         return self.passes[key]
 
-    def _room(self) -> bool:
+    def _room(self, key: tuple[Any, ...]) -> bool:
         """Tell whether there is room for one more shape, after dropping one that is not in use."""
-        oldest = next(iter(self.passes), None)
-        if oldest is None or len(self.passes) < KEPT_SHAPES:
+        if len(self.passes) < KEPT_SHAPES:
             return True
-        if self.number - self.used[oldest] <= UNUSED:
+        # Of weights that lie elsewhere now, none comes again.
+        oldest = next((other for other in self.passes if other[STATE] != key[STATE]), next(iter(self.passes)))
+        if oldest[STATE] == key[STATE] and self.number - self.used[oldest] <= UNUSED:
             return False
         del self.passes[oldest], self.used[oldest]
         return True

@@ -34,16 +34,14 @@ REUSE_WIDTH, REUSE_WIDTH_ON_GPU, REUSE_TOKENS = 512, 2048, 128
 def wide(config: Any, *, on_gpu: bool) -> bool:
     """Tell whether a model is so wide that rows which begin alike should share that computation.
 
-    Without gradients, the arithmetic of narrower ones takes a GPU less time than to gather what is shared.
+    On a GPU the arithmetic of narrower ones takes less time than to gather what is shared.
     """
     return bool(config.hidden_size >= (REUSE_WIDTH_ON_GPU if on_gpu else REUSE_WIDTH))
 
 
 def shares(network: Any) -> bool:
-    """Tell whether a model, where it is, should read once what rows begin with alike, with gradients or without."""
-    on_gpu = next(network.parameters()).device.type == "cuda"
-    # In training nothing is gathered, and the arithmetic is three times as much.
-    return wide(network.config, on_gpu=on_gpu and not torch.is_grad_enabled())
+    """Tell whether a model, where it is, should read once what rows begin with alike."""
+    return wide(network.config, on_gpu=next(network.parameters()).device.type == "cuda")
 
 
 class Read(NamedTuple):
@@ -99,7 +97,12 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, parents: Sequence[Sequence[int]], device: torch.device) -> Tree:
-        """The trees of these parents, the place before each token on its path; -1 for the first of a row."""
+        """The trees of these parents, the place before each token on its path; -1 for the first of a tree.
+
+        Args:
+            parents: of each row, one place for each of its tokens, at least one.
+            device: where they are wanted.
+        """
         longest = max(map(len, parents))
         depths = np.zeros((len(parents), longest), np.int64)
         sees = np.zeros((len(parents), longest, longest), bool)
@@ -214,7 +217,7 @@ class Network(nn.Module):
         It is computed as one row, in wide models and without a backward pass to slow.
         """
         inside, count = backbone(self.language_model), len(input_ids)
-        reuses = not torch.is_grad_enabled() and shares(self.language_model)
+        reuses = shares(self.language_model) and not torch.is_grad_enabled()
         if reuses and "past_key_values" in signature(inside.forward).parameters:
             shared = min(int((input_ids == input_ids[0]).all(0).cumprod(0).sum()), int(columns.min()))
             cache = DynamicCache(config=self.language_model.config)

@@ -36,8 +36,8 @@ from reflect_rl.models.memory import GB, activation_bytes, free_bytes
 from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, shares
 from reflect_rl.models.prefixes import Row, merge, pack
 
-ACTIVATIONS_ON_CPU, GPU_SHARE = 2 * 2**30, 0.25
-"""Most activations that a micro-batch leaves for its backward pass: bytes, and as a share of a GPU's memory."""
+ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU, GPU_SHARE = 2 * 2**30, 8 * 2**30, 0.25
+"""Most bytes of activations that a micro-batch leaves for its backward pass; their largest share of a GPU's memory."""
 
 SHOWN = 60
 """Characters of the beginning and of the end of a text that a message shows."""
@@ -105,7 +105,10 @@ def token_budget(model: LanguageModel) -> int:
 
 def most_activations(device: torch.device) -> int:
     """Bytes of activations that a micro-batch may leave on a device for its backward pass."""
-    return ACTIVATIONS_ON_CPU if device.type == "cpu" else int(GPU_SHARE * torch.cuda.mem_get_info(device)[1])
+    if device.type == "cpu":
+        return ACTIVATIONS_ON_CPU
+    whole = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else sys.maxsize
+    return min(ACTIVATIONS_ON_GPU, int(GPU_SHARE * whole))
 
 
 def _activations(model: LanguageModel) -> tuple[int, int]:

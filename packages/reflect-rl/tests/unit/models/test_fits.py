@@ -17,7 +17,14 @@ from reflect_rl.models import memory
 from reflect_rl.models.load import load_model
 from reflect_rl.models.memory import Estimate, activation_bytes, estimate, play_bytes
 from reflect_rl.models.precision import _seconds, choose
-from reflect_rl.models.score import ACTIVATIONS_ON_CPU, check_context, check_fits, token_budget
+from reflect_rl.models.score import (
+    ACTIVATIONS_ON_CPU,
+    ACTIVATIONS_ON_GPU,
+    check_context,
+    check_fits,
+    most_activations,
+    token_budget,
+)
 from reflect_rl.runs import check as settle
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.store import write_json
@@ -350,6 +357,16 @@ def test_a_long_prompt_is_shown_with_its_end(llama):
     model = load_model(ModelConfig(device="cpu"), llama, trainable=False)
     with pytest.raises(ModelError, match=r"begins '(map )+.*' and ends '.*taxi at 4 2' has"):
         check_context(model, 10**6, "map " * 50 + "taxi at 4 2")
+
+
+def test_activations_take_at_most_a_quarter_of_a_gpu(monkeypatch):
+    found = []
+    for gigabytes in (80, 16):
+        monkeypatch.setattr("torch.cuda.mem_get_info", lambda device, size=gigabytes: (0, size * 2**30))
+        found.append(most_activations(torch.device("cuda")))
+    assert found == [ACTIVATIONS_ON_GPU, 4 * 2**30]
+    # A Mac's GPU is not asked.
+    assert [most_activations(torch.device(kind)) for kind in ("cpu", "mps")] == [ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU]
 
 
 def test_micro_batches_of_deep_models_fit(llama):
