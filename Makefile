@@ -26,8 +26,9 @@ PACKAGES := packages/reflect-rl packages/alfworld-native packages/reflect-report
 $(INSTALLED): pyproject.toml constraints.txt $(PACKAGES:=/pyproject.toml)
 	@echo "installing into .venv, this takes minutes the first time"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) pip==$(PIP_VERSION)
-	$(PIP) -c constraints.txt --build-constraint constraints.txt $(PACKAGES:%=-e ./%) --group dev
+	$(PIP) -c constraints.txt pip==$(PIP_VERSION) setuptools
+	@# Built with the setuptools of .venv: an environment of its own for each package takes seconds to make.
+	$(PIP) -c constraints.txt --no-build-isolation $(PACKAGES:%=-e ./%) --group dev
 	@touch $@
 
 # For tests only: they compare the native household engine with TextWorld. Without a compiler they are skipped.
@@ -40,9 +41,10 @@ $(TEXTWORLD): $(INSTALLED)
 demo: install
 	$(BIN)/reflect-rl run configs/taxi/demo.toml
 
-# One thread per test process: the two processes are the parallelism.
+# One thread per test process: the two processes are the parallelism. A file is tested by one of them, so that what its
+# tests share is made once.
 test: install $(TEXTWORLD)
-	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # After an ordinary installation; their libraries lie in .venv/trainers.
 test-trainers: install
