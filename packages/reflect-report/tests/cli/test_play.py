@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -288,7 +289,9 @@ def test_a_terminal_without_unicode_gets_plain_bars():
 
 
 def terminal() -> Console:
-    return Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=80, height=50, markup=False)
+    # Whatever terminal the tests run in; nothing is redrawn in a dumb one.
+    size: dict[str, Any] = {"width": 80, "height": 50, "_environ": {"TERM": "xterm"}}
+    return Console(file=io.StringIO(), force_terminal=True, color_system="standard", markup=False, **size)
 
 
 def test_the_taxi_map_has_colours_on_a_terminal_and_none_elsewhere():

@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -14,7 +15,9 @@ JOB = Job(UNIT, "sft", "policy_plain", UNIT.sft("policy_plain"))
 
 def shown(*, terminal: bool) -> str:
     file = io.StringIO()
-    console = Console(file=file, force_terminal=terminal, width=100, color_system=None, highlight=False, markup=False)
+    # Whatever terminal the tests run in; nothing is redrawn in a dumb one.
+    plain: dict[str, Any] = {"color_system": None, "highlight": False, "markup": False, "_environ": {"TERM": "xterm"}}
+    console = Console(file=file, force_terminal=terminal, width=100, **plain)
     with Bars(console, jobs=2) as bars:
         bars.started(JOB)
         bars.advanced(JOB.title, 1, 4, "loss [0.5]")
