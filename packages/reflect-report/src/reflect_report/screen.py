@@ -55,7 +55,7 @@ class Screen:
         self._bar_width = bar_width
         self._seconds, self._pause = seconds, pause
         # A file or a pipe gets every turn, and nobody waits for it.
-        self._live = Live(console=console, auto_refresh=False) if seconds and console.is_terminal else None
+        self._live = Live(console=console, auto_refresh=False) if seconds and _redraws(console) else None
 
     @property
     def redraws(self) -> bool:
@@ -147,13 +147,18 @@ class Screen:
         return filled * full + rest * (self._bar_width - full)
 
 
+def _redraws(console: Console) -> bool:
+    """Tell whether something can be drawn in one place again and again; in a dumb terminal the last would be all."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
 def show_frames(
     console: Console, frames: Sequence[RenderableType], seconds: float, pause: Callable[[float], None] = time.sleep
 ) -> None:
     """Frames below each other, or, on a terminal and with a pause after each, in one place."""
     # The console of messages breaks no lines, and columns need it to.
     fitting = Console(file=console.file, force_terminal=console.is_terminal, highlight=False, markup=False, emoji=False)
-    if not (seconds and console.is_terminal):
+    if not (seconds and _redraws(console)):
         for frame in frames:
             fitting.print()
             fitting.print(frame)

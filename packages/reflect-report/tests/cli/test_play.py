@@ -187,7 +187,8 @@ def test_a_recording_that_cannot_be_written_is_told_before_anything_is_played(ca
         assert answer.output == ""
 
 
-def test_frames_take_one_place_on_a_terminal_and_many_elsewhere():
+def test_frames_take_one_place_on_a_terminal_and_many_elsewhere(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     pauses: list[float] = []
     shown = terminal()
     show_frames(shown, [Text("first"), Text("second")], 0.5, pauses.append)
@@ -197,6 +198,15 @@ def test_frames_take_one_place_on_a_terminal_and_many_elsewhere():
     show_frames(plain, [Text("first"), Text("second")], 0.5, pauses.append)
     assert plain.file.getvalue().split() == ["first", "second"]
     assert len(pauses) == 2
+
+
+def test_a_dumb_terminal_shows_every_frame_and_every_turn(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80, height=50, markup=False)
+    show_frames(console, [Text("first"), Text("second")], 0.5, lambda _: None)
+    assert console.file.getvalue().split() == ["first", "second"]
+    with Screen(console, seconds=0.5, pause=lambda _: None) as screen:
+        assert not screen.redraws
 
 
 def test_hostile_texts_reach_no_recording(tmp_path):
