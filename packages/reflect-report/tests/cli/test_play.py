@@ -206,7 +206,9 @@ def test_a_dumb_terminal_shows_every_frame_and_every_turn(monkeypatch):
     show_frames(console, [Text("first"), Text("second")], 0.5, lambda _: None)
     assert console.file.getvalue().split() == ["first", "second"]
     with Screen(console, seconds=0.5, pause=lambda _: None) as screen:
-        assert not screen.redraws
+        for _ in range(2):
+            screen.show_turn(turn())
+    assert console.file.getvalue().count("reward -0.05") == 2
 
 
 def test_hostile_texts_reach_no_recording(tmp_path):

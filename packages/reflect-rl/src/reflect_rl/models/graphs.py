@@ -311,7 +311,7 @@ class Graphs:
         """Tell whether there is room for one more shape, after dropping one that is not in use."""
         if len(self.passes) < KEPT_SHAPES:
             return True
-        # Of weights that lie elsewhere now, none comes again.
+        # Shapes of weights that lie elsewhere now do not come again.
         oldest = next((other for other in self.passes if other[STATE] != key[STATE]), next(iter(self.passes)))
         if oldest[STATE] == key[STATE] and self.number - self.used[oldest] <= UNUSED:
             return False
