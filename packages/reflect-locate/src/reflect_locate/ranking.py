@@ -42,12 +42,15 @@ from reflect_locate.repositories.definitions import (
     defines_member,
     definition,
     heading,
+    modules_asked_for,
     names_asked_for,
 )
 from reflect_locate.repositories.file_names import NONE, AskedFiles, files_asked_for
 from reflect_locate.repositories.passages import lines_with, words_together, written_lines
 from reflect_locate.repositories.roles import TEST_SHARE, TESTS, is_change_note, is_data, is_document, is_test
+from reflect_locate.repositories.snapshot import LeftOut
 from reflect_locate.repositories.stored_index import StoredIndex
+from reflect_locate.repositories.text_rules import SOURCE
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches
 from reflect_locate.repositories.word_store import WordStore
@@ -78,6 +81,8 @@ INDEXED = 10
 """Best files of the index that are candidates."""
 LOOKED_AT = 200
 """Most files in which the definition of a name is looked for: those that hold its words most often."""
+LIMITS = (Reason.OVER_LIMIT, Reason.TOO_MANY, Reason.TOO_DEEP)
+"""Reasons for which files of any kind were left out."""
 PASSAGES_OF_FILE = 3
 """Most passages of one file among those of all files."""
 
@@ -237,29 +242,33 @@ def find(
     index = index or StoredIndex(tree, WordStore())
     matches, rarity = index.ask(question)
     # A question how to use a file asks for instructions.
-    named = NONE if HOW_TO.match(question) else files_asked_for(question, tree.paths)
+    top = tree.prefix.rstrip("/").rpartition("/")[2] or tree.snapshot.name
+    named = NONE if HOW_TO.match(question) else files_asked_for(question, tree.paths, top)
     names = () if named.is_written else names_asked_for(question)
-    written = definers(tree, index, names) if names else None
+    written = definers(tree, index, names, modules_asked_for(question)) if names else None
     # One of another repository would rank by the words of strangers.
     adapted = adapted if adapted and adapted.fits(tree) else None
     past = adapted.matches(tree, question) if adapted else None
     weights = adapted.weights if adapted else DEFAULT_WEIGHTS
     files = ranked(tree, question, None, matches, weights, past, rarity, AskedNames(written, named))
     likely, seconds = LIKELY if threshold is None else threshold, time.perf_counter() - started
-    answer = answer_of(files, rarity, likely, 0, seconds, adapted.heard(question) if adapted else frozenset())
+    # A name of a file need not stand in any.
+    heard = (named.words if named.is_written else frozenset()) | (adapted.heard(question) if adapted else frozenset())
+    answer = answer_of(files, rarity, likely, 0, seconds, heard)
     if named.is_written:
         # Words that name the file stand in its lines by chance, as where another one is imported.
         answer = replace(answer, rarity={word: value for word, value in rarity.items() if word not in named.words})
     return replace(cautious(answer, tree), names=names, wants_tests=asks_for_tests(question))
 
 
-def definers(tree: Tree, index: StoredIndex, names: Sequence[str]) -> dict[str, float]:
+def definers(tree: Tree, index: StoredIndex, names: Sequence[str], modules: Set[str] = frozenset()) -> dict[str, float]:
     """Files that define one of these very names, each with the mean worth of its definitions.
 
     Args:
         tree: the files.
         index: of this tree.
         names: as they are written in the code, at least one.
+        modules: names that stood before them; where paths have such parts, those with most of them count alone.
     """
     found: dict[str, float] = {}
     for name in names:
@@ -271,26 +280,32 @@ def definers(tree: Tree, index: StoredIndex, names: Sequence[str]) -> dict[str, 
             worth = definition(text.split("\n"), name)[1] if name in text else 0.0
             if worth == 1 or (worth and PurePosixPath(path).suffix not in VALUES):
                 found[path] = found.get(path, 0.0) + worth / len(names)
+    parts = {path: len(modules & set(PurePosixPath(path).with_suffix("").parts)) for path in found if modules}
+    found = {path: worth for path, worth in found.items() if not parts or parts[path] == max(parts.values())}
     # Where `app.use = function` stands, a variable `app` elsewhere is another one.
     dotted = {path: 1.0 for path in found if defines_member(tree.text(path).split("\n"), names)}
     return dotted or found
 
 
 def cautious(answer: Answer, tree: Tree) -> Answer:
-    """The answer, with the next lower word where files were left out over the limit: one of them may be the better one.
+    """The answer, with the next lower word where files were left out over a limit: one of them may be the better one.
 
     Args:
         answer: to a question.
         tree: that was asked about.
     """
-    is_whole = not any(
-        entry.reason.startswith(Reason.OVER_LIMIT) and (not entry.path or entry.path.startswith(tree.prefix))
-        for entry in tree.snapshot.left_out
-    )
-    if is_whole or not answer.files:
+    if not answer.files or not any(_may_answer(entry, tree.prefix) for entry in tree.snapshot.left_out):
         return answer
     first = replace(answer.files[0], sureness=CAUTIOUS[answer.sureness])
     return replace(answer, files=(first, *answer.files[1:]))
+
+
+def _may_answer(entry: LeftOut, prefix: str) -> bool:
+    """Tell whether what was left out over a limit may hold answers about the part of a snapshot below a prefix."""
+    reason, _, _ = entry.reason.partition(": ")
+    # Large files that are no source are mostly data, which many trees have.
+    is_over = reason in LIMITS or (reason == Reason.TOO_LARGE and entry.path.lower().endswith(SOURCE))
+    return is_over and (entry.path in ("", "./") or entry.path.startswith(prefix))
 
 
 def passages(tree: Tree, answer: Answer, most: int) -> list[tuple[str, BestLines]]:
@@ -400,7 +415,7 @@ def ranked(
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
     indexed = _best(matches.contents, shares) if matches else ()
     known = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, shares), *_best(names.written or {}, shares)])
-    meant = _meant(names.files, tests, asked)
+    meant = _meant(names.files, tests, question)
     # A hundred files may be called `__init__.py`.
     near_names = {
         path: matches.contents.get(path, 0.0) + matches.paths.get(path, 0.0) if matches else 0.0 for path in meant
@@ -447,9 +462,16 @@ def ranked(
     return sorted(found, key=lambda entry: (-entry.score, first.get(entry.path, 0), entry.path))
 
 
-def _meant(files: AskedFiles, tests: Set[str], asked: Sequence[str]) -> frozenset[str]:
-    """Files that a question names. By words alone it names no test of what it asks about."""
-    return frozenset(path for path in files.paths if files.is_written or path not in tests or "test" in asked)
+def _meant(files: AskedFiles, tests: Set[str], question: str) -> frozenset[str]:
+    """Files that a question names. By words alone it names no test of what it asks about, but `conftest` itself."""
+    is_open = files.is_written or "test" in question_words(question)
+    literal = question.strip().lower()
+
+    def is_itself(path: str) -> bool:
+        place = PurePosixPath(path)
+        return place.stem.lower() == literal and is_test(place.name)
+
+    return frozenset(path for path in files.paths if is_open or path not in tests or is_itself(path))
 
 
 def _is_defined_beside(meant: Set[str], found: Sequence[FoundFile], has_compound: bool) -> bool:

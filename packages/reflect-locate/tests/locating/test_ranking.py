@@ -5,7 +5,7 @@ import pytest
 from reflect_locate.ranking import TOLD, find, passages
 from reflect_locate.repositories._gate import IngestRules
 from reflect_locate.repositories.ingest import ingest
-from reflect_locate.repositories.roles import TESTS
+from reflect_locate.repositories.roles import TESTS, is_document
 from reflect_locate.repositories.snapshot import LeftOut, Snapshot
 from reflect_locate.repositories.tree import Tree
 from tiny_player import FILES, write_files
@@ -54,6 +54,20 @@ def test_files_over_the_limit_make_an_answer_less_sure(path, prefix, word):
     tree = Tree(Snapshot("kettle", FILES, [LeftOut(path, reason)]), prefix)
     assert find(tree, QUESTION).sureness == word
     assert find(Tree(Snapshot("kettle", FILES, [LeftOut("a.png", "binary")])), QUESTION).sureness == "sure"
+
+
+@pytest.mark.parametrize(
+    ("path", "reason", "word"),
+    [
+        ("src/z.c", "too large", "likely"),
+        ("z.json", "too large", "sure"),
+        ("z/", "too many entries", "likely"),
+        ("z/", "too deep", "likely"),
+        ("./", "too many entries", "likely"),
+    ],
+)
+def test_large_sources_and_folders_over_a_limit_make_an_answer_less_sure(path, reason, word):
+    assert find(Tree(Snapshot("kettle", FILES, [LeftOut(path, reason)])), QUESTION).sureness == word
 
 
 def test_a_limit_that_is_met_is_noticed(tmp_path):
@@ -303,3 +317,34 @@ def test_a_page_that_tells_something_is_a_document(question, wanted):
     tree = Tree(Snapshot("kitchen", {"a.md": "# Limits\n", "a.py": "x = 1  # limits\n"}))
     is_document = {entry.path: entry.evidence.is_document for entry in find(tree, f"{question} limits").files}
     assert is_document["a.md"] is not wanted
+
+
+def test_the_modules_of_a_qualified_name_choose_among_its_definitions():
+    pot = "class Pot:\n    def pour(self):\n        return tea\n"
+    tree = Tree(Snapshot("kitchen", {f"{name}.py": pot for name in ("a/pots", "b/pots", "b/lids")}))
+    assert find(tree, "b.lids.Pot.pour").files[0].path == "b/lids.py"
+    assert find(tree, "b.pots.Pot.pour").files[0].path == "b/pots.py"
+
+
+@pytest.mark.parametrize(("question", "line"), [("Pot.size", 4), ("Pot.SIZES", 2), ("Pot.pour", 6), ("Pot", 1)])
+def test_a_field_of_a_class_is_shown_and_not_its_head(question, line):
+    text = "class Pot:\n    SIZES = [1, 2]\n\n    size: int = 1\n\n    def pour(self):\n        return self.size\n"
+    tree = Tree(Snapshot("kitchen", {"pots.py": text, "tea.py": "x = Pot.size\n"}))
+    first = find(tree, question).with_lines(tree, 1)[0]
+    assert (first.path, first.lines.excerpt_line) == ("pots.py", line)
+
+
+def test_a_test_may_be_named_by_its_very_name():
+    tree = Tree(Snapshot("kitchen", {"tests/conftest.py": "x = tea\n", "a.py": "conftest = tea\n"}))
+    assert find(tree, "conftest").files[0].path == "tests/conftest.py"
+
+
+def test_notes_of_changes_are_no_guess_because_their_name_stands_nowhere():
+    tree = Tree(Snapshot("kitchen", {"CHANGES.rst": "Version 1\n", "a.py": "y = tea\n"}))
+    answer = find(tree, "changelog")
+    assert (answer.files[0].path, answer.sureness) == ("CHANGES.rst", "sure")
+
+
+def test_lists_of_requirements_and_builds_are_no_documents():
+    assert not any(map(is_document, ("CMakeLists.txt", "a/dev-requirements.txt", "requirements/tests.in")))
+    assert is_document("docs/requirements.md")

@@ -175,6 +175,20 @@ def test_a_function_comes_before_a_variable_of_its_name():
         ("MOST_CUPS", ("MOST_CUPS",)),
         ("kettle", ("kettle",)),
         ("kettle()", ("kettle",)),
+        ('"kettle"', ("kettle",)),
+        ("`Kettle`", ("Kettle",)),
+        ("tea.pots.Kettle.pour_tea", ("Kettle", "pour_tea")),
+        ("Kettle::pour", ("Kettle", "pour")),
+        ("class Kettle", ("Kettle",)),
+        ("class Kettle(TeaPot):", ("Kettle",)),
+        ("def kettle", ("kettle",)),
+        ("where is the class Kettle defined?", ("Kettle",)),
+        ("class kettles", ()),
+        ("type hints", ()),
+        ("where is SQLKettle", ("SQLKettle",)),
+        ("where are URLs cut", ()),
+        ("_kettle", ("_kettle",)),
+        ("where is __add__", ("__add__",)),
         ("get", ()),
         ("a_b c_d e_f g_h i_j", ("a_b", "c_d", "e_f", "g_h")),
         ("where is MOST_CUPS used?", ("MOST_CUPS",)),
@@ -198,3 +212,14 @@ def test_the_names_that_a_question_asks_for(question, names):
 )
 def test_a_hostile_line_takes_no_time(line):
     assert definition([line] * 20, "a_b")[1] == 0
+
+
+def test_a_member_of_a_long_function_is_told_from_one_of_a_class():
+    # Each line walked back to the beginning of its block once, and that took minutes.
+    assert definition(["def f():", *["  max_size = 1"] * 100_000], "max_size") == (-1, 0.0)
+    assert definition(["class F:", *["  other = 1"] * 10, "", "  max_size = 1"], "max_size") == (12, 0.6)
+
+
+def test_a_heading_of_blanks_takes_no_time():
+    line = "# kettle" + " " * 200_000 + "x"
+    assert heading([line], 0) == line[2:]

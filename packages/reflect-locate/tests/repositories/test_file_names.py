@@ -21,6 +21,11 @@ PATHS = ("LICENSE", "README.md", "lib/pot.js", "src/README.md", "src/pot_lid.py"
         ("what does pot_lid.py do?", ["src/pot_lid.py"]),
         ("update pot_lid.py and lib/pot.js", ["src/pot_lid.py", "lib/pot.js"]),
         ("lib/pot", ["lib/pot.js"]),
+        ("pot_lid.py line 3", ["src/pot_lid.py"]),
+        ("lines 3 to 9 of pot_lid.py", ["src/pot_lid.py"]),
+        ("src.pot_lid", ["src/pot_lid.py"]),
+        ("src::pot_lid", ["src/pot_lid.py"]),
+        ("Session.get", []),
         # The whole path is one file's, though others end with it.
         ("README.md", ["README.md"]),
         ("lid.py", []),
@@ -57,3 +62,16 @@ def test_words_name_a_file_that_has_no_others(question, found):
 def test_words_that_stand_in_a_path_alone_are_told():
     assert files_asked_for("which soup is in src/tea.py", PATHS).words == {"src", "tea", "py"}
     assert files_asked_for("the teas of src/tea.py", PATHS).words == {"src", "py"}
+
+
+def test_a_module_may_begin_with_the_name_of_the_tree():
+    paths = ("pots.py", "a/pots.py", "lids/__init__.py")
+    assert files_asked_for("tea.pots", paths, "tea-1.2").paths == ("pots.py",)
+    assert files_asked_for("tea.lids", paths, "tea").paths == ("lids/__init__.py",)
+    assert files_asked_for("kettle.pots", paths, "tea").paths == ()
+
+
+@pytest.mark.parametrize("question", ["changelog", "the release notes", "where is the change log?", "News"])
+def test_notes_of_changes_are_found_whatever_their_name(question):
+    asked = files_asked_for(question, ("CHANGES.rst", "README.md", "src/new.py"))
+    assert (asked.paths, asked.is_written) == (("CHANGES.rst",), True)

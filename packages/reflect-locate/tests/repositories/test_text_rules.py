@@ -3,6 +3,7 @@
 import base64
 import random
 import subprocess
+import tarfile
 
 import pytest
 
@@ -146,3 +147,43 @@ def test_a_server_sees_the_change_of_a_hidden_file_that_is_read(tmp_path):
     assert service.find_file(*asked).confidence == 0
     (folder / ".ci/run").write_text("# Continuous integration, and lint.\n")
     assert service.find_file(*asked).files[0].path == ".ci/run"
+
+
+def test_of_a_package_called_credentials_sources_alone_are_read(tmp_path):
+    files = {"credentials/tls.py": "x = 1\n", "credentials/token.txt": "x\n", "credentials/credentials.yml": "a: b\n"}
+    written(tmp_path / "kettle", files | {"secrets/settings.py": "x = 1\n", "a/credentials/b/id_rsa.py": "x = 1\n"})
+    assert set(ingest(str(tmp_path / "kettle"), ALL_TEXT).files) == {"credentials/tls.py"}
+
+
+def test_variables_of_terraform_are_secret_in_json_too(tmp_path):
+    written(tmp_path / "kettle", {"main.tf": "x = 1\n", "a.auto.tfvars.json": "{}\n", "b.tfvars": "x = 1\n"})
+    assert set(ingest(str(tmp_path / "kettle"), ALL_TEXT).files) == {"main.tf"}
+
+
+BARE = {
+    "HEAD": "ref: refs/heads/main\n",
+    "config": "url = https://tea:pot@x\n",
+    "objects/info/x": "x\n",
+    "refs/x": "x\n",
+}
+
+
+@pytest.mark.parametrize("name", ["mirror.git", "a/dotgit"])
+def test_a_git_repository_inside_a_folder_is_not_read_whatever_its_name(tmp_path, name):
+    files = {"tea.py": "x = 1\n", "docs/HEAD": "x\n", "docs/refs/a.txt": "x\n"}
+    folder = written(tmp_path / "kettle", files | {f"{name}/{path}": text for path, text in BARE.items()})
+    found = ingest(str(folder), ALL_TEXT)
+    assert set(found.files) == set(files)
+    assert [entry.reason for entry in found.left_out if entry.path == f"{name}/"] == ["hidden"]
+
+
+def test_a_git_repository_inside_an_archive_or_a_commit_is_not_read(tmp_path):
+    folder = written(tmp_path / "kettle", {"tea.py": "x = 1\n"} | {f"a/b/{path}": text for path, text in BARE.items()})
+    with tarfile.open(tmp_path / "kettle.tar", "w") as archive:
+        archive.add(folder, "kettle")
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    subprocess.run(["git", "-C", folder, "add", "-A"], check=True)
+    author = ["-c", "user.name=tea", "-c", "user.email=tea@pot"]
+    subprocess.run(["git", "-C", folder, *author, "commit", "-qm", "tea"], check=True)
+    for source in (str(tmp_path / "kettle.tar"), f"{folder}@HEAD"):
+        assert set(ingest(source, ALL_TEXT).files) == {"tea.py"}

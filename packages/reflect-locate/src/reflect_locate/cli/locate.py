@@ -305,13 +305,13 @@ def told_left_out(snapshot: Snapshot) -> str:
 
 
 def _which(reason: str, snapshot: Snapshot) -> str:
-    """Names left out for a reason, where somebody may have expected them: endings, secrets, folders over the limit."""
+    """Names left out for a reason, where somebody may have expected them: endings, secrets, what is over a limit."""
     named = [entry.path for entry in snapshot.left_out if entry.path and entry.reason == reason]
     shown: list[str] = []
     if reason == Reason.OTHER_TYPE:
         often = sorted(snapshot.endings.items(), key=lambda row: (-row[1], row[0]))
         shown = [f"{ending} {count}" for ending, count in often]
-    elif reason == Reason.SECRET:
+    elif reason in (Reason.SECRET, Reason.TOO_LARGE, Reason.TOO_MANY, Reason.TOO_DEEP):
         shown = named
     elif reason == Reason.OVER_LIMIT:
         shown = list(dict.fromkeys(f"{path.rpartition('/')[0]}/" for path in named))

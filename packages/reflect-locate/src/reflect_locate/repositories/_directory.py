@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from reflect_locate.repositories._gate import Gate, Reason
+from reflect_locate.repositories._gate import Gate, Reason, is_repository
 from reflect_locate.repositories._text import decode
 from reflect_locate.repositories.ignore import NO_RULES, IgnoreRules
 from reflect_locate.repositories.snapshot import SnapshotError
@@ -122,6 +122,10 @@ def _read_folder(number: int, folder: str, above: IgnoreRules, gate: Gate, devic
     entries = _entries(number, gate.config.max_entries)
     if isinstance(entries, Reason):
         gate.leave(folder or "./", entries)
+        return
+    # The folder that the user named is judged by what reads it.
+    if folder and is_repository({name for name, _ in entries}):
+        gate.leave(folder, Reason.HIDDEN)
         return
     # Before the entries, since rules of a folder hold for all of them, whatever the order of names.
     rules = _rules(number, folder, entries, above, gate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -27,6 +27,8 @@ SUFFIXES = (*CODE, *TABLES, *TEXTS, *SCRIPTS)
 # Never read, even with `hidden`: hooks, remotes and credentials of the user lie there.
 HISTORIES = frozenset({".git", ".hg", ".svn", ".bzr", ".jj"})
 """Folders of version control; their files are never part of a tree."""
+REPOSITORY = frozenset({"HEAD", "objects", "refs"})
+"""Entries by which the folder of a git repository is known, whatever its name: a bare one, or a renamed `.git`."""
 
 LONGEST_PATH = 4096
 # The three lines of a pointer would answer a question in place of the content that they stand for.
@@ -121,6 +123,10 @@ class IngestRules:
         """Tell whether a name that is denied is that of a source, which is read all the same."""
         return False
 
+    def reads_below(self, folder: str, name: str = "") -> bool:
+        """Tell whether a folder whose name is denied is entered, and a file of this name is read in it."""
+        return False
+
     def told_endings(self) -> str:
         """The files that are read, in a sentence."""
         return f"Files that are read end with {' '.join(self.suffixes)}."
@@ -146,6 +152,8 @@ class Gate:
         self._exclude = GitIgnoreSpec.from_lines(config.exclude)
         self._listed: dict[str, list[str]] = {}
         self._counts: Counter[str] = Counter()
+        # Entries of each folder that are in `REPOSITORY`: an archive names its files without entering folders.
+        self._marks: dict[str, set[str]] = {}
         self.endings: Counter[str] = Counter()
         """Files that were left out for each ending."""
         self.budget = Budget(source, config.max_unpacked_bytes, config.max_seconds)
@@ -164,7 +172,7 @@ class Gate:
 
     def admits_folder(self, path: str) -> bool:
         """Tell whether a folder may be opened, by its path."""
-        reason = self._objection(path, path.count("/") + 1)
+        reason = self._objection(path, path.count("/") + 1, is_folder=True)
         # The slash makes rules for folders (`build/`) match; without it they are about files.
         if reason is None and self._exclude.match_file(path + "/"):
             reason = Reason.EXCLUDED
@@ -174,6 +182,7 @@ class Gate:
 
     def admits_file(self, path: str, size: int = 0) -> bool:
         """Tell whether a file may be opened, by its path and its size in bytes (0: not known yet)."""
+        self._note_marks(path)
         # The name is judged first: a file with an unsafe or secret name is reported as that, whatever its size.
         reason, name = self._objection(path, path.count("/")), path.rpartition("/")[2]
         if reason is None and self._exclude.match_file(path):
@@ -201,7 +210,16 @@ class Gate:
             self._bytes += len(data)
 
     def finish(self) -> None:
-        """Leave out files whose path is a folder of another, as only an archive or a forged commit can have."""
+        """Leave out git repositories, and files whose path is a folder of another.
+
+        Only an archive or a commit can have these: a folder is judged before it is read.
+        """
+        for folder in sorted(folder for folder, names in self._marks.items() if is_repository(names)):
+            inside = [path for path in self.files if path.startswith(folder)]
+            for path in inside:
+                del self.files[path]
+            if inside:
+                self.leave(folder or "./", Reason.HIDDEN)
         for path in files_that_are_folders(self.files):
             del self.files[path]
             self.leave(path, Reason.DUPLICATE)
@@ -229,17 +247,34 @@ class Gate:
         # Key material in public archives is no secret of this user; tests of well-known projects hold some.
         return Reason.SECRET if not self._is_public and holds_private_key(text) else text
 
-    def _objection(self, path: str, folders: int) -> Reason | None:
+    def _note_marks(self, path: str) -> None:
+        """Note the entries on the way to a file by which a git repository is known."""
+        *folders, name = path.split("/")
+        for place, entry in enumerate((*folders, name)):
+            # `HEAD` is a file, the other two are folders.
+            if entry in REPOSITORY and (entry == "HEAD") == (place == len(folders)):
+                self._marks.setdefault("".join(f"{folder}/" for folder in folders[:place]), set()).add(entry)
+
+    def _objection(self, path: str, folders: int, *, is_folder: bool = False) -> Reason | None:
         """Reasons against a path, the worst first."""
         if len(path) > LONGEST_PATH:
             return Reason.TOO_DEEP
         # Each folder on the way is judged too: an archive or commit names its files without entering folders.
-        reasons = {self._name_reason(name) for name in path.split("/")}
+        *above, name = path.split("/")
+        last = self._name_reason(name)
+        if is_folder and last is Reason.SECRET and self.config.reads_below(name):
+            last = None
+        reasons = {last, *(self._folder_reason(folder, "" if is_folder else name) for folder in above)}
         # Worst first, so that the report calls a hidden key a secret.
         for reason in (Reason.UNSAFE_NAME, Reason.SECRET, Reason.HIDDEN):
             if reason in reasons:
                 return reason
         return Reason.TOO_DEEP if folders > self.config.max_depth else None
+
+    def _folder_reason(self, folder: str, name: str) -> Reason | None:
+        """Reason against a folder on the way to what has this name (a folder: none)."""
+        reason = self._name_reason(folder)
+        return None if reason is Reason.SECRET and self.config.reads_below(folder, name) else reason
 
     def _name_reason(self, name: str) -> Reason | None:
         if name not in self._names:
@@ -254,6 +289,14 @@ class Gate:
             return Reason.SECRET
         is_hidden = name.startswith(".") and (not self.config.reads_hidden(name) or name.lower() in HISTORIES)
         return Reason.HIDDEN if is_hidden else None
+
+
+def is_repository(names: Set[str]) -> bool:
+    """Tell whether a folder with these entries is that of a git repository.
+
+    Its settings may hold a password, and its hooks and logs are about people; commits are read by `git.py` alone.
+    """
+    return names >= REPOSITORY
 
 
 def left_out_counts(left_out: Iterable[LeftOut]) -> dict[str, int]:

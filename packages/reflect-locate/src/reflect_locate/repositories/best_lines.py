@@ -204,6 +204,8 @@ def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) ->
             # `get` of `Session.get` and not that of another class.
             part.named = ASKED_FOR * sum(name in around for name in names)
             if part.symbol.kind == "class":
+                if (field := _field(lines, part.symbol, names)) and field in part.numbers:
+                    part.named, part.defines = part.named + ASKED_FOR, field
                 # A type before the blocks of code about it, as `impl` of Rust.
                 part.named -= ASKED_FOR / 2 * (part.symbol.name in types)
                 types.add(part.symbol.name)
@@ -211,6 +213,13 @@ def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) ->
         for number, worth in places.values():
             if worth and number + 1 in part.numbers and (worth < 1 or not part.symbol):
                 part.named, part.defines = ASKED_FOR, number + 1
+
+
+def _field(lines: Sequence[str], symbol: Symbol, names: Sequence[str]) -> int:
+    """Number of the line in which a class assigns one of the names that were asked for with it; 0 = none does."""
+    own = symbol.name.rpartition(".")[2]
+    found = (definition(lines[symbol.first - 1 : symbol.last], name)[0] for name in names if name != own)
+    return next((symbol.first + number for number in found if number > 0), 0)
 
 
 def _weights(parts: Sequence[_Part], rarity: Mapping[str, float]) -> dict[str, float]:

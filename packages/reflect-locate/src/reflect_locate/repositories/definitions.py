@@ -71,20 +71,30 @@ LONGEST_LINE = 1000
 LONGEST_HEAD = 300
 """Characters of a line that may begin a function by its type; there are many ways to cut a longer one."""
 ASSIGNED, MEMBER_WORTH = 0.7, 0.6
-MARKED = re.compile(r"[ ]{0,3}(?:#{1,6}|={2,6})[ \t]+(.*?)[ \t#=]*$")
+MARKED = re.compile(r"[ ]{0,3}(?:#{1,6}|={2,6})[ \t]+(.*)")
 """A heading of Markdown or AsciiDoc."""
 UNDERLINE = re.compile(r"([=~^\"'*+#-])\1{2,}[ \t]*$")
 """The line below a heading of reStructuredText."""
-WRITTEN = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*(?![\w$])")
-"""A name, or names with dots between them."""
+WRITTEN = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*(?![\w$])")
+"""A name, or names with dots or colons between them."""
+JOINT = re.compile(r"\.|::")
+KEYWORD = re.compile(
+    r"(?:class|struct|trait|interface|enum|type|def|fn|func|function)[ \t]+([A-Za-z_$][\w$]*)[ \t]*(.?)"
+)
+"""Beginning of a definition, as it is copied from the code: the name, and the mark behind it."""
+TYPE = re.compile(r"\b(?:class|struct|trait|interface|enum|type)[ \t]+[A-Z]\w*")
+"""A type inside a sentence."""
+MARKS = "\"'`“”‘’"
+"""Marks around a name that is the whole question."""
 VALUES = (".cfg", ".ini", ".j2", ".json", ".md", ".rst", ".template", ".tmpl", ".toml", ".txt", ".yaml", ".yml")
 """Endings of files whose assignments define nothing: settings, documents, and what new files are made from."""
 FILE = re.compile(rf"\.(?:{'|'.join(ending[1:] for ending in (*SOURCE, *VALUES))})$", re.IGNORECASE)
 """End of a name that is a file's."""
 MOST_NAMES = 4
 """Names of a question that are looked up; each costs a look into hundreds of files."""
-INSIDE = re.compile(r"[^_]_+[^_]|[a-z0-9][A-Z]")
-"""Place inside a name where a word of it ends, as no word of a sentence has."""
+INSIDE = re.compile(r"[^_]_+[^_]|[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}|^_+[A-Za-z]")
+"""Place inside a name where a word of it ends, as no word of a sentence has, or an underscore before it. `URLs` is a
+word of sentences."""
 
 
 def defined_name(line: str) -> str:
@@ -100,19 +110,45 @@ def defined_name(line: str) -> str:
 def names_asked_for(question: str) -> tuple[str, ...]:
     """Names of code that a question asks for, as they are written there.
 
-    A name has several words, stands behind a dot or before one, or is the whole question. Half of the question's words
-    are theirs at least: a sentence that mentions a name is about something else.
+    A name has several words, stands behind a dot or before one, follows `class` or the like, or is the whole question.
+    Of a qualified name the last two count. Half of the question's words are theirs at least: a sentence that mentions a
+    name is about something else.
 
     >>> [names_asked_for(text) for text in ("Where is Rate.parse?", "pot", "pot.md", "a pot_lid for soup, tea, milk")]
     [('Rate', 'parse'), ('pot',), (), ()]
+    >>> [names_asked_for(text) for text in ("tea.pots.Pot.lid", "class Pot(Vessel):", "which class Pot", "`Pot`")]
+    [('Pot', 'lid'), ('Pot',), ('Pot',), ('Pot',)]
     """
-    runs = [run for run in WRITTEN.findall(question) if not FILE.search(run)]
-    alone = question.strip().removesuffix("()")
-    # A word such as `get` stands in every file, and many define it.
-    chosen = [run for run in runs if "." in run or INSIDE.search(run) or (run == alone and words(run))]
-    names = tuple(dict.fromkeys(name for run in chosen for name in run.split(".")))[:MOST_NAMES]
-    asked, theirs = (set(words(text)) for text in (question, " ".join(names)))
+    alone = question.strip().strip(MARKS).rstrip("?.").removesuffix("()").strip(MARKS)
+    if (copied := KEYWORD.match(alone)) and (copied[2] in "(:{<=" if copied[2] else copied[0] == alone):
+        keyword, name = copied[0].split()[0], copied[1]
+        # `type hints` are words.
+        if copied[2] or keyword in ("def", "fn", "func") or name[:1].isupper() or INSIDE.search(name):
+            return (name,)
+    types = TYPE.findall(question)
+    of_types = {found.split()[1] for found in types}
+    chosen = [
+        run
+        for run in _runs(question)
+        # A word such as `get` stands in every file, and many define it.
+        if JOINT.search(run) or INSIDE.search(run) or run in of_types or (run == alone and words(run))
+    ]
+    names = tuple(dict.fromkeys(name for run in chosen for name in JOINT.split(run)[-2:]))[:MOST_NAMES]
+    asked, theirs = (set(words(text)) for text in (question, " ".join((*chosen, *types))))
     return names if 2 * len(theirs) >= len(asked) else ()
+
+
+def modules_asked_for(question: str) -> frozenset[str]:
+    """Names that stand before the last two of qualified names: modules or types around what is asked for.
+
+    >>> sorted(modules_asked_for("Where is tea.pots.Pot.lid?"))
+    ['pots', 'tea']
+    """
+    return frozenset(name for run in _runs(question) for name in JOINT.split(run)[:-2])
+
+
+def _runs(question: str) -> list[str]:
+    return [run for run in WRITTEN.findall(question) if not FILE.search(run)]
 
 
 def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
@@ -125,6 +161,7 @@ def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
     ((1, 0.7), (0, 1.0))
     """
     best = -1, 0.0
+    around: list[int] = []
     for number, line in enumerate(lines):
         # Most lines do not hold the name at all.
         if name in line[:LONGEST_LINE]:
@@ -134,8 +171,10 @@ def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
             found = [match[match.lastindex]] if match and match.lastindex else _several(line[:LONGEST_LINE])
             if best[1] < ASSIGNED and name in found:
                 best = number, ASSIGNED
-            elif not best[1] and _is_member(lines, number, name):
-                best = number, MEMBER_WORTH
+            elif not best[1] and (match := MEMBER.match(line[:LONGEST_LINE])) and match[1] == name:
+                around = around or _around(lines)
+                if around[number] >= 0 and OPENING.match(lines[around[number]][:LONGEST_LINE]):
+                    best = number, MEMBER_WORTH
     return best
 
 
@@ -149,15 +188,19 @@ def _heads(lines: Sequence[str], number: int, name: str) -> bool:
     return bool(match and match[1] == name and (match[2] or after[:1] == "{"))
 
 
-def _is_member(lines: Sequence[str], number: int, name: str) -> bool:
-    """Tell whether a line assigns this name one level inside of a class or of a block of constants."""
-    line = lines[number][:LONGEST_LINE]
-    match = MEMBER.match(line)
-    if not match or match[1] != name:
-        return False
-    deep = len(line) - len(line.lstrip())
-    around = (other for other in reversed(lines[:number]) if other.strip() and len(other) - len(other.lstrip()) < deep)
-    return bool(OPENING.match(next(around, "")[:LONGEST_LINE]))
+def _around(lines: Sequence[str]) -> list[int]:
+    """For each line the number of the last one before it that begins further left; -1 = there is none."""
+    found, open_lines = list[int](), list[tuple[int, int]]()
+    for number, line in enumerate(lines):
+        text = line[:LONGEST_LINE]
+        deep = len(text) - len(text.lstrip())
+        if text.strip():
+            while open_lines and open_lines[-1][0] >= deep:
+                open_lines.pop()
+        found.append(open_lines[-1][1] if open_lines else -1)
+        if text.strip():
+            open_lines.append((deep, number))
+    return found
 
 
 def defines_member(lines: Iterable[str], names: Sequence[str]) -> bool:
@@ -190,7 +233,7 @@ def heading(lines: Sequence[str], number: int) -> str:
     """
     line = lines[number]
     if marked := MARKED.match(line):
-        return marked[1]
+        return marked[1].rstrip(" \t#=")
     is_title = line[:1].isalnum() or line[:1] in "`*"
     return line.strip() if is_title and number + 1 < len(lines) and UNDERLINE.match(lines[number + 1]) else ""
 

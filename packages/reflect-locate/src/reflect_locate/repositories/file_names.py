@@ -6,13 +6,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reflect_locate.repositories.roles import TESTS
+from reflect_locate.repositories.roles import TESTS, is_change_note
+from reflect_locate.repositories.text_rules import SOURCE
 from reflect_locate.repositories.words import words
 
 OPENING, CLOSING = "\"'`([{<«“‘", "\"'`)]}>»”’.,;:!?…"
 """Marks around a name in a sentence."""
 LINE = re.compile(r"(?::\d[\d:,-]*|#L?\d[\dL-]*)$")
 """Lines behind a path, as in `tea.py:12-40`."""
+LINES = re.compile(r"\b(?:(?:at|on|in)[ ]+)?lines?[ ]+\d+(?:[ ]*(?:-|to|and)[ ]*\d+)?", re.IGNORECASE)
+"""The same beside a path."""
+CHANGES = re.compile(r"\W*(?:wh\w+ (?:is|are) )?(?:the )?(?:change[- ]?logs?|release[- ]notes?|news)\W*", re.IGNORECASE)
+"""A question for the notes of what changed, whatever their file is called."""
+MODULE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+")
+"""A module as programs name it."""
+INTRODUCTIONS = ("__init__", "mod", "index")
+"""Names of the files that stand for their folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +38,36 @@ class AskedFiles:
 NONE = AskedFiles()
 
 
-def files_asked_for(question: str, paths: Sequence[str]) -> AskedFiles:
+def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> AskedFiles:
     """The files of a tree that a question names.
 
-    They are named by a path or its end, by a name with its ending, or by the very words of a name without its ending.
+    They are named by a path or its end, by a name with its ending, as a module with dots between its folders, or by the
+    very words of a name without its ending.
     Most of the question's words are theirs, or all but one for each file, as in `update tea.py`: a sentence that
     mentions a file is about something else.
 
     Args:
         question: in words.
         paths: of all files.
+        top: name of the folder that they lie in, with which the name of a module may begin.
 
     >>> paths = ("README.md", "tea/README.md", "tea/pot_lid.py")
     >>> [files_asked_for(text, paths).paths for text in ("Where is pot_lid.py?", "the pot lids", "readme", "lid.py")]
     [('tea/pot_lid.py',), ('tea/pot_lid.py',), ('README.md',), ()]
     """
     # Found before the rest is judged: a name with a dot that is no file is a word of the question.
-    tokens = {token: _token(token) for token in question.split() if "/" in token or "." in token or "\\" in token}
-    found = {token: files for token, name in tokens.items() if name and (files := _files_at(name, paths))}
+    tokens = {
+        token: _token(token) for token in question.split() if any(mark in token for mark in ("/", ".", "\\", "::"))
+    }
+    found = {
+        token: files
+        for token, name in tokens.items()
+        if name and (files := _files_at(name, paths) or _modules(name, paths, top))
+    }
     if not found:
-        return _called(question, paths)
-    rest = " ".join(token for token in question.split() if token not in found)
+        notes = [path for path in paths if is_change_note(path)] if CHANGES.fullmatch(question) else []
+        return AskedFiles(tuple(notes), True, frozenset(words(question))) if notes else _called(question, paths)
+    rest = LINES.sub(" ", " ".join(token for token in question.split() if token not in found))
     theirs = frozenset(words(" ".join(tokens[token] for token in found)))
     # `py` and `md` say nothing by themselves.
     told = set(words(" ".join(tokens[token].rpartition(".")[0] or tokens[token] for token in found)))
@@ -87,6 +105,31 @@ def _files_at(name: str, paths: Sequence[str]) -> list[str]:
     found = exact or near
     # The whole path names one file, its end may name several.
     return [path for path in found if len(path) == len(name)] or found
+
+
+def _modules(name: str, paths: Sequence[str], top: str) -> list[str]:
+    """Files of a module, `a.b` or `a::b`: `a/b.py`, `a/b/__init__.py` and the like.
+
+    >>> _modules("tea.pots", ("src/tea/pots.py", "tea/pots/__init__.py", "pots.py"), "x")
+    ['src/tea/pots.py', 'tea/pots/__init__.py']
+    >>> _modules("tea.pots", ("pots.py", "a/pots.py"), "tea-1.2")
+    ['pots.py']
+    """
+    if not MODULE.fullmatch(name):
+        return []
+    place = re.sub(r"\.|::", "/", name)
+    named = {path: _place(path) for path in paths if path.endswith(SOURCE)}
+    found = [path for path, own in named.items() if f"/{own}".endswith(f"/{place}")]
+    first, _, rest = place.partition("/")
+    # The files may lie in the very package.
+    inside = first == top.partition("-")[0] and not found
+    return [path for path, own in named.items() if own == rest] if inside else found
+
+
+def _place(path: str) -> str:
+    """The path without its ending, or the folder that the file stands for."""
+    folder, _, name = path.rpartition(".")[0].rpartition("/")
+    return folder if name in INTRODUCTIONS and folder else f"{folder}/{name}".lstrip("/")
 
 
 def _ending_with(name: str, paths: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ SECRETS = (
     "credentials", "credentials.*", "credentials-*", "credentials_*",
     "client_secret*", "service_account*.json", "service-account*.json",
     "secret.*", "secrets.*", "secrets", ".secrets", "passwords.*", "passwd.*", "token.json", "tokens.json",
-    "*.tfstate", "*.tfstate.*", "*.tfvars",
+    "*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.*",
 )  # fmt: skip
 """Names of files and folders that are not read by default: shell patterns, compared without regard to case."""
 

@@ -7,6 +7,8 @@ import re
 DOCUMENTS = (".md", ".markdown", ".rst", ".txt", ".adoc")
 DATA = (".json", ".jsonl", ".ndjson", ".geojson", ".csv", ".tsv", ".lock", ".svg")
 """Endings of values that programs read and write; YAML and TOML mostly hold settings that people write."""
+NO_PROSE = re.compile(r"(?:^|/)(?:CMakeLists|[\w.-]*requirements[\w.-]*|constraints|robots)\.txt$", re.IGNORECASE)
+"""Settings that are named like prose."""
 SETTINGS = re.compile(
     r"(?:^|/)(?:package|composer|bower|deno|vendor|vcpkg|manifest|angular|lerna|nx|turbo|biome|global"
     r"|(?:tsconfig|jsconfig|appsettings)(?:\.[\w-]+)*)\.json$",
@@ -46,7 +48,7 @@ def is_document(path: str) -> bool:
     >>> is_document("docs/Guide.MD"), is_document("docs/conf.py")
     (True, False)
     """
-    return path.lower().endswith(DOCUMENTS)
+    return path.lower().endswith(DOCUMENTS) and not NO_PROSE.search(path)
 
 
 def is_data(path: str) -> bool:

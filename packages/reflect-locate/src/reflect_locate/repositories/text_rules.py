@@ -72,6 +72,13 @@ class TextRules(IngestRules):
         lower = name.lower()
         return lower.endswith(SOURCE) and lower.startswith(NAMED_SECRETS)
 
+    def reads_below(self, folder: str, name: str = "") -> bool:
+        """Tell whether a folder whose name is denied is entered, and a file of this name is read in it.
+
+        A package may be called `credentials`. In a folder `secrets` sources may well hold some.
+        """
+        return folder.lower() == "credentials" and (not name or name.lower().endswith(SOURCE))
+
     def told_endings(self) -> str:
         """The files that are read, in a sentence."""
         return "Every text is read but data, generated files and media, such as .jsonl, .lock and .svg."
