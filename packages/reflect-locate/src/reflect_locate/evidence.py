@@ -81,7 +81,7 @@ class Evidence:
     is_document: bool = False
     """A document, and the question does not speak of documents."""
     is_aside: bool = False
-    """Code or release notes, and the question asks for instructions."""
+    """Code or release notes, and the question asks for instructions; no test, and it asks for tests alone."""
     is_data: bool = False
     """Data, and the question does not speak of data."""
     read: float | None = None

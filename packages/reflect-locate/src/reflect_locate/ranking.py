@@ -3,7 +3,8 @@
 Candidates are the best files of the index. They are ranked by evidence (`evidence.py`): how well the index matches the
 contents and the path, how many words of the question stand close together, and what names the file has and defines.
 Tests come behind what they test, unless the question speaks of tests, and documents and data behind code in the same
-way. Where a question asks for instructions (`how to`), code comes behind documents, whose headings then count as names.
+way. Where a question asks for instructions (`how to`), code comes behind documents, whose headings then count as names;
+where it begins with tests, all else comes behind them.
 Files that a question names (`file_names.py`) come first. `finder.py` adds what a trained player says.
 """
 
@@ -47,7 +48,15 @@ from reflect_locate.repositories.definitions import (
 )
 from reflect_locate.repositories.file_names import NONE, AskedFiles, files_asked_for
 from reflect_locate.repositories.passages import lines_with, words_together, written_lines
-from reflect_locate.repositories.roles import TEST_SHARE, TESTS, is_change_note, is_data, is_document, is_test
+from reflect_locate.repositories.roles import (
+    TEST_SHARE,
+    TESTS,
+    TESTS_ALONE,
+    is_change_note,
+    is_data,
+    is_document,
+    is_test,
+)
 from reflect_locate.repositories.snapshot import LeftOut
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.text_rules import SOURCE
@@ -77,8 +86,8 @@ TOLD = re.compile(
 """A question that asks for documents by what they do. A page alone may be one that the code makes."""
 DATA_WORDS = frozenset(words("json jsonl csv tsv svg fixture dataset"))
 """Words of a question that asks for data."""
-INDEXED = 10
-"""Best files of the index that are candidates."""
+INDEXED = 20
+"""Best files of the index that are candidates (`docs/results/log.md`, "More candidates"), and of a list of guesses."""
 LOOKED_AT = 200
 """Most files in which the definition of a name is looked for: those that hold its words most often."""
 LIMITS = (Reason.OVER_LIMIT, Reason.TOO_MANY, Reason.TOO_DEEP)
@@ -409,6 +418,8 @@ def ranked(
     wants_tests = asks_for_tests(question)
     tests = set() if wants_tests else {path for path in tree.paths if is_test(path)}
     aside = {path for path in tree.paths if not is_document(path) or is_change_note(path)} if how_to else set()
+    if wants_tests and TESTS_ALONE.match(question):
+        aside = {path for path in tree.paths if not is_test(path)}
     data = set() if not DATA_WORDS.isdisjoint(asked) else {path for path in tree.paths if is_data(path)}
     shares = dict.fromkeys(data, DATA_SHARE) | dict.fromkeys(aside, ASIDE_SHARE)
     shares |= {path: TEST_SHARE * shares.get(path, 1.0) for path in tests}
@@ -489,7 +500,7 @@ def _is_defined_beside(meant: Set[str], found: Sequence[FoundFile], has_compound
 
 def _best(matches: Mapping[str, float], shares: Mapping[str, float]) -> list[str]:
     """The best files by these scores."""
-    # Weighed here too, or the tests of a popular file would fill all ten places.
+    # Weighed here too, or the tests of a popular file would fill all places.
     weighed = {path: match * shares.get(path, 1.0) for path, match in matches.items()}
     return sorted(weighed, key=lambda path: -weighed[path])[:INDEXED]
 

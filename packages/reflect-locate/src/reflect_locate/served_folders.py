@@ -39,7 +39,7 @@ class Root:
 
     source: str
     place: Path
-    """Place on the disk."""
+    """Place on the disk, behind links."""
     snapshot: Snapshot | None = None
     mark: str = ""
     """Changes when a file does."""
@@ -107,7 +107,7 @@ class ServedFolders:
         if not sources:
             raise UserError("no folder is named. Name those that may be asked about: reflect-rl serve PATH...")
         self._config, self._cache, self._tell = config or ALL_TEXT, cache, tell
-        self.roots = [Root(source, split_revision(source)[0].resolve()) for source in sources]
+        self.roots = [Root(source, _place(source)) for source in sources]
         places = [root.place for root in self.roots]
         if len(set(places)) < len(places):
             raise UserError(f"a folder is named twice: {', '.join(sources)}. Name each once.")
@@ -119,11 +119,11 @@ class ServedFolders:
         """The root and the part of it that a caller names.
 
         Args:
-            path: a folder below a root: absolute, relative to the only root, or behind the name of a root. Empty: the
-                only root.
+            path: a folder below a root: absolute, relative to the only root, or, with several, behind a root as it was
+                given or its name. Empty: the only root.
 
         Raises:
-            UserError: it is outside of the roots, is no folder with text files, or names none of several roots.
+            UserError: it is outside of the roots, is no folder with text files, or names none or several of the roots.
         """
         root, folder = self._split(path)
         self._refresh(root)
@@ -182,7 +182,10 @@ class ServedFolders:
         return root.trees[folder]
 
     def _split(self, path: str) -> tuple[Root, str]:
-        """The root, and the folder inside it; nothing on the disk is looked at."""
+        """The root, and the folder inside it; of the disk only the places of the roots are looked at."""
+        # A link may lead elsewhere by now.
+        for root in self.roots:
+            root.place = _place(root.source)
         names = ", ".join(repr(root.source) for root in self.roots)
         if not path:
             if len(self.roots) > 1:
@@ -198,35 +201,53 @@ class ServedFolders:
         """Roots, the longest first, each with the way from it to the path."""
         # The longest first, because one root may lie inside another.
         for root in sorted(self.roots, key=lambda root: -len(str(root.place))):
-            # A caller may name the folder as the user did, over a link, or as it is on the disk.
-            for start in (root.place, split_revision(root.source)[0].absolute()):
+            # A caller may name the folder as the user did, over a link or with a revision, or as it is on the disk.
+            for start in (root.place, split_revision(root.source)[0].absolute(), Path(root.source).absolute()):
                 yield root, posixpath.relpath(posixpath.normpath(path), start)
 
     def _relative(self, path: str) -> Iterator[tuple[Root, str]]:
-        """Roots that a relative path may be meant for, each with the way from it."""
-        for root in self.roots:
-            if path == root.source:
-                yield root, "."
+        """Roots that a relative path may be meant for, each with the way from it.
+
+        Raises:
+            UserError: it begins with the name of several roots.
+        """
         # `a/../../b` becomes `../b` here, which `_split` refuses.
         normal = posixpath.normpath(path)
-        first, _, rest = normal.partition("/")
-        for root in self.roots:
-            if len(self.roots) > 1 and first == root.place.name:
-                yield root, rest or "."
         if len(self.roots) == 1:
-            yield self.roots[0], normal
+            yield self.roots[0], "." if path == self.roots[0].source else normal
+            return
+        # The longest first, because one root may lie inside another.
+        for root in sorted(self.roots, key=lambda root: -len(posixpath.normpath(root.source))):
+            for whole, start in ((path, root.source.rstrip("/")), (normal, posixpath.normpath(root.source))):
+                if f"{whole}/".startswith(f"{start}/"):
+                    yield root, posixpath.normpath(whole[len(start) + 1 :])
+        first, _, rest = normal.partition("/")
+        named = [root for root in self.roots if first == root.place.name]
+        if len(named) > 1:
+            sources = " and ".join(repr(root.source) for root in named)
+            example = posixpath.join(named[0].source, rest)
+            raise UserError(f"{first!r} is the name of {sources}: begin the path with one of these, as in {example!r}.")
+        if named:
+            yield named[0], rest or "."
 
     def _refresh(self, root: Root) -> None:
         """Read the root again when its files have changed."""
         mark = _mark(root.source, self._config)
         if root.snapshot is not None and mark == root.mark:
             return
-        before = root.snapshot
-        root.snapshot = ingest(root.source, self._config)
+        snapshot = ingest(root.source, self._config)
         root.mark = mark
-        # A time can change without the text; trees and their indexes then stay.
-        if before is not None and before.identity != root.snapshot.identity:
+        # A time can change without the text; the snapshot, its trees and their indexes then stay.
+        if root.snapshot is not None and root.snapshot.identity == snapshot.identity:
+            return
+        if root.snapshot is not None:
             root.forget()
+        root.snapshot = snapshot
+
+
+def _place(source: str) -> Path:
+    """Place of a source on the disk; links that lead in a circle, on which `Path.resolve` fails, stay as they are."""
+    return Path(os.path.realpath(split_revision(source)[0]))
 
 
 def _mark(source: str, config: IngestRules) -> str:
@@ -238,7 +259,7 @@ def _mark(source: str, config: IngestRules) -> str:
     place, revision = split_revision(source)
     if revision:
         return GitRepository(place).commit(revision)
-    digest = hashlib.sha256()
+    digest, place = hashlib.sha256(), _place(source)
     if not place.is_dir():
         entries: Iterator[str] = iter([_line(str(place), place.stat())] if place.exists() else [])
     else:

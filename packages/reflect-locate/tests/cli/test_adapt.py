@@ -84,6 +84,25 @@ def test_a_repository_without_history_is_refused(call, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_an_output_folder_that_cannot_be_made_is_refused_before_the_history_is_read(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("reflect_locate.adapt.eras_of", lambda *_: pytest.fail("the history was read"))
+    mine, file = Repository(tmp_path / "mine").folder, tmp_path / "out"
+    file.write_text("a file")
+    for folder in (file, file / "inner", tmp_path / ("x" * 300)):
+        with pytest.raises(
+            ConfigError, match=rf"cannot write the result to '{folder}': .*\. Choose another --output-dir"
+        ):
+            call(run, mine, "--output-dir", folder)
+    assert file.read_text() == "a file"
+
+
+def test_a_folder_that_was_there_stays_when_a_repository_is_refused(call, tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UserError, match="kettle"):
+        call(run, write_files(tmp_path / "kettle"), "--output-dir", tmp_path / "out")
+    assert (tmp_path / "out").is_dir()
+
+
 def test_a_folder_that_is_not_there_is_named(call, tmp_path):
     with pytest.raises(ConfigError, match=r"there is no folder '.*nowhere'\. Give the top folder of a git checkout"):
         call(run, tmp_path / "nowhere")

@@ -348,3 +348,18 @@ def test_notes_of_changes_are_no_guess_because_their_name_stands_nowhere():
 def test_lists_of_requirements_and_builds_are_no_documents():
     assert not any(map(is_document, ("CMakeLists.txt", "a/dev-requirements.txt", "requirements/tests.in")))
     assert is_document("docs/requirements.md")
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("tests of the kettle", "tests/test_kettle.py"),
+        ("where are the tests for the kettle?", "tests/test_kettle.py"),
+        ("which test covers the kettle", "tests/test_kettle.py"),
+        ("kettle", "kettle.py"),
+    ],
+)
+def test_a_question_that_begins_with_tests_is_for_them_alone(question, first):
+    files = {"kettle.py": "# The kettle.\ndef kettle():\n    return kettle\n", "tea.py": "x = 1\n"}
+    tree = Tree(Snapshot("kitchen", files | {"tests/test_kettle.py": "import kettle\n"}))
+    assert find(tree, question).files[0].path == first

@@ -72,6 +72,54 @@ def test_of_several_roots_one_is_named(kettle, stove):
         library.tree("docs")
 
 
+@pytest.fixture
+def twins(tmp_path, monkeypatch):
+    """Two folders `app`, with other texts under the same name."""
+    for name in ("a", "b"):
+        write_files(tmp_path / f"sv/{name}/app", {"same.py": f"NAME = {name!r}\n", "deep/x.py": "X = 1\n"})
+    monkeypatch.chdir(tmp_path)
+    return ["sv/a/app", "sv/b/app"]
+
+
+@pytest.mark.parametrize("path", ["sv/b/app/same.py", "./sv/b/app/same.py", "sv/b/app/deep/../same.py"])
+def test_a_root_is_named_as_it_was_given(twins, path):
+    library = ServedFolders(twins)
+    root, found = library.file_or_folder(path)
+    assert (root, found.text) == (str(library.roots[1].place), "NAME = 'b'\n")
+
+
+@pytest.mark.parametrize("path", ["sv/a/app/../../../etc", "sv/a/app/../../b", "sv/b"])
+def test_behind_a_root_as_it_was_given_nothing_outside_can_be_named(twins, path):
+    with pytest.raises(UserError, match="outside of what is served"):
+        ServedFolders(twins).tree(path)
+
+
+def test_a_name_of_two_roots_is_refused(twins):
+    message = r"^'app' is the name of 'sv/a/app' and 'sv/b/app': begin the path .*, as in 'sv/a/app/same\.py'\.$"
+    with pytest.raises(UserError, match=message):
+        ServedFolders(twins).file_or_folder("app/same.py")
+
+
+def test_the_root_of_the_longest_source_is_meant(twins):
+    library = ServedFolders(["sv", *twins, "sv/a/app/deep"])
+    places = {"sv/a/app/deep": 3, "sv/a/app/same.py": 1, "sv/b": 0}
+    assert {path: library.roots.index(library.part(path).root) for path in places} == places
+
+
+def test_of_several_roots_the_present_folder_is_named_by_its_dot(twins, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path / "sv/a")
+    library = ServedFolders([".", "../b/app"])
+    places = {"./app": 0, "../b/app": 1, "app": 1, ".": 0}
+    assert {path: library.roots.index(library.part(path).root) for path in places} == places
+
+
+def test_a_revision_is_named_as_it_was_given_also_absolutely(kettle, stove):
+    git(kettle, "init", "-q", "-b", "main")
+    git(kettle, "add", ".")
+    git(kettle, "commit", "-qm", "one")
+    assert paths(ServedFolders([f"{kettle}@main", str(stove)]), f"{kettle}@main/docs") == ("guide.md",)
+
+
 def test_the_innermost_root_is_meant(kettle):
     library = ServedFolders([str(kettle), str(kettle / "src")])
     assert library.tree(str(kettle / "src"))[0] is library.roots[1]
@@ -131,9 +179,47 @@ def test_a_revision_is_read_again_when_it_names_another_commit(kettle):
 
 def test_a_touched_folder_keeps_its_tree_when_the_contents_are_the_same(kettle):
     library = ServedFolders([str(kettle)])
-    before = library.tree()[1]
+    before, snapshot = library.tree()[1], library.roots[0].snapshot
     os.utime(kettle / "README.md", (1, 1))
     assert library.tree()[1] is before
+    # A second one, which no tree holds, would take its memory again.
+    assert library.roots[0].snapshot is snapshot
+
+
+def test_a_link_that_was_pointed_elsewhere_is_followed(kettle, stove, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(kettle)
+    library = ServedFolders([str(link)])
+    assert library.file_or_folder("README.md")[0] == str(kettle)
+    link.unlink()
+    link.symlink_to(stove)
+    for path in (str(stove / "gas"), str(link / "gas"), "gas"):
+        assert library.file_or_folder(path)[0] == str(stove)
+        assert paths(library, path) == ("valve.md",)
+    with pytest.raises(UserError, match="outside of what is served"):
+        library.tree(str(kettle))
+
+
+def test_a_link_to_files_of_the_same_sizes_and_times_is_followed(tmp_path):
+    folders = [write_files(tmp_path / name, {"a.py": f"NAME = {name!r}\n"}) for name in ("one", "two")]
+    for folder in folders:
+        os.utime(folder / "a.py", (1, 1))
+    link = tmp_path / "link"
+    link.symlink_to(folders[0])
+    library = ServedFolders([str(link)])
+    link.unlink()
+    link.symlink_to(folders[1])
+    assert library.file_or_folder("a.py")[1].text == "NAME = 'two'\n"
+
+
+def test_a_link_in_a_circle_is_an_error(kettle, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(kettle)
+    library = ServedFolders([str(link)])
+    link.unlink()
+    link.symlink_to(link)
+    with pytest.raises(SnapshotError, match="no folder or archive"):
+        library.tree()
 
 
 def test_a_root_that_is_gone_is_an_error(kettle):

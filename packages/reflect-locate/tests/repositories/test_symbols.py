@@ -105,6 +105,15 @@ def test_python_has_functions_and_classes_with_decorators_and_names_around_them(
     ]
 
 
+def test_python_has_functions_in_the_cases_of_a_match_and_in_stubs():
+    text = "match kind:\n    case 1:\n        def boil(): ...\n    case _:\n        def pour(): ...\n"
+    assert rows("tea.py", text) == [("boil", "function", 3, 3), ("pour", "function", 5, 5)]
+    assert rows("tea.pyi", "class Cup:\n    def pour(self) -> int: ...\n") == [
+        ("Cup", "class", 1, 2),
+        ("Cup.pour", "function", 2, 2),
+    ]
+
+
 @pytest.mark.parametrize(
     ("body", "is_empty"),
     [
@@ -131,6 +140,104 @@ def test_documents_have_sections_that_end_before_the_next_of_their_level():
         ("Green", "heading", 6, 15),
         ("Leaves", "heading", 12, 15),
         ("Water", "heading", 16, 19),
+    ]
+
+
+@pytest.mark.parametrize("path", ["tea.markdown", "tea.mdx"])
+def test_other_endings_of_markdown_are_read_alike(path):
+    assert rows(path, MARKDOWN) == rows("tea.md", MARKDOWN)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("# Tea", "Tea"),
+        ("#\tTea", "Tea"),
+        ("###### Tea  ##", "Tea"),
+        ("# Tea # pot", "Tea # pot"),
+        ("# Tea ## ", "Tea ##"),
+        ("#Tea", None),
+        ("####### Tea", None),
+        ("#", None),
+        ("#   ", None),
+        ("## ##", None),
+    ],
+)
+def test_a_heading_is_named_without_its_marks(line, name):
+    assert [entry.name for entry in symbols("tea.md", line)] == ([] if name is None else [name])
+
+
+def test_a_heading_may_have_a_long_gap():
+    # A pattern that tries each length of the gap takes minutes.
+    (found,) = symbols("tea.md", f"# kettle{' ' * 400_000}x")
+    assert found.name.rstrip() == "kettle"
+
+
+def test_a_document_may_have_a_hundred_thousand_sections():
+    # Where each section looks at all behind it, this takes minutes.
+    found = symbols("tea.md", "# a\n" * 100_000)
+    assert [(entry.first, entry.last) for entry in found] == [(line, line) for line in range(1, 100_001)]
+
+
+def test_sections_end_before_the_next_of_their_level_or_a_higher_one():
+    text = "".join(f"{'#' * level} {number}\n" for number, level in enumerate([2, 3, 5, 4, 3, 1, 6, 1], start=1))
+    assert [entry.last for entry in symbols("tea.md", text)] == [5, 4, 3, 4, 5, 7, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("~~~\n```\n# a\n```\n~~~\n# b\n", ["b"]),
+        ("````\n```\n# a\n````\n# b\n", ["b"]),
+        ("```\n# a\n`````\n# b\n", ["b"]),
+        ("```\n# a\n```sh\n# b\n``` \n# c\n", ["c"]),
+        ("```one line```\n# a\n", ["a"]),
+        ("~~~ sh `x`\n# a\n~~~\n# b\n", ["b"]),
+    ],
+)
+def test_code_ends_with_the_mark_that_began_it(text, names):
+    assert [entry.name for entry in symbols("tea.md", text)] == names
+
+
+def test_tildes_underline_titles_of_restructured_text():
+    text = "Tea\n===\n\nGreen\n~~~~~\n\nHot.\n\nPots\n~~~~\n"
+    assert rows("tea.rst", text) == [("Tea", "heading", 1, 10), ("Green", "heading", 4, 8), ("Pots", "heading", 9, 10)]
+
+
+ASCIIDOC = """\
+= Tea
+
+====
+An example.
+====
+
+== Green ==
+
+App
+----
+== no heading: a listing
+----
+
+[source,sh]
++
+----
+== another one
+-----
+== still
+----
+
+=== Leaves
+
+== Water
+"""
+
+
+def test_asciidoc_has_sections_and_no_headings_in_blocks():
+    assert rows("tea.adoc", ASCIIDOC) == [
+        ("Tea", "heading", 1, 24),
+        ("Green", "heading", 7, 23),
+        ("Leaves", "heading", 22, 23),
+        ("Water", "heading", 24, 24),
     ]
 
 
@@ -204,6 +311,36 @@ def test_cpp_has_classes_with_methods_inside_and_outside():
             ("Cup.pour", "function", 2, 4),
             ("Cup::fill", "function", 8, 9),
         ]
+
+
+CONVERSIONS = """\
+class Foo {
+  operator bool() const { return true; }
+  explicit operator const char *() { return 0; }
+  template <class T> operator std::vector<T> &() { return v; }
+  bool operator==(const Foo &o) const { return true; }
+  int operator()(int x) { return x; }
+  int &operator[](int x) { return a[x]; }
+  Foo &pour() { return *this; }
+  int (*get())(int) { return 0; }
+};
+Foo::operator int() const { return 1; }
+Foo &Foo::operator+=(Foo o) { return *this; }
+"""
+
+
+def test_operators_of_cpp_are_named_without_their_parameters():
+    pytest.importorskip("tree_sitter_cpp")
+    names = ["bool", "const char *", "std::vector<T> &", "==", "()", "[]"]
+    spaced = [f"Foo.operator{' ' * name[0].isalpha()}{name}" for name in names]
+    assert [entry.name for entry in symbols("foo.cpp", CONVERSIONS)] == [
+        "Foo",
+        *spaced,
+        "Foo.pour",
+        "Foo.get",
+        "Foo::operator int",
+        "Foo::operator+=",
+    ]
 
 
 RUST = """\
@@ -372,6 +509,24 @@ def test_members_that_are_given_functions_are_functions_and_classes_may_be_given
         ("tea.Cup", "class", 8, 11),
         ("tea.Cup.fill", "function", 9, 10),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        # Each pair of braces is four levels, each pair of brackets is three.
+        ("x=()=>{" * 20_000 + "kettle()" + "}" * 20_000, module.DEEPEST // 4),
+        ("(" * 45_000 + "x=()=>1" + ").a=()=>1" * 45_000, module.DEEPEST // 3),
+        ("(" * 400 + "[" + "x=()=>1," * 5_000 + "]" + ")" * 400, 5_000),
+        ("// Boils.\n" * 48_000 + "function boil() {}\n", 1),
+    ],
+    ids=["deep", "deep on the left", "deep and wide", "commented"],
+)
+def test_a_script_of_any_shape_is_looked_at_once(text, count):
+    pytest.importorskip("tree_sitter_javascript")
+    # Where the way from the root is gone again for each node, these take minutes.
+    found = symbols("tea.js", text)
+    assert (len(found), found[-1].first) == (count, 1)
 
 
 def test_typescript_has_interfaces_and_decorated_classes():

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import Frozen
-from reflect_rl.errors import ConfigError
+from reflect_rl.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from reflect_locate.adapt import Adapted, BeforeAfter, Era
@@ -44,7 +44,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
         console: where progress and the table are printed.
 
     Raises:
-        UserError: a mistake in the arguments, no git repository, or one with too short a history.
+        UserError: a mistake in the arguments, no folder for the result, no git repository, or one with too short a
+            history.
         SystemExit: the help was asked for (0).
     """
     source, options = parse_adapt(arguments)
@@ -62,14 +63,20 @@ def run(arguments: Sequence[str], console: Console) -> None:
         raise ConfigError(f"there is no folder {str(place)!r}. Give the top folder of a git checkout.")
     place, revision = place.resolve(), revision or "HEAD"
     folder = options.output_dir or Path("runs") / f"adapt-{place.name.removesuffix('.git')}"
+    is_new = _made(folder)
     console.print(f"reading the history of {place}", highlight=False)
-    fitted, tested = eras_of(place, revision, options.questions, options.seed)
+    try:
+        fitted, tested = eras_of(place, revision, options.questions, options.seed)
+    except UserError:
+        # A repository that is refused leaves no folder behind.
+        if is_new:
+            folder.rmdir()
+        raise
     console.print(told_before(fitted, tested, minutes(fitted, tested)))
     steps = len(fitted.questions) + 2 * len(tested.questions)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task("asking", total=steps)
         adapted = adapt(place, fitted, tested, revision, lambda: bars.advance(bar))
-    folder.mkdir(parents=True, exist_ok=True)
     write_jsonl(folder / "answers.jsonl", [asdict(outcome) for outcome in adapted.outcomes])
     write_json(folder / COMPARISON, figures(adapted))
     # Written only if it helps, so that what is there is always worth using.
@@ -90,6 +97,22 @@ def parse_adapt(arguments: Sequence[str]) -> tuple[str, AdaptOptions]:
     if len(paths) != 1:
         raise ConfigError(f"name one repository: reflect-rl adapt PATH. Got {len(paths)}.")
     return paths[0], options
+
+
+def _made(folder: Path) -> bool:
+    """Make the folder for the result, before minutes are spent on it; tell whether it was missing.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    try:
+        is_new = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write the result to {str(folder)!r}: {error.strerror or error}. Choose another --output-dir."
+        ) from None
+    return is_new
 
 
 def told_before(fitted: Era, tested: Era, minutes: float) -> str:

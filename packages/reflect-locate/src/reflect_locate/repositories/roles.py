@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-DOCUMENTS = (".md", ".markdown", ".rst", ".txt", ".adoc")
+DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc")
 DATA = (".json", ".jsonl", ".ndjson", ".geojson", ".csv", ".tsv", ".lock", ".svg")
 """Endings of values that programs read and write; YAML and TOML mostly hold settings that people write."""
 NO_PROSE = re.compile(r"(?:^|/)(?:CMakeLists|[\w.-]*requirements[\w.-]*|constraints|robots)\.txt$", re.IGNORECASE)
@@ -28,6 +28,12 @@ TESTS = re.compile(
     re.IGNORECASE,
 )
 """Words of a question that asks for tests. `test` alone is often a name: a test split, a test client."""
+TESTS_ALONE = re.compile(
+    r"\W*(?:(?:where (?:is|are)|find|show|the|all|unit|integration|regression)\W+)*"
+    r"(?:tests\b|(?:which|what)\W+(?:\w+\W+)?tests?\b)",
+    re.IGNORECASE,
+)
+"""Beginning of a question for tests and nothing else."""
 TEST_FILE = re.compile(r"^(?:tests?_.*|.*_tests?|conftest|tests?|.*[.-](?:test|spec))\.\w+$", re.IGNORECASE)
 
 

@@ -9,14 +9,15 @@ asked about the same files again.
 from __future__ import annotations
 
 import ast
+import math
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reflect_locate.repositories.snapshot import digest_of
 
@@ -28,8 +29,15 @@ LONGEST_PARSED = 500_000
 LONGEST_NAME = 200
 MOST_KEPT = 100_000
 """Symbols of all texts together that are kept, some 200 bytes each; a text without any counts as one."""
-HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t]*#*$")
-FENCE = re.compile(r"[ \t]*(```|~~~)")
+# A file can nest expressions as deep as it is long, and the name of each may hold all inside it.
+DEEPEST = 1_000
+"""Levels of a tree of tree-sitter that are looked at; a pair of braces takes several."""
+HASHES = re.compile(r"(#{1,6})[ \t]+(.*)")
+EQUALS = re.compile(r"(={1,6})[ \t]+(.*)")
+FENCE = re.compile(r"[ \t]*(`{3,}+(?!.*`)|~{3,})[ \t]*(.*)")
+"""Mark around code, and the text behind it; code within a line may begin with backticks, too."""
+BLOCK = re.compile(r"(```|(?:-{4,}|\.{4,}|\+{4,}|/{4,})(?=[ \t]*$))[ \t]*(.*)")
+"""The same of AsciiDoc, also around comments."""
 UNDERLINE = re.compile(r"([=\-~^\"'#*+])\1{2,}[ \t]*$")
 TEST_ATTRIBUTE = re.compile(
     r"#!?\[\s*(?:::)?(?:(?:\w+::)*(?:test|\w+_test|rstest|test_case|bench|quickcheck|gtest)\b(?!::)"
@@ -38,7 +46,12 @@ TEST_ATTRIBUTE = re.compile(
 """Attribute of a test in Rust: `#[test]`, `#[tokio::test(...)]`, `#[cfg(test)]`, `#[cfg(all(unix, test))]`."""
 NO_TEST = re.compile(r'"[^"]*"|\b(?:not|any)\s*\([^()]*\)')
 """Parts of such an attribute that make no test, such as `not(test)`."""
-UNDERLINED = (".rst", ".txt", ".md")
+PYTHON = (".py", ".pyi")
+DOCUMENTS = {
+    ".md": (HASHES, FENCE), ".markdown": (HASHES, FENCE), ".mdx": (HASHES, FENCE), ".txt": (HASHES, FENCE),
+    ".rst": (HASHES, None), ".adoc": (EQUALS, BLOCK),
+}  # fmt: skip
+"""Ending of a document -> its headings, and the marks around code; `~~~` underlines a title in reStructuredText."""
 GRAMMARS = {
     ".c": "c", ".h": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".cc": "cpp", ".hpp": "cpp", ".hxx": "cpp",
     ".cs": "c_sharp", ".go": "go", ".java": "java", ".js": "javascript", ".jsx": "javascript", ".mjs": "javascript",
@@ -68,6 +81,17 @@ VALUES = {
 """Type of a value -> kind of symbol that it makes of the variable, the key or the member that it is given to."""
 GIVEN = ("variable_declarator", "assignment_expression", "pair", "field_definition", "public_field_definition")
 """Types that define only where such a value is given."""
+NOTES = frozenset((
+    "comment", "line_comment", "block_comment", "html_comment", "attribute_item", "inner_attribute_item",
+))  # fmt: skip
+"""Types that belong to the definition below them."""
+UNNAMED = ("reference_declarator", "parenthesized_declarator", "abstract_reference_declarator")
+"""Declarators of C and C++ whose grammar has no name for the declarator inside them."""
+# Carried along, because tree-sitter looks for the parent or the neighbour of a node from the root on.
+Waiting: TypeAlias = tuple["Node", str, int, bool, bool, int]
+"""A node that is still to be looked at, the names around it, the row (from 0) at which a definition begins there, with
+the comment directly above that tells what it does, whether an attribute above makes it a test, whether what is around
+it is a test, and its depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +160,16 @@ def symbols(path: str, text: str) -> tuple[Symbol, ...]:
     [('A', 1, 2), ('A.f', 2, 2)]
     """
     ending = PurePosixPath(path).suffix.lower()
-    is_parsed = ending == ".py" or ending in GRAMMARS or ending in UNDERLINED
+    is_parsed = ending in PYTHON or ending in GRAMMARS or ending in DOCUMENTS
     return KEPT.get(ending, text) if is_parsed and len(text) <= LONGEST_PARSED else ()
 
 
 def _parsed(ending: str, text: str) -> tuple[Symbol, ...]:
-    if ending == ".py":
+    if ending in PYTHON:
         return tuple(_of_python(text))
     if ending in GRAMMARS:
         return tuple(_of_grammar(GRAMMARS[ending], text))
-    return tuple(_of_document(text))
+    return tuple(_of_document(text, *DOCUMENTS[ending]))
 
 
 def _of_python(text: str) -> Iterator[Symbol]:
@@ -167,8 +191,9 @@ def _of_python(text: str) -> Iterator[Symbol]:
             is_empty = kind == "function" and all(map(_does_nothing, node.body))
             yield Symbol(name[:LONGEST_NAME], kind, first, node.end_lineno or node.lineno, is_empty)
             around = f"{name}."
-        # Definitions under `if` and `try`, too.
-        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.excepthandler)]
+        # Definitions under `if`, `try` and `match`, too.
+        holders = ast.stmt | ast.excepthandler | ast.match_case
+        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, holders)]
         waiting += [(child, around) for child in reversed(inner)]  # type: ignore[misc]
 
 
@@ -183,26 +208,43 @@ def _does_nothing(node: ast.stmt) -> bool:
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
-def _of_document(text: str) -> Iterator[Symbol]:
+def _of_document(text: str, headings: re.Pattern[str], fences: re.Pattern[str] | None) -> Iterator[Symbol]:
     lines = text.removesuffix("\n").split("\n")
-    found: list[tuple[int, int, str]] = []
-    is_code, underlines = False, list[str]()
+    found = list(_titles(lines, headings, fences))
+    ends, begun = [len(lines)] * len(found), list[int]()
+    for place, (first, level, _) in enumerate(found):
+        # A section ends where the next of its level or a higher one begins.
+        while begun and found[begun[-1]][1] >= level:
+            ends[begun.pop()] = first - 1
+        begun.append(place)
+    for (first, _, name), end in zip(found, ends, strict=True):
+        yield Symbol(name[:LONGEST_NAME], "heading", first, end)
+
+
+def _titles(
+    lines: Sequence[str], headings: re.Pattern[str], fences: re.Pattern[str] | None
+) -> Iterator[tuple[int, int, str]]:
+    """Line number, level and name of each heading."""
+    fence, underlines = "", list[str]()
     for number, line in enumerate(lines, start=1):
-        if FENCE.match(line):
-            is_code = not is_code
-        elif is_code:
+        if fences and (mark := fences.match(line)):
+            if not fence:
+                fence = mark[1]
+            # Only the same mark with no text behind it ends the code, in Markdown also a longer one.
+            elif not mark[2] and (mark[1] == fence or (fences is FENCE and mark[1].startswith(fence))):
+                fence = ""
+        elif fence:
             continue
-        elif heading := HEADING.match(line):
-            found.append((number, len(heading[1]), heading[2]))
+        elif heading := headings.match(line):
+            if name := heading[2].rstrip(heading[1][0]).rstrip(" \t"):
+                yield number, len(heading[1]), name
+        elif headings is EQUALS:
+            continue  # rows of marks stand around blocks there
         elif (mark := UNDERLINE.match(line)) and number > 1 and _is_title(lines[number - 2], line):
             # Documents choose their own marks: the first one is the highest.
             if mark[1] not in underlines:
                 underlines.append(mark[1])
-            found.append((number - 1, underlines.index(mark[1]) + 1, lines[number - 2].strip()))
-    for place, (first, level, name) in enumerate(found):
-        # A section ends where the next of its level or a higher one begins.
-        end = next((start - 1 for start, other, _ in found[place + 1 :] if other <= level), len(lines))
-        yield Symbol(name[:LONGEST_NAME], "heading", first, end)
+            yield number - 1, underlines.index(mark[1]) + 1, lines[number - 2].strip()
 
 
 def _is_title(line: str, mark: str) -> bool:
@@ -276,50 +318,64 @@ def _of_grammar(language: str, text: str) -> Iterator[Symbol]:
     parser = _parser(language)
     if parser is None:
         return
-    tree = parser.parse(text.encode("utf-8", "replace"))
-    waiting: list[tuple[Node, str, bool]] = [(tree.root_node, "", _is_test(tree.root_node))]
+    root = parser.parse(text.encode("utf-8", "replace")).root_node
+    waiting: list[Waiting] = [(root, "", 0, False, _is_test(root), 0)]
     while waiting:
-        node, around, tests = waiting.pop()
+        node, around, first, is_marked, is_test, depth = waiting.pop()
         if (kind := KINDS.get(node.type)) and (name := _name(node)):
-            name = f"{around}{name}"
+            name = f"{around}{name}"[:LONGEST_NAME]
             if node.type in GIVEN and (value := _given(node)):
                 kind = VALUES[value.type]
-            tests = tests or _is_test(node)
-            yield Symbol(name[:LONGEST_NAME], kind, _first_row(node) + 1, _last_row(node) + 1, is_test=tests)
+            is_test = is_test or is_marked or _is_test(node)
+            yield Symbol(name, kind, first + 1, _last_row(node) + 1, is_test=is_test)
             around = f"{name}."
-        waiting += [(child, around, tests) for child in reversed(node.named_children)]
+        if depth < DEEPEST:
+            waiting += reversed(_inside(node, around, first, is_test, depth))
+
+
+def _inside(node: Node, around: str, first: int, is_test: bool, depth: int) -> list[Waiting]:
+    """What is directly inside a node, without leaves, which define nothing."""
+    row: float = node.start_point[0]
+    # A definition behind the brace of another one on its line does not own the other one's comment.
+    if not depth or node.type.endswith(("body", "list", "block")):
+        row = -1
+    # In Go the comment stands before the `type` around the name, in C++ before the template, in TypeScript before the
+    # decorator of what is exported.
+    elif node.type in ("template_declaration", "export_statement"):
+        row = math.inf
+    children = node.named_children
+    # Most nodes hold no comment, and most of the time goes into this line.
+    if NOTES.isdisjoint([child.type for child in children]):
+        return [
+            (child, around, start if (start := child.start_point[0]) > row else first, False, is_test, depth + 1)
+            for child in children
+            if child.named_child_count
+        ]
+    found: list[Waiting] = []
+    # Last row of the node before, and first and last row of the comments that belong to what follows.
+    before = begun = ended = -2
+    is_marked = False
+    for child in node.children:
+        start, is_note = child.start_point[0], child.type in NOTES
+        begun = begun if ended == start - 1 else start
+        if child.named_child_count:
+            found.append((child, around, begun if start > row else first, is_marked, is_test, depth + 1))
+        # Behind code of its line a comment speaks of that.
+        is_behind, before = before == start, _last_row(child)
+        ended = before if is_note and not is_behind else -2
+        is_marked = is_note and (is_marked or _makes_test(child))
+    return found
 
 
 def _is_test(node: Node) -> bool:
-    """Tell whether one of the attributes above a definition of Rust, or first inside it, makes it a test."""
-    found = []
-    above = node.prev_sibling
-    while above and above.type.endswith(("comment", "attribute_item")):
-        found.append(above)
-        above = above.prev_sibling
+    """Tell whether one of the attributes first inside a definition of Rust makes it a test."""
     inside = node.child_by_field_name("body") or node
-    found += [child for child in inside.named_children if child.type == "inner_attribute_item"]
-    return any(TEST_ATTRIBUTE.match(NO_TEST.sub("", _text(entry))) for entry in found if "attribute" in entry.type)
+    return any(child.type == "inner_attribute_item" and _makes_test(child) for child in inside.named_children)
 
 
-def _first_row(node: Node) -> int:
-    """Row (from 0) at which a definition begins: that of the comment directly above it, which tells what it does."""
-    first = node.start_point[0]
-    # In Go the comment stands before the `type` around the name, in C++ before the template, in TypeScript before the
-    # decorator of what is exported.
-    while (around := node.parent) and around.parent:
-        is_wrapper = around.type in ("template_declaration", "export_statement")
-        # A definition behind the brace of another one on its line does not own the other one's comment.
-        if around.type.endswith(("body", "list", "block")) or (around.start_point[0] < first and not is_wrapper):
-            break
-        node, first = around, around.start_point[0]
-    above = node.prev_sibling
-    while above and above.type.endswith(("comment", "attribute_item")) and _last_row(above) == first - 1:
-        # Behind code of its line it speaks of that.
-        if above.prev_sibling and _last_row(above.prev_sibling) == above.start_point[0]:
-            break
-        first, above = above.start_point[0], above.prev_sibling
-    return first
+def _makes_test(node: Node) -> bool:
+    """Tell whether a node is an attribute that makes a test of what it belongs to."""
+    return "attribute" in node.type and bool(TEST_ATTRIBUTE.match(NO_TEST.sub("", _text(node))))
 
 
 def _last_row(node: Node) -> int:
@@ -335,12 +391,35 @@ def _name(node: Node) -> str:
     if node.type in GIVEN:
         found = field("name") or field("left") or field("key") or field("property")
         return _text(found) if _given(node) else ""
+    if node.type not in BODILESS and field("body") is None:
+        return ""
     found = field("name") or (field("type") if node.type == "impl_item" else None)
-    inner: Any = node
-    while found is None and (inner := inner.child_by_field_name("declarator")) is not None:
-        if inner.child_by_field_name("declarator") is None:
-            found = inner
-    return _text(found) if node.type in BODILESS or field("body") is not None else ""
+    return _text(found) if found is not None else _declared(node)
+
+
+def _declared(node: Node) -> str:
+    """Name inside the declarators of C and C++; empty for none."""
+    found: Any = node
+    while found.type != "operator_cast" and (inner := _declarator(found)) is not None:
+        found = inner
+    if found is node:
+        return ""
+    own = found
+    while own is not None and own.type == "qualified_identifier":
+        own = own.child_by_field_name("name")
+    if own is None or own.type != "operator_cast":
+        return _text(found)
+    # The parameters of a conversion stand inside its declarator: `operator bool() const`.
+    while own is not None and own.type != "abstract_function_declarator":
+        own = _declarator(own)
+    return _text(found).removesuffix(_text(own)).rstrip()
+
+
+def _declarator(node: Node) -> Node | None:
+    """Declarator inside another one."""
+    if node.type in UNNAMED:
+        return node.named_children[-1] if node.named_children else None
+    return node.child_by_field_name("declarator")
 
 
 def _given(node: Node) -> Node | None:
