@@ -9,17 +9,21 @@ import pytest
 from reflect_report.episodes import Verdict, compare, read_verdicts, sample
 from reflect_report.runs import read_run
 
-from .conftest import episode_row, write_lines
+from .conftest import episode_row, result_row, write_json, write_lines
 
 
 def verdict(method: str, task: str, success: bool, **changes: Any) -> Verdict:
     fields: dict[str, Any] = {
+        "benchmark": "dangerous_taxi",
         "label_source": "clean",
         "demonstration_starts": 100,
+        "split": "test",
         "run_seed": 0,
         "algorithm": "none",
+        "model": "tiny",
         "mode": "full",
         "decoding": "sampled",
+        "horizon": 30,
         "episode_seed": 0,
         "turns": 10,
         "path": Path("unused"),
@@ -56,6 +60,50 @@ def test_seeds_and_decodings_are_not_mixed_up() -> None:
     sampled, greedy = compare(verdicts, "full", horizon=30)
     assert (sampled.decoding, sampled.result.pairs, sampled.reference_rate) == ("sampled", 2, 0.5)
     assert (greedy.decoding, greedy.result.pairs, greedy.result.difference) == ("greedy", 1, 0.0)
+
+
+def test_an_episode_is_never_judged_beyond_the_horizon_it_was_played_to() -> None:
+    short = [verdict(method, "a", False, turns=3, horizon=3) for method in ("reflect_rl", "sft")]
+    whole = [verdict(method, "a", True, horizon=20) for method in ("reflect_rl", "sft")]
+    assert compare(short, "full", horizon=20) == []
+    for verdicts in (short + whole, whole + short):
+        (comparison,) = compare(verdicts, "full", horizon=20)
+        assert (comparison.reference_rate, comparison.method_rate, comparison.result.pairs) == (1.0, 1.0, 1)
+    # At the shorter one, longer episodes have a beginning that counts; without a known horizon, all of them do.
+    (comparison,) = compare([*short[:1], whole[1]], "full", horizon=3)
+    assert (comparison.reference_rate, comparison.method_rate) == (0.0, 0.0)
+    unknown = [verdict(method, "a", True, horizon=None) for method in ("reflect_rl", "sft")]
+    assert len(compare(unknown, "full", horizon=99)) == 1
+
+
+def test_games_and_splits_are_compared_one_by_one() -> None:
+    conditions = [{"benchmark": "corridor"}, {}, {"split": "validation"}]
+    verdicts = [
+        verdict(method, "a", True, **changes) for changes in conditions for method in ("reflect_rl", "sft", "oracle")
+    ]
+    found = [(c.benchmark, c.split, c.method, c.result.pairs) for c in compare(verdicts, "full", horizon=30)]
+    assert found == [
+        (benchmark, split, method, 1)
+        for benchmark, split in (
+            ("corridor", "test"),
+            ("dangerous_taxi", "test"),
+            ("dangerous_taxi", "validation"),
+        )
+        for method in ("oracle", "sft")
+    ]
+
+
+def test_each_model_is_compared_with_itself_and_with_players_that_have_none() -> None:
+    verdicts = [verdict(method, "a", model == "b", model=model) for method in ("reflect_rl", "sft") for model in "ab"]
+    verdicts += [verdict("oracle", "a", True, model="none"), verdict("sft_rlft", "a", True, model="a")]
+    found = [(c.model, c.label, c.reference_rate, c.method_rate) for c in compare(verdicts, "full", horizon=30)]
+    assert found == [
+        ("a", "Oracle", 0.0, 1.0),
+        ("a", "SFT (a)", 0.0, 0.0),
+        ("a", "SFT + RLFT", 0.0, 1.0),
+        ("b", "Oracle", 1.0, 1.0),
+        ("b", "SFT (b)", 1.0, 1.0),
+    ]
 
 
 def test_each_algorithm_is_compared_with_the_start_and_once_with_each_other() -> None:
@@ -108,6 +156,48 @@ def test_unreadable_and_repeated_lines_are_left_out(bare_run: Path) -> None:
     verdicts, skipped = read_verdicts(read_run(bare_run))
     assert [v.success for v in verdicts] == [True]
     assert list(skipped.values()) == [2]
+
+
+def test_the_results_of_an_episode_tell_its_game_model_and_horizon(bare_run: Path) -> None:
+    games = [{"benchmark": name, "fingerprint": f"{name}-v1", "model": name[0]} for name in ("corridor", "guess")]
+    rows = [result_row(horizon=horizon, **games[0]) for horizon in (30, 15)]
+    rows += [result_row(horizon=20, **games[1]), result_row(horizon=9, split="validation", **games[1])]
+    write_json(bare_run / "results.json", rows)
+    tasks = [{"key": "full/137", "split": split} for split in ("test", "validation")]
+    lines = [
+        episode_row(environment="corridor-v1"),
+        episode_row(environment="corridor-v1", horizon=3),
+        episode_row(environment="guess-v1"),
+        episode_row(environment="guess-v1", task=tasks[1]),
+        episode_row(environment="guess-v1", task=tasks[1], mode="pickup"),
+    ]
+    path = write_episodes(bare_run, lines)
+    found = [(v.benchmark, v.model, v.split, v.horizon) for v in read_verdicts(read_run(bare_run))[0]]
+    assert found == [
+        ("corridor", "c", "test", 30),
+        ("corridor", "c", "test", 3),
+        ("guess", "g", "test", 20),
+        ("guess", "g", "validation", 9),
+        ("guess", "none", "validation", None),
+    ]
+    # The results beside the episodes know better than those of the run, which may be of an earlier time.
+    write_json(path.with_name("rows.json"), [result_row(horizon=50)])
+    assert read_verdicts(read_run(bare_run))[0][0].horizon == 50
+
+
+def test_episodes_of_several_conditions_can_be_told_apart(bare_run: Path) -> None:
+    write_episodes(bare_run, [episode_row(), episode_row(horizon=3)])
+    episodes = json.loads(sample(read_verdicts(read_run(bare_run))[0], 10**6)[0])["episodes"]
+    group = "label source clean, 100 starts, seed 0, horizon"
+    assert [episode["group"] for episode in episodes] == [f"{group} 30", f"{group} 3"]
+
+
+def test_a_line_with_too_few_probabilities_is_left_out(bare_run: Path) -> None:
+    row = episode_row()
+    row["turns"][1]["decision"] |= {"log_probs": [-0.1], "index": 3}
+    write_episodes(bare_run, [row, episode_row(seed=8)])
+    text, count = sample(read_verdicts(read_run(bare_run))[0], 10**6)
+    assert (count, json.loads(text)["episodes"][0]["start"]) == (1, "full/137, seed 8")
 
 
 def test_the_embedded_episode_holds_what_the_browser_shows(bare_run: Path) -> None:

@@ -184,6 +184,40 @@ def test_the_page_begins_with_the_result_before_and_after_online_rl(tmp_path: Pa
     assert 'class="interval after" style="left: 40.9%; width: 51.9%"' in figure
 
 
+def paired(page: str) -> list[str]:
+    """Headings and first rows of the comparisons on the same starts, after their common condition."""
+    text = page[page.index('id="paired"') : page.index('id="times"')]
+    found = re.findall(
+        r'<p>(.*?)\. Difference|<h4>(.*?)</h4>|<th scope="row">(.*?)</th>\s*<td[^>]*>(\d+)', text, re.DOTALL
+    )
+    return [" ".join(part for part in parts if part) for parts in found]
+
+
+def test_games_are_compared_on_the_same_starts_each_for_itself(tmp_path: Path) -> None:
+    for game, horizon in (("dangerous_taxi", 30), ("corridor", 20)):
+        rows = [played(tmp_path / game, method, "ab", horizon) for method in ("sft", "reflect_rl")]
+        write_json(tmp_path / game / "results.json", [row | {"benchmark": game} for row in rows])
+    page = written([tmp_path / "dangerous_taxi", tmp_path / "corridor"], tmp_path / "report.html")
+    condition = "label source clean, 100 demonstration starts, mode full, horizon"
+    assert paired(page) == [
+        "Each in its hardest mode, at its largest horizon",
+        f"Reflect-RL: corridor, {condition} 20",
+        "against SFT, sampled 8",
+        f"Reflect-RL: dangerous_taxi, {condition} 30",
+        "against SFT, sampled 8",
+    ]
+
+
+def test_an_evaluation_to_a_shorter_horizon_changes_no_comparison(tmp_path: Path) -> None:
+    for name, wins, horizon in (("whole", "abcdefgh", 20), ("short", "", 3)):
+        rows = [played(tmp_path / name, "sft_reflect", wins[:2], horizon)]
+        rows += [played(tmp_path / name, "reflect_rl", wins, horizon)]
+        write_json(tmp_path / name / "results.json", rows)
+    page = written([tmp_path / "whole", tmp_path / "short"], tmp_path / "report.html")
+    assert paired(page)[0] == "Mode full, horizon 20"
+    assert "a difference of +75.0 points on the same 8 starts" in sentence(page)
+
+
 def test_without_its_start_a_method_is_told_alone(tmp_path: Path) -> None:
     write_json(tmp_path / "results.json", [played(tmp_path, "rlft", "abcd")])
     page = written([tmp_path], tmp_path / "report.html")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from reflect_algorithms.settings import LogConfig, Quality
-from reflect_rl.data.recorded import read_episodes
+from reflect_rl.data.recorded import of_environment, read_episodes
 from reflect_rl.envs.base import EnvSpec, HasSolver
 from reflect_rl.errors import UserError
 from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
@@ -88,7 +88,7 @@ def play_log(
         UserError: the file holds no episode of a training task.
     """
     if config.episodes is not None:
-        return recorded(config)
+        return recorded(config, spec.identity)
     turn = RANDOM_SHARE[config.quality]
     if not all(turn):
         spec.needed(HasSolver, "an expert's log")
@@ -113,15 +113,19 @@ def play_log(
     return log
 
 
-def recorded(config: LogConfig) -> list[Episode]:
+def recorded(config: LogConfig, environment: str) -> list[Episode]:
     """The recorded episodes of training tasks.
+
+    Args:
+        config: names the file.
+        environment: that is trained, as `EnvSpec.identity`.
 
     Raises:
         RunFolderError: the file is missing, or a line is no JSON.
-        UserError: a line is no episode, or none is of a training task.
+        UserError: a line is no episode, one is of another environment, or none is of a training task.
     """
     assert config.episodes is not None  # noqa: S101 (the caller asks only then)
-    episodes = read_episodes(config.episodes)
+    episodes = of_environment(read_episodes(config.episodes), environment)
     # Results on tasks that were learned from would look like generalisation.
     kept = [episode for episode in episodes if episode.task.split == "train"]
     if not kept:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -16,41 +17,70 @@ from pydantic import BaseModel, ValidationError
 from reflect_report.files import Version, kept_until_changed, read_bytes, version_of
 from reflect_report.runs import (
     Run,
-    algorithms_in_order,
     decoding_rank,
     describe_algorithm,
     in_order,
-    lines_in_order,
     look_of,
+    models_in_order,
     with_several_algorithms,
+    with_several_models,
 )
+from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.compare import PairedDifference, paired_difference
+from reflect_rl.evaluation.evaluate import ResultRow, read_rows
 from reflect_rl.evaluation.methods import REFERENCE
 
 MISSES = 10
 """Episodes without room on the page after which no further ones are tried."""
 
-Wins = dict[tuple[str, str], dict[tuple[int, str, int], bool]]
-"""Outcome of each start (True = won), for each method and algorithm."""
+NO_MODEL = "none"
+"""Model of a player that has none, or whose results are not known."""
+
+Line = tuple[str, str, str]
+"""Method, algorithm and model."""
+
+Wins = dict[Line, dict[tuple[int, str, int], bool]]
+"""Outcome of each start (True = won), for each method, algorithm and model."""
 
 
-End = tuple[str, str, str, int, bool, int, Path, int]
-"""The last fields of a `Verdict`, which its line tells."""
+@dataclass(frozen=True, slots=True)
+class End:
+    """End of one episode, as its line tells it."""
+
+    environment: str
+    """Name and version of the game."""
+    split: str
+    mode: str
+    decoding: str
+    horizon: int | None
+    """Turns after which it would have been cut off; None: only the results beside it tell."""
+    task: str
+    episode_seed: int
+    success: bool
+    turns: int
+    path: Path
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """End of one episode, and where it is written."""
+    """End of one episode, under which condition it was played, and where it is written."""
 
+    benchmark: str
     label_source: str
     demonstration_starts: int
+    split: str
     run_seed: int
     """Seed of the training that is evaluated."""
     method: str
     algorithm: str
     """RL algorithm that trained the method; `none` without online training."""
+    model: str
+    """Language model of the policy, or `none`."""
     mode: str
     decoding: str
+    horizon: int | None
+    """Turns after which it would have been cut off; None: not known."""
     task: str
     episode_seed: int
     success: bool
@@ -60,14 +90,14 @@ class Verdict:
     """Byte offset of its line."""
 
     @property
-    def group(self) -> tuple[str, int]:
-        """Label source and number of demonstration starts."""
-        return self.label_source, self.demonstration_starts
+    def group(self) -> tuple[str, str, int, str]:
+        """Benchmark, label source, number of demonstration starts and split."""
+        return self.benchmark, self.label_source, self.demonstration_starts, self.split
 
     @property
-    def line(self) -> tuple[str, str]:
-        """Method and algorithm."""
-        return self.method, self.algorithm
+    def line(self) -> Line:
+        """Method, algorithm and model."""
+        return self.method, self.algorithm, self.model
 
     @property
     def start(self) -> tuple[int, str, int]:
@@ -79,17 +109,21 @@ class Verdict:
 class Comparison:
     """The reference method, as one algorithm trained it, against another method or algorithm on the same starts."""
 
+    benchmark: str
     label_source: str
     demonstration_starts: int
+    split: str
     mode: str
     horizon: int
     decoding: str
     algorithm: str
     """Algorithm of the reference."""
+    model: str
+    """Language model of the reference."""
     method: str
     """The other side, which may be the reference with another algorithm."""
     label: str
-    """Name of the other side for readers; its algorithm is named where the method occurs with several."""
+    """Name of the other side for readers; its algorithm or model is named where the method occurs with several."""
     reference_rate: float
     method_rate: float
     result: PairedDifference
@@ -116,18 +150,70 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
     skipped: dict[Path, int] = {}
     for unit in run.units:
         for path in sorted(unit.folder.glob("evaluation/*/episodes.jsonl")):
-            ends = _ends(path)
             method = path.parent.name
-            condition = (run.label_source, unit.demonstration_starts, unit.seed, method, run.algorithm(method))
-            for end in ends:
+            algorithm = run.algorithm(method)
+            results = _rows(path.with_name("rows.json")) or [
+                row
+                for row in run.results
+                if (row.demonstration_starts, row.seed, row.method) == (unit.demonstration_starts, unit.seed, method)
+            ]
+            played: dict[tuple[str, str, str, str], tuple[str, str, int | None]] = {}
+            for end in _ends(path):
                 if end is None:
                     skipped[path] = skipped.get(path, 0) + 1
                     continue
-                verdict = Verdict(*(*condition, *end))
-                key = (*verdict.group, verdict.method, verdict.mode, verdict.decoding, *verdict.start)
+                condition = (end.environment, end.split, end.mode, end.decoding)
+                # Kept, as all episodes of a condition have the same results.
+                if condition not in played:
+                    played[condition] = _played_as(end, results)
+                benchmark, model, longest = played[condition]
+                verdict = Verdict(
+                    benchmark=benchmark,
+                    label_source=run.label_source,
+                    demonstration_starts=unit.demonstration_starts,
+                    split=end.split,
+                    run_seed=unit.seed,
+                    method=method,
+                    algorithm=algorithm,
+                    model=model,
+                    mode=end.mode,
+                    decoding=end.decoding,
+                    horizon=longest if end.horizon is None else end.horizon,
+                    task=end.task,
+                    episode_seed=end.episode_seed,
+                    success=end.success,
+                    turns=end.turns,
+                    path=end.path,
+                    offset=end.offset,
+                )
+                key = (*verdict.group, *verdict.line, end.mode, end.decoding, verdict.horizon, *verdict.start)
                 # A pair of equal starts must count once: doubled pairs would make the p-value too small.
                 verdicts.setdefault(key, verdict)
     return list(verdicts.values()), skipped
+
+
+def _rows(path: Path) -> Sequence[ResultRow]:
+    """The results beside a file of episodes; none where they are missing or of no use."""
+    return _readable_rows(path) if path.is_file() else ()
+
+
+@kept_until_changed
+def _readable_rows(path: Path) -> Sequence[ResultRow]:
+    with suppress(RunFolderError):
+        return read_rows(path, "")
+    return ()
+
+
+def _played_as(end: End, results: Iterable[ResultRow]) -> tuple[str, str, int | None]:
+    """Benchmark, model and longest horizon of the results that an episode is counted in."""
+    condition = (end.split, end.mode, end.decoding)
+    own = [row for row in results if (row.split, row.mode, row.decoding) == condition]
+    # A folder that was filled from Python may hold several games; its rows name the game here, those of a run do not.
+    own = [row for row in own if row.fingerprint == end.environment] or own
+    if not own:
+        return end.environment.rpartition("-v")[0] or end.environment, NO_MODEL, None
+    # A run plays an episode once, to its longest horizon.
+    return own[0].benchmark, own[0].model, max(row.horizon for row in own)
 
 
 class _Turn(BaseModel):
@@ -138,13 +224,16 @@ class _Task(BaseModel, coerce_numbers_to_str=True):
     """The part of a task that names it."""
 
     key: str
+    split: str = "test"
 
 
 class _Row(BaseModel, coerce_numbers_to_str=True):
     """End of an episode, as a line tells it; the rest of it is checked and not kept, which takes an eighth."""
 
+    environment: str = ""
     mode: str
     decoding: str
+    horizon: int | None = None
     task: _Task
     seed: int
     success: bool
@@ -163,14 +252,27 @@ def _end(line: bytes, path: Path, offset: int) -> End | None:
         row = _Row.model_validate_json(line)
     except ValidationError:
         return None
-    return row.mode, row.decoding, row.task.key, row.seed, row.success, len(row.turns), path, offset
+    return End(
+        environment=row.environment,
+        split=row.task.split,
+        mode=row.mode,
+        decoding=row.decoding,
+        horizon=row.horizon,
+        task=row.task.key,
+        episode_seed=row.seed,
+        success=row.success,
+        turns=len(row.turns),
+        path=path,
+        offset=offset,
+    )
 
 
 def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str = REFERENCE) -> list[Comparison]:
-    """The reference method against each other method, per label source, budget and decoding.
+    """The reference method against each other method, per benchmark, label source, budget, split and decoding.
 
     With several algorithms each of them is a reference: against the methods without online training, against its own
-    training of other methods where there is one, and once against each other algorithm.
+    training of other methods where there is one, and once against each other algorithm. So is each language model,
+    against what has the same one, or none of the reference's.
 
     Args:
         verdicts: ends of episodes of all methods.
@@ -178,16 +280,18 @@ def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str
         horizon: turns after which an episode counts as lost.
         reference: the method that the others are compared with.
     """
-    wins: dict[tuple[str, int, str], Wins] = {}
-    for v in verdicts:
-        if v.mode == mode:
+    wins: dict[tuple[str, str, int, str, str], Wins] = {}
+    # The shortest horizon comes last and counts: of episodes that reach this one, its row in the tables is of those.
+    for v in sorted(verdicts, key=lambda v: math.inf if v.horizon is None else v.horizon, reverse=True):
+        # What a game that was cut off sooner would have become at this horizon, nobody knows.
+        if v.mode == mode and (v.horizon is None or v.horizon >= horizon):
             lines = wins.setdefault((*v.group, v.decoding), {})
             # Episodes are played once, to the longest horizon: a win after more turns is a loss at this one.
             lines.setdefault(v.line, {})[v.start] = v.success and v.turns <= horizon
     # Over all tables at once, so that a method has the same label in each of them.
-    several = with_several_algorithms(line for lines in wins.values() for line in lines)
+    known = {line for lines in wins.values() for line in lines}
     comparisons = []
-    for (label_source, starts, decoding), lines in sorted(wins.items(), key=_table_order):
+    for (benchmark, label_source, starts, split, decoding), lines in sorted(wins.items(), key=_table_order):
         for ours, theirs in _pairs(lines, reference):
             # Different starts are not equally hard; only on shared ones is a difference of rates one of the methods.
             shared = [start for start in lines[ours] if start in lines[theirs]]
@@ -195,10 +299,11 @@ def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str
                 continue
             won, won_by_other = [lines[ours][start] for start in shared], [lines[theirs][start] for start in shared]
             comparison = Comparison(
-                *(label_source, starts, mode, horizon, decoding),
+                *(benchmark, label_source, starts, split, mode, horizon, decoding),
                 algorithm=ours[1],
+                model=ours[2],
                 method=theirs[0],
-                label=_label(theirs, several, reference),
+                label=_label(theirs, known, reference),
                 reference_rate=sum(won) / len(shared),
                 method_rate=sum(won_by_other) / len(shared),
                 # Both sides meet the same starts, so their wins are correlated: tests of independent rates do not fit.
@@ -210,30 +315,37 @@ def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str
     return comparisons
 
 
-def _pairs(lines: Collection[tuple[str, str]], reference: str) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
-    """Pairs of (method, algorithm): each algorithm of the reference, and what it is compared with."""
-    algorithms = algorithms_in_order(algorithm for method, algorithm in lines if method == reference)
-    for ours in algorithms:
-        for method in in_order(method for method, _ in lines if method != reference):
-            known = algorithms_in_order(algorithm for name, algorithm in lines if name == method)
+def _pairs(lines: Collection[Line], reference: str) -> Iterator[tuple[Line, Line]]:
+    """Pairs of lines: each algorithm and model of the reference, and what it is compared with."""
+    references = [line for line in models_in_order(lines) if line[0] == reference]
+    models = {model for _, _, model in references}
+    for ours in references:
+        for method in in_order(method for method, *_ in lines if method != reference):
+            others = [line for line in models_in_order(lines) if line[0] == method]
+            same = [line for line in others if line[2] == ours[2]]
+            # Scripts and chat models play beside every model of the reference; what has another of them does not.
+            known = same or [line for line in others if line[2] not in models]
             # The same algorithm on both sides where there is one: otherwise the difference mixes method and algorithm.
-            for theirs in [ours] if ours in known else known:
-                yield (reference, ours), (method, theirs)
+            for theirs in [line for line in known if line[1] == ours[1]] or known:
+                yield ours, theirs
     # The later one in listing order is the reference: so the paper's algorithm, listed last, meets all others.
-    for theirs, ours in combinations(algorithms, 2):
-        yield (reference, ours), (reference, theirs)
+    for theirs, ours in combinations(references, 2):
+        if theirs[2] == ours[2]:
+            yield ours, theirs
 
 
-def _label(line: tuple[str, str], several: Collection[str], reference: str) -> str:
-    method, algorithm = line
+def _label(line: Line, known: Collection[Line], reference: str) -> str:
+    method, algorithm, model = line
     if method == reference:
         return describe_algorithm(algorithm).label
-    return look_of(method, algorithm if method in several else "").title
+    told = algorithm if method in with_several_algorithms(other[:2] for other in known) else ""
+    title = look_of(method, told).title
+    return f"{title} ({model})" if line[:2] in with_several_models(known) else title
 
 
-def _table_order(item: tuple[tuple[str, int, str], object]) -> tuple[str, int, tuple[int, str]]:
-    (label_source, starts, decoding), _ = item
-    return label_source, starts, decoding_rank(decoding)
+def _table_order(item: tuple[tuple[str, str, int, str, str], object]) -> tuple[str, str, int, str, tuple[int, str]]:
+    (benchmark, label_source, starts, split, decoding), _ = item
+    return benchmark, label_source, starts, split, decoding_rank(decoding)
 
 
 def sample(verdicts: Sequence[Verdict], max_characters: int) -> tuple[str, int]:
@@ -257,12 +369,13 @@ def _sampled(
 ) -> tuple[str, int]:
     """The sample of `sample`; the last one is kept until a file has another version."""
     names = _names({v.line for v in verdicts})
+    varied = [part for part in ("benchmark", "split", "horizon") if len({getattr(v, part) for v in verdicts}) > 1]
     texts: dict[Any, int] = {}
     episodes: list[str] = []
     room, misses = max_characters, 0
     for verdict in _by_start(verdicts):
         known = len(texts)
-        episode = _compact(verdict, names[verdict.line][0], texts)
+        episode = _compact(verdict, _group_title(verdict, varied), names[verdict.line][0], texts)
         text = "" if episode is None else json_in_html(episode)
         length = len(text) + sum(len(json_in_html(new)) for new in list(texts)[known:])
         if episode is None or length > room:
@@ -280,13 +393,13 @@ def _sampled(
 
 
 def _by_start(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """First the first start of every label source, budget, mode and decoding, by all methods; then the second, ..."""
+    """First the first start of every group, mode and decoding, by all methods; then the second, ..."""
     starts: dict[tuple[Any, ...], set[tuple[int, str, int]]] = {}
     verdicts = list(verdicts)
     for v in verdicts:
         starts.setdefault((*v.group, v.mode, v.decoding), set()).add(v.start)
     ranks = {key: {start: rank for rank, start in enumerate(sorted(found))} for key, found in starts.items()}
-    lines = lines_in_order(v.line for v in verdicts)
+    lines = models_in_order(v.line for v in verdicts)
     # Where the room ends, every mode and method has shown about as many starts as the others.
     return sorted(
         verdicts,
@@ -301,18 +414,30 @@ def json_in_html(value: Any) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _names(lines: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
-    """Key and label of each method and algorithm, in listing order."""
-    several = with_several_algorithms(lines)
+def _names(lines: Collection[Line]) -> dict[Line, tuple[str, str]]:
+    """Key and label of each method, algorithm and model, in listing order."""
+    algorithms, models = with_several_algorithms(line[:2] for line in lines), with_several_models(lines)
     names = {}
-    for method, algorithm in lines_in_order(lines):
-        told = algorithm if method in several else ""
-        # The first is the key in the page: the method alone would be the same for each of its algorithms.
-        names[method, algorithm] = (f"{method} {told}".rstrip(), look_of(method, told).title)
+    for line in models_in_order(lines):
+        method, algorithm, model = line
+        told = algorithm if method in algorithms else ""
+        key, title = f"{method} {told}".rstrip(), look_of(method, told).title
+        # The first is the key in the page: the method alone would be the same for each of its algorithms and models.
+        names[line] = (f"{key} {model}", f"{title} ({model})") if line[:2] in models else (key, title)
     return names
 
 
-def _compact(verdict: Verdict, key: str, texts: dict[Any, int]) -> dict[str, Any] | None:
+def _group_title(verdict: Verdict, varied: Collection[str]) -> str:
+    """The condition of an episode for readers, with those of its parts that the episodes of the page differ in."""
+    parts = [verdict.benchmark] if "benchmark" in varied else []
+    parts += [f"label source {verdict.label_source}", f"{verdict.demonstration_starts} starts"]
+    parts += [f"seed {verdict.run_seed}"]
+    parts += [f"{verdict.split} split"] if "split" in varied else []
+    parts += [f"horizon {verdict.horizon}"] if "horizon" in varied and verdict.horizon is not None else []
+    return ", ".join(parts)
+
+
+def _compact(verdict: Verdict, group: str, key: str, texts: dict[Any, int]) -> dict[str, Any] | None:
     # Bytes, as the offset counts them; a text file can only seek to places that it has told itself.
     with verdict.path.open("rb") as lines:
         lines.seek(verdict.offset)
@@ -321,17 +446,19 @@ def _compact(verdict: Verdict, key: str, texts: dict[Any, int]) -> dict[str, Any
         # A run that begins anew may have written the file again since its ends were read.
         row = json.loads(line)
         turns = [_compact_turn(turn, texts) for turn in row["turns"]]
-    except (KeyError, TypeError, ValueError):
+        # An answer may lie outside its probabilities, where somebody has edited the line.
+        surprise = _surprise(row["turns"])
+    except (LookupError, TypeError, ValueError, OverflowError):
         return None
     return {
-        "group": f"label source {verdict.label_source}, {verdict.demonstration_starts} starts, seed {verdict.run_seed}",
+        "group": group,
         "method": key,
         "mode": verdict.mode,
         "decoding": verdict.decoding,
         "start": f"{verdict.task}, seed {verdict.episode_seed}",
         "success": verdict.success,
         "truncated": bool(row.get("truncated")),
-        "surprise": _surprise(row["turns"]),
+        "surprise": surprise,
         "turns": turns,
     }
 

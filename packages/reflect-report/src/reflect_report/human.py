@@ -10,7 +10,8 @@ import numpy as np
 from reflect_rl.errors import ReflectRLError
 from reflect_rl.types import Decision, View
 
-LEAVE = ("q", "quit", "exit")
+LEAVE = ("q", "exit", "quit")
+"""Words that end the game where it lists no such action."""
 
 
 class PlayerLeft(ReflectRLError):  # noqa: N818 (no error)
@@ -30,20 +31,23 @@ class HumanPolicy:
         """The person's choice for each view.
 
         Raises:
-            PlayerLeft: the answer was `q`, or the input has ended.
+            PlayerLeft: the answer was a word of `LEAVE`, or the input has ended.
         """
         return [Decision(self._choice(view), self.name) for view in views]
 
     def _choice(self, view: View) -> int:
         self.show(view)
-        hint = f"a number from 0 to {len(view.order) - 1}, or q to quit"
+        listed = {action.strip().lower() for action in view.observation.actions}
+        leave = [word for word in LEAVE if word not in listed]
+        # The end of the input is left where the game takes all the words.
+        hint = f"a number from 0 to {len(view.order) - 1}, or {leave[0] if leave else 'Ctrl-D'} to quit"
         question = f"Your action ({hint}): "
         while True:
             try:
                 answer = self.ask(question).strip()
             except EOFError:
                 raise PlayerLeft("the input has ended") from None
-            if answer.lower() in LEAVE:
+            if answer.lower() in leave:
                 raise PlayerLeft("the player left")
             # Python refuses to convert numbers of thousands of digits.
             if answer.isdecimal() and len(answer) < 10 and int(answer) < len(view.order):

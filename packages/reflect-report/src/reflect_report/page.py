@@ -179,9 +179,8 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
     # Largest horizon first: a browser selects the first option of a list.
     tables = [(horizon, grids(summaries, [horizon])) for horizon in reversed(horizons)]
     verdicts, notes = _verdicts(runs)
-    mode = hardest_mode(summaries)
-    # A slice, as there is no horizon before the first evaluation of a run is done.
-    comparisons = [c for name in REFERENCES for last in horizons[-1:] for c in compare(verdicts, mode, last, name)]
+    hardest = _hardest(summaries)
+    comparisons = _comparisons(verdicts, hardest)
     sft, rlft = (_curves(runs, stage) for stage in ("sft", "rlft"))
     # Each stage once, though several runs have it.
     others = [c for stage in sorted({s for run in runs for s in installed_stages(run)}) for c in _curves(runs, stage)]
@@ -203,7 +202,12 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         charts = {name: [first_measures(chart) for chart in part] for name, part in charts.items()}
     return {
         "title": ", ".join(dict.fromkeys(_benchmarks(runs))),
-        "outcomes": [o for _, parts in tables[:1] for grid in parts if (o := _outcome(grid, mode, comparisons))],
+        "outcomes": [
+            outcome
+            for _, parts in tables[:1]
+            for grid in parts
+            if (outcome := _outcome(grid, hardest[grid.benchmark, grid.split][0], comparisons))
+        ],
         "notes": notes,
         "charts": charts,
         "chart_data": json_in_html([chart for part in charts.values() for chart in part]),
@@ -213,8 +217,8 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         "tables": [(horizon, [grid.table() for grid in parts]) for horizon, parts in tables],
         "paper_note": PAPER_NOTE if any(grid.paper_modes for _, parts in tables for grid in parts) else "",
         "details": [*cost_tables(runs), *strata_tables(runs)],
-        "paired": [_paired(key, pairs) for key, pairs in groupby(comparisons, _pair_title)],
-        "paired_condition": f"Mode {mode}, horizon {horizons[-1]}" if horizons else "",
+        "paired": [_paired(title, pairs) for title, pairs in groupby(comparisons, lambda c: _pair_title(c, hardest))],
+        "paired_condition": _paired_condition(list(hardest.values())),
         "times": [times for run in runs if (times := _stage_times(run)) is not None],
         "headers": [_header(run) for run in runs],
     }
@@ -248,14 +252,35 @@ def _verdicts(runs: Sequence[Run]) -> tuple[list[Verdict], list[str]]:
     return verdicts, notes
 
 
+def _hardest(summaries: Sequence[SummaryRow]) -> dict[tuple[str, str], tuple[str, int]]:
+    """Hardest mode of each benchmark and split, and the longest horizon that it was evaluated at."""
+    found: dict[tuple[str, str], list[SummaryRow]] = {}
+    for summary in summaries:
+        found.setdefault((summary.benchmark, summary.split), []).append(summary)
+    modes = {key: hardest_mode(own) for key, own in found.items()}
+    # Two games need not share a mode or a horizon.
+    return {key: (modes[key], max(s.horizon for s in own if s.mode == modes[key])) for key, own in found.items()}
+
+
+def _comparisons(verdicts: Sequence[Verdict], hardest: Mapping[tuple[str, str], tuple[str, int]]) -> list[Comparison]:
+    """Comparisons of each benchmark and split under its hardest condition."""
+    comparisons = []
+    for key, (mode, horizon) in hardest.items():
+        own = [v for v in verdicts if (v.benchmark, v.split) == key]
+        comparisons += [c for name in REFERENCES for c in compare(own, mode, horizon, name)]
+    return comparisons
+
+
 def _outcome(grid: Grid, mode: str, comparisons: Sequence[Comparison]) -> Outcome | None:
     """Success in the hardest mode, in the first decoding that a method was evaluated in; None without this mode."""
     found = {row.label: next((s for s in row.cells if s is not None and s.mode == mode), None) for row in grid.rows}
     cells = {label: summary for label, summary in found.items() if summary is not None}
-    starts = {s.method: label for label, s in cells.items()}
+    # With several models the own one first; models that were loaded from elsewhere may have another name.
+    starts = {key: label for label, s in cells.items() for key in ((s.method, ""), (s.method, s.model))}
     rates = []
     for label, summary in cells.items():
-        start = starts.get(start_of(describe(summary.method)), "")
+        method = start_of(describe(summary.method))
+        start = starts.get((method, summary.model), starts.get((method, ""), ""))
         rates.append(Rate(label, summary, cells.get(start), start))
     if not rates:
         return None
@@ -276,9 +301,10 @@ def _sentence(rate: Rate, comparisons: Sequence[Comparison]) -> str:
     if before is None:
         return f"{text}."
     text += f"; before online RL, as {rate.start}, it wins {_interval(before)}"
-    key = (after.label_source, after.demonstration_starts, after.decoding, after.algorithm, after.method, before.method)
+    key = (*after.table, after.mode, after.horizon, after.decoding, *after.line, before.method)
     for c in comparisons:
-        if (c.label_source, c.demonstration_starts, c.decoding, c.algorithm, c.reference, c.method) == key:
+        condition = (c.benchmark, c.label_source, c.demonstration_starts, c.split, c.mode, c.horizon, c.decoding)
+        if (*condition, c.reference, c.algorithm, c.model, c.method) == key:
             text += f": a difference of {_points(c.result.difference)} points on the same {c.result.pairs:,} starts"
             text += f" (95% interval {_points(c.result.lo)} to {_points(c.result.hi)}, p {_p_value(c.result.p_value)})"
     return f"{text}."
@@ -288,20 +314,36 @@ def _interval(summary: SummaryRow) -> str:
     return f"{percent(summary.success_rate)}% [{100 * summary.lo:.0f}, {100 * summary.hi:.0f}]"
 
 
-def _pair_title(c: Comparison) -> str:
-    return f"{look_of(c.reference).title}: label source {c.label_source}, {c.demonstration_starts} demonstration starts"
+def _paired_condition(conditions: Sequence[tuple[str, int]]) -> str:
+    """Mode and horizon of all paired comparisons; where they differ, the headings tell them."""
+    mode, horizon = conditions[0] if conditions else ("", 0)
+    return (
+        f"Mode {mode}, horizon {horizon}"
+        if len(set(conditions)) == 1
+        else "Each in its hardest mode, at its largest horizon"
+    )
+
+
+def _pair_title(c: Comparison, hardest: Mapping[tuple[str, str], tuple[str, int]]) -> str:
+    """Heading of a paired comparison, with those parts of its condition that the report has several of."""
+    parts = [c.benchmark] if len({benchmark for benchmark, _ in hardest}) > 1 else []
+    parts += [f"label source {c.label_source}", f"{c.demonstration_starts} demonstration starts"]
+    parts += [f"{c.split} split"] if len({split for _, split in hardest}) > 1 else []
+    parts += [f"mode {c.mode}, horizon {c.horizon}"] if len(set(hardest.values())) > 1 else []
+    return f"{look_of(c.reference).title}: {', '.join(parts)}"
 
 
 def _paired(title: str, comparisons: Iterator[Comparison]) -> PlainTable:
-    """A reference against the other methods; where several algorithms trained it, each of them."""
+    """A reference against the other methods; where there are several of its algorithms or models, each of them."""
     pairs = list(comparisons)
-    several = len({c.algorithm for c in pairs}) > 1
+    algorithms, models = len({c.algorithm for c in pairs}) > 1, len({c.model for c in pairs}) > 1
     rows = []
     for c in pairs:
         r = c.result
         cells = [str(r.pairs), percent(c.reference_rate), percent(c.method_rate), _points(r.difference)]
         cells += [f"{_points(r.lo)} to {_points(r.hi)}", _p_value(r.p_value).removeprefix("= ")]
-        label = f"{c.algorithm_label} against {c.label}" if several else f"against {c.label}"
+        ours = [c.algorithm_label] * algorithms + [c.model] * models
+        label = f"{', '.join(ours)} against {c.label}".lstrip()
         rows.append((f"{label}, {c.decoding}", tuple(map(Cell, cells))))
     header = ("pairs", f"{look_of(pairs[0].reference).title}, %", "other, %", "difference", "95% interval", "p")
     return PlainTable(title, "", header, tuple(rows))

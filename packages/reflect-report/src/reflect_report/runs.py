@@ -17,10 +17,17 @@ from typing import Any
 
 from reflect_report.files import kept_until_changed, read_lines
 from reflect_rl.errors import RunFolderError, UserError
-from reflect_rl.evaluation.evaluate import NO_ALGORITHM, ResultRow, TestedGames, read_rows, wilson_interval
+from reflect_rl.evaluation.evaluate import (
+    NO_ALGORITHM,
+    ResultRow,
+    TestedGames,
+    read_rows,
+    wilson_interval,
+    write_rows,
+)
 from reflect_rl.evaluation.methods import METHODS, Method, find_method
-from reflect_rl.runs.folder import CARD, RunCard, read_card
-from reflect_rl.store import check_seal
+from reflect_rl.runs.folder import CARD, RunCard, check_job, close_run, read_card
+from reflect_rl.store import check_seal, read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +163,46 @@ def _evaluated(folder: Path, skips: bool = False) -> tuple[ResultRow, ...]:
     return tuple(rows)
 
 
+def gather(folder: Path) -> None:
+    """Write `results.json` from the evaluations that are finished, and note when the last of them is.
+
+    Nothing that the folder names is looked up: a game of one's own need not be at hand, and of somebody else's nothing
+    is imported. Where no evaluation is finished, a `results.json` that came without them stays.
+
+    Args:
+        folder: the run folder.
+
+    Raises:
+        RunFolderError: its configuration or an evaluation is not readable.
+    """
+    config = _read_object(folder / "config.json")
+    done = {mark.parent.relative_to(folder).as_posix() for mark in folder.glob("starts-*/seed-*/evaluation/*/done")}
+    names, budgets, seeds = asked(config)
+    # In the order of the run. Places are compared as text, so that no name in the file leads out of the folder.
+    places = [f"starts-{n}/seed-{seed}/evaluation/{name}" for n in budgets for seed in seeds for name in names]
+    finished = [place for place in places if place in done]
+    rows: list[ResultRow] = []
+    for place in finished:
+        check_job(folder / place, "eval")
+        remedy = f"Delete {folder / place} and evaluate again with `reflect-rl eval`."
+        rows += read_rows(folder / place / "rows.json", remedy)
+    if finished:
+        write_rows(folder / "results.json", rows)
+    if finished and len(finished) == len(places):
+        close_run(folder)
+
+
+def asked(config: Mapping[str, object]) -> tuple[list[str], list[int], list[int]]:
+    """Methods, numbers of demonstration starts and seeds that a configuration asks for; empty where it tells none."""
+    methods, starts, seeds = (
+        values if isinstance(values := setting(config, *keys), list) else []
+        for keys in (("methods",), ("data", "demonstration_starts"), ("seeds",))
+    )
+    # A file may hold anything in their places.
+    names = [name for name in methods if isinstance(name, str)]
+    return names, [n for n in starts if isinstance(n, int)], [seed for seed in seeds if isinstance(seed, int)]
+
+
 def _compare(folder: Path, path: Path, rows: Sequence[ResultRow]) -> None:
     """Refuse results that are not those of the evaluations; runs from Python have none to compare with."""
     known = {row.model_dump_json() for row in _evaluated(folder)}
@@ -185,17 +232,14 @@ def setting(config: Mapping[str, object], *keys: str) -> Any:
 
 
 def _read_object(path: Path) -> Mapping[str, object]:
-    value = _read_json(path) if path.is_file() else {}
-    if not isinstance(value, Mapping):
-        raise RunFolderError(f"{path}: expected a JSON object. Restore the file or remove it.")
-    return value
-
-
-def _read_json(path: Path) -> Any:
+    remedy = "Restore the file or remove it."
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"cannot read {path}: {error}. Restore the file or run `reflect-rl eval` again.") from None
+        value = read_json(path, remedy) if path.is_file() else {}
+        # JSON can spell half a character, which no page can hold.
+        json.dumps(value, ensure_ascii=False).encode()
+    except ValueError as error:
+        raise RunFolderError(f"{path} is not readable ({error}). {remedy}") from None
+    return value
 
 
 @kept_until_changed
@@ -375,6 +419,26 @@ def lines_in_order(lines: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return sorted(distinct, key=lambda line: (methods.index(line[0]), algorithms.index(line[1])))
 
 
+def models_in_order(lines: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Distinct triples of method, algorithm and model in listing order; models by alphabet.
+
+    >>> models_in_order([("rlft", "ppo", "b"), ("rlft", "ppo", "a"), ("sft", "none", "b")])
+    [('sft', 'none', 'b'), ('rlft', 'ppo', 'a'), ('rlft', 'ppo', 'b')]
+    """
+    known = set(lines)
+    return [line for pair in lines_in_order(line[:2] for line in known) for line in sorted(known) if line[:2] == pair]
+
+
+def with_several_models(lines: Iterable[tuple[str, str, str]]) -> frozenset[tuple[str, str]]:
+    """Pairs of method and algorithm that occur with more than one model.
+
+    >>> sorted(with_several_models([("sft", "none", "a"), ("sft", "none", "b"), ("rlft", "ppo", "a")]))
+    [('sft', 'none')]
+    """
+    distinct = [line[:2] for line in set(lines)]
+    return frozenset(pair for pair in distinct if distinct.count(pair) > 1)
+
+
 def decoding_rank(decoding: str) -> tuple[int, str]:
     """Sort key of a decoding; an unlisted one comes last.
 
@@ -484,8 +548,7 @@ def _games(tested: TestedGames) -> str:
 
 def lines_of(summaries: Iterable[PooledCondition]) -> list[tuple[str, str, str]]:
     """Method, algorithm and model of each line of a table, in listing order."""
-    known = {s.line for s in summaries}
-    return [line for pair in lines_in_order(line[:2] for line in known) for line in sorted(known) if line[:2] == pair]
+    return models_in_order(s.line for s in summaries)
 
 
 def _pool(rows: Sequence[ResultRow]) -> SummaryRow:

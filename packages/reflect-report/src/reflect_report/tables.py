@@ -19,6 +19,7 @@ from reflect_report.runs import (
     Run,
     SummaryRow,
     all_horizons,
+    asked,
     decoding_rank,
     lines_in_order,
     lines_of,
@@ -258,11 +259,7 @@ def _paper_success(benchmark: str, method: str, mode: str) -> float | None:
 
 def unfinished(run: Run) -> list[str]:
     """Sentences on the results that the configuration asks for and that are missing, one for each method."""
-    names, starts, seeds = (
-        setting(run.config, *keys) for keys in (("methods",), ("data", "demonstration_starts"), ("seeds",))
-    )
-    if not all(isinstance(values, list) and values for values in (names, starts, seeds)):
-        return []
+    names, starts, seeds = asked(run.config)
     present = {(row.method, row.demonstration_starts, row.seed) for row in run.results}
     units = [(budget, seed) for budget in starts for seed in seeds]
     missing = {name: [unit for unit in units if (name, *unit) not in present] for name in names}

@@ -15,13 +15,14 @@ from rich.console import Console
 from rich.text import Text
 
 from alfworld_native import game_file
+from reflect_report.human import HumanPolicy, PlayerLeft
 from reflect_report.recording import film, write_cast, write_svg
 from reflect_report.screen import Screen, show_frames
 from reflect_rl.data.recorded import read_episodes
 from reflect_rl.envs import corridor
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.dangerous_taxi import DangerousTaxi, encode, map_text
-from reflect_rl.types import Decision, Observation, Turn
+from reflect_rl.types import Decision, Observation, Turn, View
 
 CORRIDOR = ("--environment.name", "corridor")
 
@@ -117,6 +118,26 @@ def test_a_person_may_leave(call, monkeypatch, typed):
     assert answer.errors == ""
     # Each question on a line of its own, with its answer as on a terminal.
     assert f"or q to quit): {typed.strip()}\n" in answer.output
+
+
+def test_an_action_that_is_a_word_for_leaving_can_be_typed():
+    questions = []
+
+    def person(*answers: str, actions: tuple[str, ...]) -> int:
+        given = iter(answers)
+        policy = HumanPolicy(lambda view: None, lambda question: questions.append(question) or next(given))
+        return policy.decide([View(Observation("Here.", actions), (0, 1, 2))], [])[0].index
+
+    assert person("exit", actions=("wait", "quit", "exit")) == 2
+    assert questions[-1].endswith("or q to quit): ")
+    assert person("q", actions=("q", "quit", "wait")) == 0
+    assert questions[-1].endswith("or exit to quit): ")
+    assert person("q", actions=("q", "quit", "Exit")) == 0
+    assert questions[-1].endswith("or Ctrl-D to quit): ")
+    # Another spelling of a listed action is a slip, and no wish to leave.
+    assert person("exit", "1", actions=("q", "quit", "Exit")) == 1
+    with pytest.raises(PlayerLeft):
+        person("QUIT", actions=("q", "wait", "exit"))
 
 
 def test_a_person_who_leaves_after_one_turn_is_told_so(call, monkeypatch):

@@ -95,6 +95,33 @@ def test_results_are_gathered_anew(call, run):
     assert {row["method"] for row in rows(run)} == {"random", "oracle"}
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_game_of_ones_own_need_not_be_at_hand(call, run, toml, tmp_path, monkeypatch, interrupted):
+    """A report reads files: the module lies in the current folder, and is not imported."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_game.py").write_text("raise AssertionError")
+    settings = json.loads((run / "config.json").read_text())
+    settings["environment"]["name"] = "own_game:Game"
+    (run / "config.json").write_text(json.dumps(settings))
+    before = rows(run)
+    if interrupted:
+        shutil.rmtree(*run.glob("starts-4/seed-*/evaluation/oracle"))
+    (run / "results.json").unlink()
+    for place in (run, toml(f'output_dir = "{run}"\nenvironment = {{name = "own_game:Game"}}')):
+        answer = call("report", place)
+        assert answer.code == 0, answer
+        assert ("not evaluated yet: Oracle" in answer.output) is interrupted
+    assert rows(run) == [row for row in before if not interrupted or row["method"] == "random"]
+
+
+def test_settings_of_other_kinds_are_no_fault_of_the_report(call, run):
+    settings = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(settings | {"methods": [["a"], None], "seeds": 3}))
+    assert call("report", run).code == 0
+    (run / "config.json").write_text('{"output_dir": "\\ud800"}')
+    assert "config.json is not readable" in call("report", run).mistake
+
+
 def test_broken_rows_name_the_evaluation_to_do_again(call, run):
     (folder,) = run.glob("starts-4/seed-*/evaluation/oracle")
     (folder / "rows.json").write_text("[1]")

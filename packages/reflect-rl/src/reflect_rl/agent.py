@@ -179,6 +179,10 @@ def algorithm_settings(algorithm: str | type | Mapping[str, Any]) -> AlgorithmCo
         if "<locals>" in algorithm.__qualname__:
             raise UserError(f"the algorithm {algorithm.__qualname__!r} is found by name: define it at module level.")
         return {"name": f"{algorithm.__module__}:{algorithm.__qualname__}"}
+    if not isinstance(algorithm, Mapping):
+        raise UserError(
+            f"the algorithm is {algorithm!r}, which is no name, class or table of settings. Give algorithm='ppo'."
+        )
     return dict(algorithm)
 
 

@@ -32,7 +32,15 @@ from reflect_rl.config import (
     parse,
 )
 from reflect_rl.data.generate import Renumbering, held_out_states, reads_reflections, rows, shuffled
-from reflect_rl.data.recorded import has_reflections, imitated, labelled, read_episodes, reflected, usable
+from reflect_rl.data.recorded import (
+    has_reflections,
+    imitated,
+    labelled,
+    of_environment,
+    read_episodes,
+    reflected,
+    usable,
+)
 from reflect_rl.envs.base import EnvSpec, NumbersActions, TextEnv, require_known, spec_of
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.evaluation.compare import Evaluation
@@ -244,7 +252,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         UserError: there is nothing to learn from.
     """
     spec = None if env is None else make_env(env)
-    kept = usable(episodes, lost=lost)
+    kept = usable(episodes if spec is None else of_environment(episodes, spec.identity), lost=lost)
     reader = model.reflector if isinstance(model, Agent) and not reflections else NoReflector()
     reads = not isinstance(reader, NoReflector)
     # A player that sees the solver cannot write on recorded states, so what it wrote then stays.
@@ -390,6 +398,7 @@ def train_rl(
     start = _agent(model, (), spec, seed)
     own = ADAPTER_SETTINGS if start.model.has_adapter else {}
     config = parse(RLFTConfig, {**own, "algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
+    _whole(spec, max_episode_steps=config.max_episode_steps)
     _, writer = players_of(start, reflector, spec.max_actions, "sampled")
     twin = trainable_copy(start.model)
     if start.scoring == "choice_token":
@@ -453,7 +462,8 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     Raises:
         FaultyEnvironmentError: an episode failed; none may be left out.
         UnknownNameError: there is no such mode, split, decoding or player.
-        UserError: the split has no task in these modes, or a number is below 1.
+        UserError: the split has no task in these modes, a number is below 1, or the states show how many turns are
+            left and `horizon` is another number of them.
 
     >>> print(evaluate("oracle", "corridor"))
     oracle on corridor-v1 (test, greedy, horizon 20): 100.0% won [95% interval 78.5% to 100.0%], 14 of 14 ...
@@ -463,6 +473,7 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     _tasks(spec, split)
     longest = spec.max_episode_steps if horizon is None else horizon
     _at_least_one(horizon=longest, repetitions=repetitions, num_envs=num_envs)
+    _whole(spec, horizon=longest)
     config = EvaluationConfig(split=split, horizons=(longest,), repetitions=repetitions, num_envs=num_envs)
     played: dict[str, tuple[list[Episode], float | None]] = {}
     for mode in modes or spec.modes:
@@ -494,6 +505,20 @@ def report(folder: str | Path, *others: str | Path) -> Path:
         UnknownNameError: the package that writes it is not installed; the message says how to install it.
     """
     return write_report("page", [Path(folder), *map(Path, others)], Path(folder)).page
+
+
+def _whole(spec: EnvSpec, **lengths: int | None) -> None:
+    """Refuse other lengths than that of the longest episode where states tell how many turns are left.
+
+    Raises:
+        UserError: one is.
+    """
+    for name, turns in lengths.items():
+        if spec.env_class.fixed_horizon and turns not in (None, spec.max_episode_steps):
+            raise UserError(
+                f"{name} is {turns}, and {spec.name} shows how many of its {spec.max_episode_steps} turns are left. "
+                f"Leave {name} out, or give the environment another max_episode_steps."
+            )
 
 
 def _at_least_one(**numbers: int) -> None:

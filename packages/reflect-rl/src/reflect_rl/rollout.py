@@ -13,14 +13,15 @@ may name no action: its turn passes without one, at the price of an ordinary ste
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, HearsReflections, TextEnv, idle_step
 from reflect_rl.errors import FaultyEnvironmentError, FaultyPlayerError, PlayerTimeoutError
 from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View, stream
-from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, guarded, on_duty, watch
+from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, about_exit, guarded, on_duty, watch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -182,9 +183,13 @@ class _Slot:
             raise ValueError("no action is admissible, and the game goes on")
         if count > self.game.max_actions:
             raise ValueError(f"{count} actions are listed, more than max_actions = {self.game.max_actions} announces")
-        for text in (observation.text, *observation.actions):
+        state = observation.state
+        if not isinstance(state, str):
+            kind = type(state).__name__
+            raise TypeError(f"the state {state!r:.100} is no text but of type {kind}: give str(...), or leave it out")
+        for text in (observation.text, state, *observation.actions):
             if not isinstance(text, str):
-                raise TypeError(f"{text!r:.100} is no text")
+                raise TypeError(f"{text!r:.100} is no text but of type {type(text).__name__}: give str(...)")
             # Half a character, as in names of files that are no UTF-8, can be neither tokenised nor written.
             if not text.isascii():
                 text.encode()
@@ -359,7 +364,7 @@ def play(  # noqa: PLR0913 (each part of a game is a part of the call)
     Raises:
         FaultyEnvironmentError: an environment failed, hung (EnvironmentTimeoutError) or gave a reward that is no finite
             number, in more episodes than may fail, or in all.
-        FaultyPlayerError: a player hung (PlayerTimeoutError), or answered what cannot be played.
+        FaultyPlayerError: a player hung (PlayerTimeoutError), answered what cannot be played, or called `sys.exit`.
         UserError: `note_turns_left` was asked for, and the game has no solver.
     """
     rollout = _Rollout(
@@ -392,22 +397,63 @@ def _answers(
 ) -> list[tuple[str | None, Decision]]:
     """The reflection and the decision of each slot."""
     count = len(slots)
-    with watch(f"the reflection player {reflector.name!r} ({count} views)", seconds, PlayerTimeoutError, SLOW_PLAYER):
-        reflections = reflector.reflect([blind(slot.view(reflector)) for slot in slots])
-    if len(reflections) != count:
-        raise FaultyPlayerError(
-            f"the reflection player {reflector.name!r} wrote {len(reflections)} texts for {count} views."
-        )
+    reflections = written(reflector, [blind(slot.view(reflector)) for slot in slots], seconds)
     for slot, text in zip(slots, reflections, strict=True):
         slot.hear(text)
     # Made now, because the game may have listed further actions after the reflection.
     views = [slot.view(policy, text) for slot, text in zip(slots, reflections, strict=True)]
-    with watch(f"the policy {policy.name!r} ({count} views)", seconds, PlayerTimeoutError, SLOW_PLAYER):
+    with _asked(f"the policy {policy.name!r} ({count} views)", seconds):
         decisions = policy.decide(views, [slot.policy_rng for slot in slots])
     if len(decisions) != count:
         raise FaultyPlayerError(f"the policy {policy.name!r} made {len(decisions)} decisions for {count} views.")
     checked = [_checked(policy, view, decision) for view, decision in zip(views, decisions, strict=True)]
     return list(zip(reflections, checked, strict=True))
+
+
+@contextmanager
+def _asked(what: str, seconds: float) -> Iterator[None]:
+    """Watch a player that answers."""
+    try:
+        with watch(what, seconds, PlayerTimeoutError, SLOW_PLAYER):
+            yield
+    except SystemExit as error:
+        raise FaultyPlayerError(f"{what}: {about_exit(error)}") from error
+
+
+def written(reflector: Reflector, views: Sequence[View], seconds: float = 0) -> list[str | None]:
+    """The reflections of a player, each of them a text that can be read and written, or None.
+
+    Args:
+        reflector: the player.
+        views: what it may see, one for each reflection.
+        seconds: limit, 0 = none.
+
+    Raises:
+        FaultyPlayerError: it hung (PlayerTimeoutError), called `sys.exit`, or wrote something else.
+    """
+    who = f"the reflection player {reflector.name!r}"
+    with _asked(f"{who} ({len(views)} views)", seconds):
+        answer: object = reflector.reflect(views)
+        # A text is a sequence of texts, too, and its letters would be taken for reflections.
+        texts = list(answer) if isinstance(answer, Iterable) and not isinstance(answer, str) else None
+    if texts is None:
+        raise FaultyPlayerError(f"{who} gave {answer!r:.100}, no list. Return a list with a text for each view.")
+    if len(texts) != len(views):
+        raise FaultyPlayerError(f"{who} wrote {len(texts)} texts for {len(views)} views.")
+    for text in texts:
+        if text is not None and not isinstance(text, str):
+            raise FaultyPlayerError(
+                f"{who} wrote {text!r:.100} ({type(text).__name__}), which is no text. Return str(...), or None to "
+                "write nothing."
+            )
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError as error:
+            # Half a character can be neither tokenised nor written.
+            raise FaultyPlayerError(
+                f"{who} wrote {text!r:.100}, which is no UTF-8 text: {error.reason}. Replace such characters."
+            ) from None
+    return texts
 
 
 def _checked(policy: Policy, view: View, decision: Decision) -> Decision:

@@ -111,6 +111,8 @@ class watch:  # noqa: N801 (read as a verb: with watch(...))
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self.seconds:
+            return  # nothing began here, and an outer watch goes on
         _watcher.active.pop(threading.get_ident(), None)
         if self._duty is not None:
             self._duty.__exit__(kind, error, trace)
@@ -361,6 +363,16 @@ def hang_in(folder: Path) -> str | None:
     return None
 
 
+def about_exit(error: SystemExit) -> str:
+    """Sentences on code of a user's own that called `sys.exit`, which often comes without any text.
+
+    >>> about_exit(SystemExit("bye"))
+    "it called sys.exit('bye'), which would end the whole program. Raise an exception instead."
+    """
+    code = "" if error.code is None else f"{error.code!r:.100}"
+    return f"it called sys.exit({code}), which would end the whole program. Raise an exception instead."
+
+
 def guarded(what: str, seconds: float, act: Callable[[], Result]) -> Result:
     """The result of calling an environment's code.
 
@@ -371,13 +383,15 @@ def guarded(what: str, seconds: float, act: Callable[[], Result]) -> Result:
 
     Raises:
         EnvironmentTimeoutError: it took longer.
-        FaultyEnvironmentError: in place of what it raised, which is the cause. Errors of this package (a task that is
-            none of the game) and a lack of memory are raised as they are.
+        FaultyEnvironmentError: in place of what it raised, `sys.exit` included, which is the cause. Errors of this
+            package (a task that is none of the game) and a lack of memory are raised as they are.
     """
     try:
         with watch(what, seconds, EnvironmentTimeoutError, REMEDY):
             return act()
     except (ReflectRLError, MemoryError):
         raise
+    except SystemExit as error:
+        raise FaultyEnvironmentError(f"{what}: {about_exit(error)}") from error
     except Exception as error:  # code of the user's own may fail in any way
         raise FaultyEnvironmentError(f"{what}: {type(error).__name__}: {error}.") from error

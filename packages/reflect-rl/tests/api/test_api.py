@@ -74,7 +74,7 @@ def test_a_file_that_holds_no_episodes(tmp_path):
     with pytest.raises(RunFolderError, match=r"demos\.jsonl is missing\. Name a file that"):
         rrl.read_episodes(path)
     path.write_text('{"task": {"key": "a"}}\n', encoding="utf-8")
-    with pytest.raises(UserError, match=r"demos\.jsonl: row 1 is no episode \(KeyError: 'turns'\)"):
+    with pytest.raises(UserError, match=r"demos\.jsonl: row 1 is no episode \(ValueError: turns: Field required"):
         rrl.read_episodes(path)
 
 

@@ -12,6 +12,7 @@ import reflect_rl as rrl
 from reflect_rl.agent import Agent
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import (
+    ConfigError,
     FaultyEnvironmentError,
     ModelError,
     RunFolderError,
@@ -184,6 +185,25 @@ def test_results_of_different_games_stand_beside_each_other(tmp_path, agent):
     assert len(json.loads((tmp_path / "results.json").read_text())) == 3
 
 
+def test_episodes_of_another_horizon_stand_beside_each_other(tmp_path, agent):
+    trained = rrl.train_rl(agent, Rooms, **TINY_RL, out=tmp_path)
+    rrl.evaluate(trained, Rooms)
+    (file,) = tmp_path.rglob("episodes.jsonl")
+
+    def horizons():
+        return sorted(json.loads(line).get("horizon", 0) for line in file.read_text().splitlines())
+
+    for _ in range(2):
+        rrl.evaluate(trained, Rooms, horizon=2)
+        assert horizons() == [2] * 4 + [3] * 4
+    # Files of earlier versions do not tell: there an evaluation takes the place of all.
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "horizon"}) + "\n" for line in lines))
+    (file.parent / "done").write_text("")
+    rrl.evaluate(trained, Rooms, horizon=2)
+    assert horizons() == [2] * 4
+
+
 def test_starts_that_look_alike_to_the_code_are_named(agent):
     class Same(Rooms):
         def reset(self, task, rng):
@@ -295,6 +315,61 @@ def test_recorded_turns_that_cannot_have_been(tmp_path, episodes, path, value, w
     (tmp_path / "e.jsonl").write_text(json.dumps(row) + "\n")
     with pytest.raises(UserError, match=f"row 1 is no episode .*turn 1: .*{what}"):
         rrl.read_episodes(tmp_path / "e.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "what"),
+    [
+        (("success",), "no", "success: Input should be a valid boolean"),
+        (("turns", 0, "observation", "text"), 5, "observation.text: Input should be a valid string"),
+        (("turns", 0, "observation", "text"), "Room \udcff", "surrogate"),
+        (("turns", 0, "observation", "actions"), "abc", "observation.actions"),
+        (("turns", 0, "order"), [0, 1, 2.5], "order.2"),
+        (("turns", 0, "reflection"), 5, "reflection"),
+        (("turns", 0, "reward"), "much", "reward"),
+        (("turns", 0, "reward"), float("nan"), "no finite number"),
+        (("turns",), [], "no turns"),
+    ],
+)
+def test_values_of_another_type_in_a_recording(tmp_path, episodes, path, value, what):
+    rrl.write_episodes(tmp_path / "e.jsonl", episodes[:1])
+    row = place = json.loads((tmp_path / "e.jsonl").read_text())
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    (tmp_path / "e.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(UserError, match=f"row 1 is no episode .*{what}"):
+        rrl.read_episodes(tmp_path / "e.jsonl")
+
+
+def test_recordings_of_another_game_are_not_trained_on(episodes):
+    with pytest.raises(UserError, match=r"environment 'corridor-v1', and 'rooms-v1' is trained"):
+        rrl.train_sft(blank(), [*episodes, *rrl.collect("corridor", "random", episodes=1)], env=Rooms, steps=1)
+
+
+class Counted(Rooms):
+    """States tell how many turns are left."""
+
+    fixed_horizon = True
+
+
+def test_a_game_that_counts_its_turns_is_played_in_full(agent):
+    counted = rrl.evaluate("random", Counted, horizon=3)
+    assert counted.horizon == 3
+    with pytest.raises(UserError, match="horizon is 2, and counted shows how many of its 3 turns are left"):
+        rrl.evaluate("random", Counted, horizon=2)
+    with pytest.raises(UserError, match="max_episode_steps is 2"):
+        rrl.train_rl(agent, Counted, **TINY_RL, max_episode_steps=2)
+
+
+def test_the_best_policy_is_kept_only_where_it_is_measured(agent):
+    with pytest.raises(ConfigError, match="keep = 'best' needs measurements"):
+        rrl.train_rl(agent, Rooms, **TINY_RL, keep="best")
+
+
+def test_no_algorithm(agent):
+    with pytest.raises(UserError, match="algorithm is None"):
+        rrl.train_rl(agent, Rooms, algorithm=None, **TINY_RL)
 
 
 def test_an_agent_with_a_reflection_player_learns_to_read_it(agent, episodes):

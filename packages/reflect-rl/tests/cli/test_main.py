@@ -13,8 +13,9 @@ from tiny_run import SMOKE
 from reflect_rl import registry
 from reflect_rl.cli import main as cli
 from reflect_rl.cli.help import DESCRIPTIONS
-from reflect_rl.errors import TrainingError
+from reflect_rl.errors import FaultyEnvironmentError, TrainingError
 from reflect_rl.evaluation.methods import method_names
+from reflect_rl.watchdog import guarded
 
 VERBS = ("run", "data", "sft", "rlft", "eval")
 TOOLS = ("bench", "tasks", "locate", "adapt", "export", "serve")
@@ -68,6 +69,29 @@ def test_only_commands_that_keep_something_promise_to_go_on(call, monkeypatch, v
     monkeypatch.setattr(cli, "_call", press_ctrl_c)
     answer = call(verb, "x")
     assert (answer.code, answer.errors) == (130, f"\ninterrupted{note}.\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "answer", "errors"),
+    [(None, 0, ""), (0, 0, ""), (3, 3, ""), ("the index is \x1b[2J gone", 1, "error: the index is ·[2J gone\n")],
+)
+def test_a_command_that_ends_by_itself_keeps_its_code_or_its_reason(call, monkeypatch, code, answer, errors):
+    monkeypatch.setattr(cli, "_call", lambda *_: sys.exit(code))
+    ended = call("locate", "x")
+    assert (ended.code, ended.errors) == (answer, errors)
+
+
+def test_the_place_of_a_failure_outside_of_jobs_can_be_shown(call, monkeypatch):
+    def fail(*_):
+        guarded("my game, __init__", 0, lambda: 1 / 0)
+
+    monkeypatch.setattr(cli, "_call", fail)
+    ended = call("play", "x")
+    message = "error: my game, __init__: ZeroDivisionError: division by zero. REFLECT_RL_TRACEBACK=1 shows where.\n"
+    assert (ended.code, ended.errors) == (1, message)
+    monkeypatch.setenv(cli.TRACEBACK, "1")
+    with pytest.raises(FaultyEnvironmentError):
+        call("play", "x")
 
 
 def test_an_installed_command_says_in_its_interrupt_what_is_kept(call, monkeypatch):

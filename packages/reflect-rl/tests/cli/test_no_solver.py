@@ -94,7 +94,7 @@ def test_own_successes_and_untuned_online_training(call, folder):
     assert "names 'own_game:Guess', which no installed distribution provides" in call("eval", "run").mistake
     sys.path.remove(str(folder))
     sys.modules.pop("own_game", None)
-    assert "names 'own_game:Guess', which no installed distribution provides" in call("report", "run").mistake
+    assert call("report", "run").code == 0
     assert "own_game" not in sys.modules
     assert call("eval", "run", "--environment.name", "own_game:Guess").code == 0
 

@@ -166,6 +166,19 @@ def test_memory_that_ran_out_names_the_remedy(tmp_path, error):
     assert "Lower --workers" in str(got)
 
 
+def test_code_that_would_end_the_program_fails_its_job(tmp_path):
+    got = raised(SystemExit(), tmp_path)
+    assert isinstance(got, ReflectRLError)
+    assert str(got).startswith("the job: it called sys.exit(), which would end the whole program.")
+    assert str(got).endswith(f"Details are in {tmp_path / 'error.txt'}.")
+
+
+def test_a_game_that_would_end_the_program_fails(call, toml, tmp_path, monkeypatch):
+    answer = fails_with("leaves", call, toml, tmp_path, monkeypatch)
+    assert answer.code == 1
+    assert ", start: it called sys.exit(), which would end the whole program." in answer.errors
+
+
 def test_errors_of_this_program_arrive_as_they_were(tmp_path):
     got = raised(ModelError("no model folder 'x'"), tmp_path)
     assert (type(got), str(got)) == (ModelError, "no model folder 'x'")

@@ -4,6 +4,7 @@ import ctypes
 import os
 import re
 import signal
+import sys
 import time
 from dataclasses import replace
 
@@ -82,6 +83,14 @@ def matches(answer):
 
 def raises(answer):
     raise ZeroDivisionError("a wall where none should be")
+
+
+def leaves(answer):
+    sys.exit()
+
+
+def numbers(answer):
+    return replace(answer, observation=replace(answer.observation, state=7))
 
 
 def nan(answer):

@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reflect_rl.data.recorded import reflected
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import (
@@ -76,6 +78,8 @@ def test_an_exception_of_an_environment_is_named_and_kept():
         ("endless", "the reward is -inf"),
         ("wordless", "TypeError"),
         ("stuck", "no action is admissible, and the game goes on"),
+        ("leaves", "it called sys.exit(), which would end the whole program"),
+        ("numbers", "the state 7 is no text but of type int: give str(...), or leave it out"),
     ],
 )
 def test_an_answer_that_would_poison_training_is_refused(trouble, words):
@@ -98,7 +102,7 @@ def test_a_mistake_of_the_user_stays_one():
         play(game(), [Request(stranger, 0)], NoReflector(), OraclePolicy(), limits=ONE)
 
 
-@pytest.mark.parametrize("trouble", ["sleeps", "raises", "nan", "reset"])
+@pytest.mark.parametrize("trouble", ["sleeps", "raises", "nan", "reset", "leaves"])
 @pytest.mark.parametrize("num_envs", [1, 3, 64])
 def test_a_failed_episode_is_left_out_and_the_others_are_what_they_were(trouble, num_envs):
     failed = []
@@ -247,6 +251,69 @@ def test_a_reflection_player_that_forgets_a_view_is_refused():
 
     with pytest.raises(FaultyPlayerError, match=r"^the reflection player 'short' wrote 2 texts for 3 views\.$"):
         play(game(), REQUESTS[:3], Short(), OraclePolicy())
+
+
+class Writes(NoReflector):
+    """Gives what it was given, however many views there are."""
+
+    name = "writer"
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def reflect(self, views):
+        return self.answer
+
+
+WRITER = "the reflection player 'writer'"
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ([], f"{WRITER} wrote 0 texts for 1 views."),
+        (["a", "b"], f"{WRITER} wrote 2 texts for 1 views."),
+        ([5], f"{WRITER} wrote 5 (int), which is no text. Return str(...), or None to write nothing."),
+        (
+            ["\ud800"],
+            f"{WRITER} wrote '\\ud800', which is no UTF-8 text: surrogates not allowed. Replace such characters.",
+        ),
+        ("a", f"{WRITER} gave 'a', no list. Return a list with a text for each view."),
+        (None, f"{WRITER} gave None, no list. Return a list with a text for each view."),
+    ],
+)
+def test_what_is_no_reflection_is_refused_in_play_and_on_recorded_states(answer, message):
+    episode = replace(played := games("", policy=RandomPolicy())[0], turns=played.turns[:1])
+    with pytest.raises(FaultyPlayerError) as in_play:
+        play(game(), REQUESTS[:1], Writes(answer), RandomPolicy())
+    with pytest.raises(FaultyPlayerError) as recorded:
+        reflected([episode], Writes(answer))
+    assert str(in_play.value) == str(recorded.value) == message
+
+
+def test_a_reflection_may_be_empty_or_missing():
+    for text in ("", None):
+        (played,) = play(game(), REQUESTS[:1], Writes([text]), RandomPolicy())
+        assert {turn.reflection for turn in played.turns} == {text}
+
+
+def test_a_player_that_would_end_the_program_is_named():
+    class Leaves(RandomPolicy):
+        name = "leaver"
+
+        def decide(self, views, rngs):
+            sys.exit("enough")
+
+        def reflect(self, views):
+            sys.exit(0)
+
+    end = "which would end the whole program. Raise an exception instead."
+    with pytest.raises(FaultyPlayerError) as caught:
+        play(game(), REQUESTS[:2], NoReflector(), Leaves())
+    assert str(caught.value) == f"the policy 'leaver' (2 views): it called sys.exit('enough'), {end}"
+    with pytest.raises(FaultyPlayerError) as caught:
+        play(game(), REQUESTS[:2], Leaves(), RandomPolicy())
+    assert str(caught.value) == f"the reflection player 'leaver' (2 views): it called sys.exit(0), {end}"
 
 
 def test_the_solver_of_an_environment_is_guarded_as_well(monkeypatch):

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from reflect_rl import watchdog
-from reflect_rl.errors import EnvironmentTimeoutError, HangError
-from reflect_rl.watchdog import hang_in, on_duty, report_in, watch
+from reflect_rl.errors import EnvironmentTimeoutError, FaultyEnvironmentError, HangError
+from reflect_rl.watchdog import guarded, hang_in, on_duty, report_in, watch
 
 
 def hangs_in(act, seconds=0.1, **options):
@@ -105,6 +105,32 @@ def test_ctrl_c_works_while_watching():
     hangs_in(lambda: time.sleep(60))
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_a_watch_without_a_limit_leaves_the_one_around_it():
+    with on_duty(60), watch("the thing", 60):
+        with watch("its part", 0):
+            pass
+        assert [entry.what for entry in watchdog._watcher.active.values()] == ["the thing"]
+    assert not watchdog._watcher.active
+
+
+@pytest.mark.parametrize(("code", "said"), [((), "sys.exit()"), ((3,), "sys.exit(3)"), (("bye",), "sys.exit('bye')")])
+def test_guarded_code_does_not_end_the_program(code, said):
+    with pytest.raises(FaultyEnvironmentError) as caught:
+        guarded("the game, turn 2", 0, lambda: sys.exit(*code))
+    assert str(caught.value) == (
+        f"the game, turn 2: it called {said}, which would end the whole program. Raise an exception instead."
+    )
+    assert isinstance(caught.value.__cause__, SystemExit)
+
+
+def test_ctrl_c_passes_through_guarded_code():
+    def press():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        guarded("the game", 0, press)
 
 
 def test_errors_of_the_watched_code_pass():

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from reflect_report.cli.serving import require_server
 from reflect_report.page import report
+from reflect_report.runs import gather
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import Frozen, parse, read_toml
 from reflect_rl.errors import ConfigError
@@ -54,7 +55,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     target = options.output_dir or folders[0]
     # An unfinished run is shown with what is there; several runs are shown as their own commands left them.
     if len(folders) == 1 and (folders[0] / "config.json").exists():
-        _gather(folders[0])
+        gather(folders[0])
     written = report(folders, target)
     console.print(written.tables)
     console.print(f"report: {written.page}")
@@ -64,7 +65,7 @@ def parse_report(arguments: Sequence[str]) -> tuple[list[Path], ReportOptions]:
     """The run folders, and the options.
 
     Raises:
-        ConfigError: a flag that does not exist, a file that is no configuration, or no folder at all.
+        ConfigError: a flag that does not exist, a file that is no TOML, or no folder at all.
         SystemExit: the help was asked for (0).
     """
     named, options = parse_options(USAGE, ReportOptions, arguments)
@@ -99,13 +100,8 @@ def _run_folder(place: Path) -> Path:
     """The run folder that a word names: itself, or that of a configuration file."""
     if not place.exists():
         raise ConfigError(f"no run folder {str(place)!r}. Name folders that `reflect-rl eval` has written.")
-    return place if place.is_dir() else parse(RunConfig, read_toml(place)).output_dir
-
-
-def _gather(folder: Path) -> None:
-    """Write the results of the evaluations that are finished."""
-    # Imported late: it loads torch, and `--help` must not wait for it.
-    from reflect_rl.cli.arguments import values_of_run
-    from reflect_rl.runs.run import gather
-
-    gather(parse(RunConfig, values_of_run(folder)))
+    if place.is_dir():
+        return place
+    # Of a configuration only this is read: a game that it names need not be at hand.
+    named = {key: value for key, value in read_toml(place).items() if key == "output_dir"}
+    return parse(ReportOptions, named).output_dir or RunConfig.model_fields["output_dir"].default

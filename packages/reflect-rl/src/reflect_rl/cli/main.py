@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from reflect_rl import __version__, registry
-from reflect_rl.errors import ReflectRLError, UserError, printable, suggestion
+from reflect_rl.errors import FaultyEnvironmentError, ReflectRLError, UserError, printable, suggestion
 from reflect_rl.launch import QUIET, keep_few_kernels, process_count, process_rank, wait_to_speak
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except SystemExit as stop:  # the help is shown
-        return int(stop.code or DONE)
+        return _exit_code(stop)
     except KeyboardInterrupt as stop:
         return _ended(stop, verb)
     except BrokenPipeError:
@@ -121,6 +121,14 @@ def _terminate(number: int, frame: object) -> NoReturn:
     raise Terminated
 
 
+def _exit_code(stop: SystemExit) -> int:
+    if stop.code is None or isinstance(stop.code, int):
+        return int(stop.code or DONE)
+    # As in Python itself: anything but a number is the reason of a failure.
+    _tell(f"error: {printable(str(stop.code))}")
+    return FAILED
+
+
 def _ended(stop: KeyboardInterrupt, verb: str) -> int:
     # A launcher sends the signal to all processes; one message is enough.
     if process_rank() == 0:
@@ -144,7 +152,9 @@ def _is_refused(error: Exception) -> bool:
 
 def _message(error: Exception) -> str:
     if isinstance(error, ReflectRLError):
-        return str(error)
+        # Of a failure in a job a file has the traceback, and the cause that comes from a worker has none.
+        raised_here = isinstance(error, FaultyEnvironmentError) and getattr(error.__cause__, "__traceback__", None)
+        return f"{error} {TRACEBACK}=1 shows where." if raised_here else str(error)
     if isinstance(error, OSError) and error.errno:
         place = f" ({error.filename})" if error.filename else ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

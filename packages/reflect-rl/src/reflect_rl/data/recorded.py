@@ -6,12 +6,16 @@ The label of a turn is the action that an annotator recommended (`decision.targe
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from reflect_rl.errors import UserError
-from reflect_rl.rollout import Reflector, blind
+from reflect_rl.rollout import Reflector, blind, written
 from reflect_rl.store import read_jsonl
 from reflect_rl.types import NO_ACTION, Episode, View, episode_from_json
 
@@ -36,6 +40,8 @@ def as_played(episode: Episode, number: int) -> Note:
     return Note(turn.reflection, turn.decision.target)
 
 
+ROW = TypeAdapter(Episode)
+
 REMEDY = "Name a file that `reflect-rl play --record` or `reflect_rl.write_episodes` has written."
 
 
@@ -49,10 +55,26 @@ def read_episodes(path: str | Path) -> list[Episode]:
     episodes = []
     for number, row in enumerate(read_jsonl(Path(path), REMEDY, appended=True), start=1):
         try:
+            _check_types(row)
             episodes.append(_checked(episode_from_json(row)))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UserError(f"{path}: row {number} is no episode ({type(error).__name__}: {error}). {REMEDY}") from None
     return episodes
+
+
+def _check_types(row: object) -> None:
+    """Refuse a value of another type, which would be read as something else: the text `"no"` as a won game.
+
+    Raises:
+        ValueError: there is one, or a text holds half a character.
+    """
+    try:
+        # By way of JSON, where a list may stand for a tuple; in Python strict rules would refuse it.
+        ROW.validate_json(json.dumps(row), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}" if place else str(first["msg"])) from None
 
 
 def _checked(episode: Episode) -> Episode:
@@ -64,7 +86,28 @@ def _checked(episode: Episode) -> Episode:
             raise ValueError(
                 f"turn {number}: index {chosen.index} or target {chosen.target} is none of {len(known)} actions"
             )
+        if not math.isfinite(turn.reward):
+            raise ValueError(f"turn {number}: the reward {turn.reward} is no finite number")
+    if not episode.turns:
+        raise ValueError("it has no turns")
     return episode
+
+
+def of_environment(episodes: Sequence[Episode], environment: str) -> Sequence[Episode]:
+    """The episodes, all of them of this environment, in any version.
+
+    Args:
+        episodes: recorded ones.
+        environment: its name and version, as `Episode.environment`.
+
+    Raises:
+        UserError: one is of another environment.
+    """
+    name = environment.rpartition("-v")[0]
+    other = next((entry.environment for entry in episodes if entry.environment.rpartition("-v")[0] != name), None)
+    if other is not None:
+        raise UserError(f"an episode is of the environment {other!r}, and {environment!r} is trained. {REMEDY}")
+    return episodes
 
 
 def usable(episodes: Sequence[Episode], *, lost: bool = False) -> list[Episode]:
@@ -120,10 +163,13 @@ def reflected(episodes: Sequence[Episode], reflector: Reflector) -> list[Episode
     Args:
         episodes: any.
         reflector: one that needs no solver.
+
+    Raises:
+        FaultyPlayerError: it called `sys.exit`, or wrote something else than a text or None for each state.
     """
     # As in play, the reflection player does not see the actions.
     views = [blind(View(turn.observation, turn.order)) for episode in episodes for turn in episode.turns]
-    texts = iter(reflector.reflect(views) if views else [])
+    texts = iter(written(reflector, views) if views else [])
     return [
         replace(episode, turns=tuple(replace(turn, reflection=next(texts)) for turn in episode.turns))
         for episode in episodes

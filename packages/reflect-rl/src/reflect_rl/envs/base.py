@@ -9,10 +9,12 @@ A class is offered by name through the entry-point group `reflect_rl.environment
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -23,6 +25,7 @@ from reflect_rl import registry
 from reflect_rl.config import MOST_STEPS, STEPS_HELP, EnvironmentConfig
 from reflect_rl.errors import UnknownNameError, UserError, suggestion
 from reflect_rl.types import Advice, Episode, Observation, Oracle, Step, Task
+from reflect_rl.watchdog import guarded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -268,8 +271,12 @@ class EnvSpec:
 
     @cached_property
     def prototype(self) -> TextEnv:
-        """A copy of the game that is asked about tasks and capabilities; episodes are played in copies of `make`."""
-        return self.make()
+        """A copy of the game that is asked about tasks and capabilities; episodes are played in copies of `make`.
+
+        Raises:
+            FaultyEnvironmentError: the game's `__init__` failed.
+        """
+        return guarded(f"{self.identity}, __init__", 0, self.make)
 
     @property
     def name(self) -> str:
@@ -322,28 +329,75 @@ class EnvSpec:
 
     # Checked here, so that games need not refuse unknown names themselves.
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
-        """The tasks of a mode and split.
+        """The tasks of a mode and split; the game is asked once.
 
         Raises:
+            FaultyEnvironmentError: the game's `tasks` failed.
             UnknownNameError: no such mode or split.
-            UserError: two tasks have one key, or a task is of another mode or split.
+            UserError: two tasks of the mode have one key, a task is of another mode or split, or is no JSON.
         """
         require_known(f"mode of {self.name}", mode, self.all_modes)
         require_known("split", split, SPLITS)
-        tasks = tuple(self.prototype.tasks(mode, split))
+        known = self._listed.get(mode, {})
+        if split not in known:
+            known = known | {split: self._list(mode, split)}
+            # The others, too: a task in two splits would be trained on and then count as unseen.
+            for other in SPLITS:
+                if other not in known:
+                    # A game may lack a split, such as a folder of files; whoever asks for that one is told.
+                    with suppress(Exception):
+                        known[other] = self._list(mode, other)
+            self._refuse_shared(mode, known)
+            self._listed[mode] = known
+        return known[split]
+
+    @cached_property
+    def _listed(self) -> dict[str, dict[str, tuple[Task, ...]]]:
+        """Tasks by mode and split, as far as the game could list them."""
+        return {}
+
+    def _list(self, mode: str, split: str) -> tuple[Task, ...]:
+        game, call = self.prototype, f"tasks({mode!r}, {split!r})"
+        # Without a limit: it is asked once, and some games read thousands of files.
+        tasks = guarded(f"{self.identity}, {call}", 0, lambda: tuple(game.tasks(mode, split)))
+        for task in tasks:
+            self._check(task, mode, split)
         # Episodes are told apart by the key, and what may be learned from by the split.
         for key, count in Counter(task.key for task in tasks).items():
             if count > 1:
                 raise UserError(
                     f"{self.name}: {count} tasks of {mode!r}, {split!r} have the key {key!r}: give each its own."
                 )
-        for task in tasks:
-            if (task.mode, task.split) != (mode, split):
-                raise UserError(
-                    f"{self.name}: tasks({mode!r}, {split!r}) gives the task {task.key!r} of mode {task.mode!r}, split "
-                    f"{task.split!r}. Make it with Task(key, {mode!r}, {split!r}, ...)."
-                )
         return tasks
+
+    def _check(self, task: Task, mode: str, split: str) -> None:
+        call = f"{self.name}: tasks({mode!r}, {split!r})"
+        remedy = f"Make it with Task(key, {mode!r}, {split!r}, ...)."
+        # Games are other people's code, which no type checker has seen.
+        if not isinstance(task, Task):
+            raise UserError(f"{call} gives {task!r:.100}, which is no Task. {remedy}")
+        if not isinstance(task.key, str):
+            raise UserError(f"{call} gives a task with the key {task.key!r:.100}, which is no text. Give str(...).")
+        if (task.mode, task.split) != (mode, split):
+            raise UserError(f"{call} gives the task {task.key!r} of mode {task.mode!r}, split {task.split!r}. {remedy}")
+        try:
+            json.dumps(dict(task.data), sort_keys=True, ensure_ascii=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UserError(
+                f"{call} gives the task {task.key!r} with data that cannot be written as JSON: {error}. Give Python's "
+                "own values, such as int(...) for a number of NumPy."
+            ) from None
+
+    def _refuse_shared(self, mode: str, parts: Mapping[str, Sequence[Task]]) -> None:
+        split_of: dict[str, str] = {}
+        # In the order of the splits, whichever of them was asked for.
+        for split in SPLITS:
+            for task in parts.get(split, ()):
+                if (first := split_of.setdefault(task.key, split)) != split:
+                    raise UserError(
+                        f"{self.name}: the splits {first!r} and {split!r} of {mode!r} both have a task with the key "
+                        f"{task.key!r}. Leave it in one of them, or give different tasks keys of their own."
+                    )
 
     def capability(self, kind: type[Capability]) -> Capability | None:
         """The game as something that can do this, or None where it cannot."""

@@ -16,18 +16,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, SupportsFloat
 
 from pydantic import Field, ValidationError
 
 from reflect_rl.config import Frozen
 from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata
-from reflect_rl.errors import RunFolderError
+from reflect_rl.errors import FaultyEnvironmentError, RunFolderError
 from reflect_rl.evaluation.methods import Decoding
 from reflect_rl.rollout import Metered, Policy, Reflector, Request, RunsElsewhere, play
 from reflect_rl.store import read_json_value, write_json
 from reflect_rl.types import NO_ACTION, Episode, Task, seed_for, to_json
-from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
+from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, guarded
 
 SCHEMA_VERSION: Final = 2
 """2: typed rows with strata, costs and tested games as objects of their own. Files of 1 carry no version."""
@@ -376,7 +376,8 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
         on_episode: called with each episode that is played, as it ends.
 
     Raises:
-        FaultyEnvironmentError: an episode failed; it cannot be left out here.
+        FaultyEnvironmentError: an episode failed, and it cannot be left out here; or the game gives wrong strata, or
+            wrong measures of the first episode that ends.
         FaultyPlayerError: a player hung, or answered what cannot be played.
     """
     tasks = spec.tasks(mode, config.split)
@@ -384,6 +385,18 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
     copies = config.repetitions if decoding == "sampled" else 1
     # The run's seed takes no part: all trainings are measured on the same episodes.
     requests = [Request(task, seed_for(0, "evaluation", task.key, copy)) for task in tasks for copy in range(copies)]
+    # Before anything is played: told by the rows, a wrong value would come after the last episode.
+    by_strata(spec, [(task, False) for task in tasks])
+    ended = list[Episode]()
+
+    def note(episode: Episode) -> None:
+        if on_episode is not None:
+            on_episode(episode)
+        # One alone, because measuring may take as long as playing.
+        if not ended:
+            ended.append(episode)
+            summary(spec, ended)
+
     found = dict(known or {})
     started = time.perf_counter()
     played = play(
@@ -396,7 +409,7 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
         shuffle_labels=shuffle_labels,
         # Training may leave out a few failed episodes; here one failure ends the evaluation.
         limits=limits.model_copy(update={"failed_episodes": 0}),
-        on_episode=on_episode,
+        on_episode=note,
     )
     turns, seconds = sum(len(episode.turns) for episode in played), time.perf_counter() - started
     found |= {episode.seed: episode for episode in played}
@@ -460,13 +473,40 @@ def summary(spec: EnvSpec, episodes: Sequence[Episode]) -> dict[str, float]:
     Args:
         spec: the environment that was played.
         episodes: at least one, cut to the horizon.
+
+    Raises:
+        FaultyEnvironmentError: `measures` failed, gave no finite number, or names that differ between episodes.
     """
     game = spec.capability(HasMeasures)
     if game is None:
         return {}
+    rows = [_measures(spec, game, episode) for episode in episodes]
     # Every episode of an environment has the same measures, so the first one names them.
-    rows = [game.measures(episode) for episode in episodes]
+    for episode, row in zip(episodes, rows, strict=True):
+        if row.keys() != rows[0].keys():
+            raise FaultyEnvironmentError(
+                f"{spec.identity}, task {episode.task.key}, HasMeasures: measures() names {sorted(row)}, and of task "
+                f"{episodes[0].task.key} {sorted(rows[0])}. Give every episode the same measures."
+            )
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+
+
+def _measures(spec: EnvSpec, game: HasMeasures, episode: Episode) -> dict[str, float]:
+    what = f"{spec.identity}, task {episode.task.key}, HasMeasures: measures()"
+
+    def taken() -> dict[str, float]:
+        row = {}
+        for name, value in game.measures(episode).items():
+            # So that numbers of NumPy are taken and texts are not, which `float` would read.
+            number = float(value) if isinstance(value, SupportsFloat) else math.nan
+            if not isinstance(name, str) or not math.isfinite(number):
+                raise FaultyEnvironmentError(
+                    f"{what} gives {name!r:.100} the value {value!r:.100}. Give a text as name and a finite number."
+                )
+            row[name] = number
+        return row
+
+    return guarded(what, 0, taken)
 
 
 def by_strata(spec: EnvSpec, outcomes: Iterable[tuple[Task, bool]]) -> tuple[Stratum, ...]:
@@ -475,6 +515,9 @@ def by_strata(spec: EnvSpec, outcomes: Iterable[tuple[Task, bool]]) -> tuple[Str
     Args:
         spec: the environment that the tasks are of.
         outcomes: task and success of each episode, or of whatever else answers.
+
+    Raises:
+        FaultyEnvironmentError: `strata` failed, or gave something else than texts.
     """
     game = spec.capability(HasStrata)
     if game is None:
@@ -482,5 +525,16 @@ def by_strata(spec: EnvSpec, outcomes: Iterable[tuple[Task, bool]]) -> tuple[Str
     won: dict[tuple[tuple[str, str], ...], list[bool]] = {}
     for task, success in outcomes:
         # A mapping cannot be a key; its items can, and keep the order in which the environment names them.
-        won.setdefault(tuple(game.strata(task).items()), []).append(success)
+        won.setdefault(tuple(_strata(spec, game, task).items()), []).append(success)
     return tuple(Stratum.of(dict(kind), wins) for kind, wins in sorted(won.items()))
+
+
+def _strata(spec: EnvSpec, game: HasStrata, task: Task) -> dict[str, str]:
+    what = f"{spec.identity}, task {task.key}, HasStrata: strata()"
+    found = guarded(what, 0, lambda: dict(game.strata(task)))
+    for name, value in found.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise FaultyEnvironmentError(
+                f"{what} gives {name!r:.100} the value {value!r:.100}. Give texts, such as str(...)."
+            )
+    return found

@@ -221,8 +221,6 @@ def _numbers(config: RunConfig) -> Iterator[str]:
             if value < lowest:
                 yield f"{key}: {value} is too small. The lowest value is {lowest}."
     yield from _repeated("evaluation.decodings", config.evaluation.decodings)
-    if config.rlft.keep == "best" and not config.rlft.validate_every:
-        yield "rlft.keep: 'best' needs measurements on the validation tasks. Set rlft.validate_every to 1 or more."
     yield from _attempts(config)
 
 

@@ -27,7 +27,16 @@ from reflect_rl.data.generate import (
     shuffled,
     source_of,
 )
-from reflect_rl.data.recorded import Notes, as_played, has_reflections, labelled, read_episodes, reflected, usable
+from reflect_rl.data.recorded import (
+    Notes,
+    as_played,
+    has_reflections,
+    labelled,
+    of_environment,
+    read_episodes,
+    reflected,
+    usable,
+)
 from reflect_rl.envs.base import HasStateTeacher
 from reflect_rl.errors import RunFolderError
 from reflect_rl.models.embedded import build_for
@@ -97,7 +106,8 @@ def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exce
     if source == "successes":
         return usable(played_untuned(config, unit, unit.budget, data.attempts_per_start, on_failure))
     assert data.episodes is not None  # noqa: S101 (an invariant of the configuration)
-    episodes = usable(read_episodes(data.episodes), lost=data.lost_episodes)
+    recorded = of_environment(read_episodes(data.episodes), config.env.identity)
+    episodes = usable(recorded, lost=data.lost_episodes)
     keys = list(dict.fromkeys(episode.task.key for episode in episodes))
     # The same starts whatever the order of the file; a smaller budget is a subset of a larger one.
     order = stream(unit.seed, "demonstration starts").permutation(len(keys))[: unit.budget]

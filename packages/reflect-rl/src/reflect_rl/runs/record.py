@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from reflect_rl.agent import Agent
 from reflect_rl.config import Frozen
@@ -139,14 +140,13 @@ def note_evaluation(
     # By key and not by appending: an evaluation that is repeated replaces its rows.
     fresh = {_key(row) for row in rows}
     write_rows(path, [*(row for row in before if _key(row) not in fresh), *rows])
-    # Episodes carry no horizon, so those of a mode and decoding are replaced together.
-    marks = {(spec.identity, config.split, mode, decoding) for mode in played}
+    # Those of earlier versions carry no horizon, so they are replaced whatever it is.
+    marks = {(spec.name, config.split, mode, decoding, told) for mode in played for told in (horizon, None)}
     known = read_jsonl(place, REMEDY) if place.exists() else []
-    kept = [
-        row for row in known if (row["environment"], row["task"]["split"], row["mode"], row["decoding"]) not in marks
-    ]
+    kept = [row for row in known if _mark(row) not in marks]
+    # With the horizon: at a longer one nothing is known of an episode that was cut off.
     records = [
-        EvaluatedEpisode(episode, mode, decoding).to_json()
+        EvaluatedEpisode(episode, mode, decoding).to_json() | {"horizon": horizon}
         for mode, (episodes, _) in played.items()
         for episode in episodes
     ]
@@ -154,6 +154,13 @@ def note_evaluation(
     seal(mark, [path, place])
     every = sorted(run.glob("starts-*/seed-*/evaluation/*/rows.json"))
     write_rows(run / "results.json", [row for path in every for row in read_rows(path, REMEDY)])
+
+
+def _mark(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """Key of an episode, as its line tells it; a later evaluation replaces episodes of equal keys."""
+    # Without its version, as rows name it.
+    game = row["environment"].rpartition("-v")[0]
+    return game, row["task"]["split"], row["mode"], row["decoding"], row.get("horizon")
 
 
 def _key(row: ResultRow) -> tuple[object, ...]:

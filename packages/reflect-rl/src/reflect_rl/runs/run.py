@@ -41,7 +41,7 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Job, Spent, StageTime, check_job, close_run, read_card, write_card, written_progress
 from reflect_rl.runs.stages import execute, missing_needs, plan, unmet
 from reflect_rl.runs.workers import hold_interrupts, prepare, stop, worker_context
-from reflect_rl.watchdog import hang_in, report_in
+from reflect_rl.watchdog import about_exit, hang_in, report_in
 
 ALL = "all jobs"
 
@@ -298,6 +298,9 @@ def explained(title: str, folder: Path) -> Iterator[None]:
         raise type(error)(f"{title}: {error}{place}") from None
     except ReflectRLError:
         raise
+    except SystemExit as error:
+        # It would travel to the parent and end the command there without a word, as if all were done.
+        raise ReflectRLError(f"{title}: {about_exit(error)}{_traceback_file(folder, error)}") from None
     except Exception as error:
         # Only exceptions of Python itself are sure to survive pickling.
         if isinstance(error, OSError) and type(error).__module__ == "builtins" and error.errno:
@@ -321,7 +324,7 @@ def _explanation(title: str, folder: Path, error: Exception) -> Exception:
     )
 
 
-def _traceback_file(folder: Path, error: Exception) -> str:
+def _traceback_file(folder: Path, error: BaseException) -> str:
     """Write `error.txt`; the sentence that says where it is."""
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

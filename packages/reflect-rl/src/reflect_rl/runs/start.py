@@ -147,7 +147,11 @@ def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
         # Older files lack newer settings. With the defaults filled in, an update of the program is no other run.
         before = read_json(folder / "config.json", "Delete the file; the same command writes it again.")
         changed = {*differences(bound(_completed(before, resolved)), bound(resolved))}
-        if changed and not _retract(folder, {line.partition(" ")[0].partition(".")[0] for line in changed}):
+        tables = {line.partition(" ")[0].partition(".")[0] for line in changed}
+        # Attempts at the reflection player were judged by games that it played with these settings.
+        if "reflector" in tables and resolved["sft"]["reflector"]["attempts"] > 1:
+            tables.add("sft")
+        if changed and not _retract(folder, tables):
             raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(sorted(changed)[:5])}. {other}")
     # A broken config.json may be deleted, because the card holds the hash of its settings.
     elif has_card:

@@ -121,3 +121,12 @@ class RLFTConfig(Frozen):
     """The RL algorithm."""
     curriculum: CurriculumConfig = Field(default_factory=CurriculumConfig)
     """The order in which tasks are trained."""
+
+    @model_validator(mode="after")
+    def _best_is_measured(self) -> Self:
+        if self.keep == "best" and not self.validate_every:
+            raise ValueError(
+                "keep = 'best' needs measurements on the validation tasks. Set validate_every to 1 or more, or keep = "
+                "'last'."
+            )
+        return self

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import re
+import sys
 
 from reflect_rl import watchdog
 from reflect_rl.envs.corridor import Corridor
@@ -17,5 +18,7 @@ class Faulty(Corridor):
                 os._exit(9)  # what the kernel does when memory runs out
             if os.environ["FAULT"] == "hangs":
                 re.match(r"(a+)+$", "a" * 60 + "b")  # needs exponential time, and holds Python's lock
+            if os.environ["FAULT"] == "leaves":
+                sys.exit()
             raise ZeroDivisionError("a wall where none should be")
         return super().reset(task, rng)

@@ -14,7 +14,7 @@ from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, TextEnv, spec_of
 from reflect_rl.envs.corridor import ACTIONS, Corridor, CorridorConfig
 from reflect_rl.envs.gym import ActionIndices, GymnasiumEnv, ObservationSpace
-from reflect_rl.errors import UnknownNameError, UserError
+from reflect_rl.errors import FaultyEnvironmentError, UnknownNameError, UserError
 from reflect_rl.registry import register_all
 from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
 from reflect_rl.types import Decision, Observation, Step, Task
@@ -76,6 +76,113 @@ def test_a_class_over_a_game_keeps_its_longest_episode_unless_it_says_otherwise(
 
     assert [EnvSpec.of(kind).max_episode_steps for kind in (Corridor, Same, Longer)] == [20, 20, 33]
     assert [kind.name for kind in (Same, Longer)] == ["same", "longer"]
+
+
+class Listing(CountToThree):
+    """Counts how often its tasks are listed."""
+
+    keys = {"train": "ab", "validation": "c", "test": "d"}  # noqa: RUF012
+    asked: list[str]
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.asked = []
+
+    def tasks(self, mode, split):
+        self.asked.append(split)
+        return [Task(key, mode, split, {"start": 0}) for key in self.keys[split]]
+
+
+def test_tasks_are_listed_once_for_each_split():
+    spec = EnvSpec.of(Listing)
+    for split in ("test", "train", "test", "validation", "train"):
+        assert [task.key for task in spec.tasks("default", split)] == list(Listing.keys[split])
+    assert sorted(spec.prototype.asked) == ["test", "train", "validation"]
+
+
+@pytest.mark.parametrize("asked", ["train", "validation", "test"])
+def test_a_key_in_two_splits_is_refused_whichever_split_is_asked_for(asked):
+    class Leaking(Listing):
+        keys = {"train": "ab", "validation": "", "test": "db"}  # noqa: RUF012
+
+    spec = EnvSpec.of(Leaking)
+    for _ in range(2):
+        with pytest.raises(UserError) as caught:
+            spec.tasks("default", asked)
+        assert str(caught.value) == (
+            "leaking: the splits 'train' and 'test' of 'default' both have a task with the key 'b'. Leave it in one of "
+            "them, or give different tasks keys of their own."
+        )
+
+
+def test_a_split_that_a_game_lacks_hinders_no_other_one():
+    class Partial(Listing):
+        missing = ("validation", "test")
+
+        def tasks(self, mode, split):
+            if split in self.missing:
+                raise UserError(f"there is no folder {split!r}.")
+            return super().tasks(mode, split)
+
+    spec = EnvSpec.of(Partial)
+    assert [task.key for task in spec.tasks("default", "train")] == ["a", "b"]
+    with pytest.raises(UserError, match="no folder 'test'"):
+        spec.tasks("default", "test")
+    # One that comes later is compared with those that were there.
+    spec.prototype.missing, spec.prototype.keys = (), Listing.keys | {"test": "da"}
+    with pytest.raises(UserError, match="'train' and 'test' of 'default' both have a task with the key 'a'"):
+        spec.tasks("default", "test")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (lambda: 1 / 0, "my_game-v1, tasks('default', 'train'): ZeroDivisionError: division by zero."),
+        (lambda: None, "my_game-v1, tasks('default', 'train'): TypeError: 'NoneType' object is not iterable."),
+        (sys.exit, "my_game-v1, tasks('default', 'train'): it called sys.exit(), which would end the whole"),
+    ],
+)
+def test_an_exception_in_tasks_names_the_game_and_the_method(tasks, message):
+    class MyGame(CountToThree):
+        def tasks(self, mode, split):
+            return tasks()
+
+    with pytest.raises(FaultyEnvironmentError) as caught:
+        EnvSpec.of(MyGame).tasks("default", "train")
+    assert str(caught.value).startswith(message)
+
+
+def test_an_exception_in_the_making_of_a_game_names_it():
+    class MyGame(CountToThree):
+        def __init__(self, config=None):
+            raise ValueError("no rooms")
+
+    with pytest.raises(FaultyEnvironmentError, match=r"^my_game-v1, __init__: ValueError: no rooms\.$"):
+        EnvSpec.of(MyGame).tasks("default", "train")
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (
+            Task("a", data={"room": np.int64(3)}),
+            "the task 'a' with data that cannot be written as JSON: Object of type",
+        ),
+        (Task("a", data={"rooms": {1, 2}}), "Object of type set is not JSON serializable. Give Python's own values"),
+        (Task("a", data={"file": "\udcff"}), "the task 'a' with data that cannot be written as JSON: 'utf-8' codec"),
+        (Task(3), "a task with the key 3, which is no text. Give str(...)."),
+        ("a", "gives 'a', which is no Task. Make it with Task(key, 'default', 'train', ...)."),
+    ],
+)
+def test_a_task_that_cannot_be_written_is_refused_by_its_key(task, words):
+    class MyGame(CountToThree):
+        def tasks(self, mode, split):
+            return [task]
+
+    with pytest.raises(UserError) as caught:
+        EnvSpec.of(MyGame).tasks("default", "train")
+    assert str(caught.value).startswith("my_game: tasks('default', 'train') gives ")
+    assert words in str(caught.value)
 
 
 def test_what_a_purpose_needs_and_a_game_lacks_is_named():

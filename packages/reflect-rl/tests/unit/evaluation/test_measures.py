@@ -1,10 +1,12 @@
 """What result rows say besides success."""
 
+import numpy as np
 import pytest
 
 from reflect_locate.envs import autoexplore
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
+from reflect_rl.errors import FaultyEnvironmentError
 from reflect_rl.evaluation.evaluate import (
     EvaluationConfig,
     by_strata,
@@ -129,6 +131,76 @@ def test_a_game_that_measures_nothing_has_the_rows_it_always_had():
     assert by_strata(corridor, [(each.task, each.success) for each in episodes]) == ()
     assert by_strata(corridor, []) == ()
     assert measured(episodes, 15, speed, corridor) == measured(episodes, 15, speed)
+
+
+def evaluated(game, **options):
+    spec = EnvSpec.of(game)
+    episodes, speed = evaluate(
+        spec, EvaluationConfig(repetitions=1), "near", "sampled", NoReflector(), RandomPolicy(), **options
+    )
+    return measured(episodes, 20, speed, spec)
+
+
+@pytest.mark.parametrize(
+    ("measures", "words"),
+    [
+        (lambda: {"x": float("nan")}, " gives 'x' the value nan. Give a text as name and a finite number."),
+        (lambda: {"x": "1"}, " gives 'x' the value '1'. Give a text as name and a finite number."),
+        (lambda: {3: 1.0}, " gives 3 the value 1.0. Give a text as name and a finite number."),
+        (lambda: 1 / 0, ": ZeroDivisionError: division by zero."),
+    ],
+)
+def test_a_wrong_measure_is_named_at_the_first_episode(measures, words):
+    class Measuring(Corridor):
+        def measures(self, episode):
+            return measures()
+
+    ended = []
+    with pytest.raises(FaultyEnvironmentError) as caught:
+        evaluated(Measuring, on_episode=ended.append)
+    (first,) = ended
+    assert str(caught.value) == f"measuring-v1, task {first.task.key}, HasMeasures: measures(){words}"
+
+
+def test_measures_that_differ_between_episodes_are_named():
+    class Measuring(Corridor):
+        def measures(self, episode):
+            return {"x": 1.0, "lost": 0.0} if episode.success else {"x": 1.0}
+
+    with pytest.raises(FaultyEnvironmentError) as caught:
+        evaluated(Measuring)
+    assert "HasMeasures: measures() names ['" in str(caught.value)
+    assert str(caught.value).endswith("Give every episode the same measures.")
+
+
+def test_measures_may_be_numbers_of_numpy_and_booleans():
+    class Measuring(Corridor):
+        def measures(self, episode):
+            return {"half": np.float32(0.5), "won": episode.success, "turns": np.int64(len(episode.turns))}
+
+    result = evaluated(Measuring)
+    assert (result.measures["half"], result.measures["won"]) == (0.5, result.success_rate)
+    assert type(result.measures["turns"]) is float
+
+
+@pytest.mark.parametrize(
+    ("strata", "words"),
+    [
+        (lambda: {"room": 3}, " gives 'room' the value 3. Give texts, such as str(...)."),
+        (lambda: None, ": TypeError: 'NoneType' object is not iterable."),
+    ],
+)
+def test_a_wrong_stratum_is_named_before_a_game_is_played(strata, words):
+    class Layered(Corridor):
+        def strata(self, task):
+            return strata()
+
+    ended = []
+    with pytest.raises(FaultyEnvironmentError) as caught:
+        evaluated(Layered, on_episode=ended.append)
+    first = EnvSpec.of(Layered).tasks("near", "test")[0]
+    assert str(caught.value) == f"layered-v1, task {first.key}, HasStrata: strata(){words}"
+    assert not ended
 
 
 def test_the_solver_walks_the_shortest_way(spec):

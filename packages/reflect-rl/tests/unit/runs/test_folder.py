@@ -82,6 +82,19 @@ def test_online_training_can_be_corrected_after_supervised_training(tmp_path):
     assert (tmp_path / UNIT / "sft/base/done").exists()
 
 
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_attempts_that_were_judged_with_a_reflection_player_keep_its_settings(tmp_path, attempts):
+    sft = {"sft": {"reflector": {"attempts": attempts}}, "methods": ["sft_reflect"]}
+    open_run(config(tmp_path, **sft), "")
+    left(tmp_path, "data/done", "sft/reflector/done")
+    changed = config(tmp_path, **sft, reflector={"max_new_tokens": 7})
+    if attempts == 1:
+        open_run(changed, "")
+        return
+    with pytest.raises(RunFolderError, match=r"other settings: reflector.max_new_tokens"):
+        open_run(changed, "")
+
+
 def test_a_folder_of_another_version_is_refused_in_one_sentence(tmp_path):
     open_run(config(tmp_path), "")
     old = json.loads((tmp_path / "run.json").read_text())
