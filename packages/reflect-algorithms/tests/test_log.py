@@ -57,7 +57,7 @@ def turn(text, index, reward, log_probs=None):
 
 
 def episode(*turns, success=False, split="train"):
-    return Episode(Task("t", split=split), turns, True, False, success, 0, "toy-v1")
+    return Episode(Task("t", split=split), turns, True, False, success, 0, toy.SPEC.identity)
 
 
 def test_turns_hold_what_followed_them():
@@ -90,4 +90,7 @@ def test_a_file_is_a_log(tmp_path: Path):
     assert play_log(LogConfig(episodes=path), toy.SPEC, TASKS, 0) == played[:1]
     rrl.write_episodes(path, played[1:])
     with pytest.raises(UserError, match=r"none of the 1 episodes of .* is of a training task"):
+        play_log(LogConfig(episodes=path), toy.SPEC, TASKS, 0)
+    rrl.write_episodes(path, rrl.collect("dangerous_taxi", "random", episodes=1))
+    with pytest.raises(UserError, match="environment 'dangerous_taxi-v1', and 'corridor-v1' is trained"):
         play_log(LogConfig(episodes=path), toy.SPEC, TASKS, 0)

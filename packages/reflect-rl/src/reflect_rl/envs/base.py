@@ -14,7 +14,6 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -334,21 +333,18 @@ class EnvSpec:
         Raises:
             FaultyEnvironmentError: the game's `tasks` failed.
             UnknownNameError: no such mode or split.
-            UserError: two tasks of the mode have one key, a task is of another mode or split, or is no JSON.
+            UserError: two tasks of the mode have one key, also of another split that was asked for before; a task is of
+                another mode or split, or is no JSON.
         """
         require_known(f"mode of {self.name}", mode, self.all_modes)
         require_known("split", split, SPLITS)
-        known = self._listed.get(mode, {})
+        known = self._listed.setdefault(mode, {})
         if split not in known:
-            known = known | {split: self._list(mode, split)}
-            # The others, too: a task in two splits would be trained on and then count as unseen.
-            for other in SPLITS:
-                if other not in known:
-                    # A game may lack a split, such as a folder of files; whoever asks for that one is told.
-                    with suppress(Exception):
-                        known[other] = self._list(mode, other)
-            self._refuse_shared(mode, known)
-            self._listed[mode] = known
+            listed = self._list(mode, split)
+            # A task in two splits would be trained on and then count as unseen. Whoever trains asks for all splits;
+            # to list those that nobody asks for would take seconds in games of many files.
+            self._refuse_shared(mode, known | {split: listed})
+            known[split] = listed
         return known[split]
 
     @cached_property
