@@ -208,6 +208,14 @@ def test_games_are_compared_on_the_same_starts_each_for_itself(tmp_path: Path) -
     ]
 
 
+def test_one_method_that_played_longer_takes_no_comparison_away(tmp_path: Path) -> None:
+    rows = [played(tmp_path / "whole", method, "ab", 20) for method in ("sft_reflect", "reflect_rl")]
+    write_json(tmp_path / "whole" / "results.json", rows)
+    write_json(tmp_path / "long" / "results.json", [played(tmp_path / "long", "random", "", 50)])
+    page = written([tmp_path / "whole", tmp_path / "long"], tmp_path / "report.html")
+    assert paired(page)[0] == "Mode full, horizon 20"
+
+
 def test_an_evaluation_to_a_shorter_horizon_changes_no_comparison(tmp_path: Path) -> None:
     for name, wins, horizon in (("whole", "abcdefgh", 20), ("short", "", 3)):
         rows = [played(tmp_path / name, "sft_reflect", wins[:2], horizon)]

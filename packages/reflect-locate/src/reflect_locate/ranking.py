@@ -57,7 +57,6 @@ from reflect_locate.repositories.roles import (
     is_document,
     is_test,
 )
-from reflect_locate.repositories.snapshot import LeftOut
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.text_rules import SOURCE
 from reflect_locate.repositories.tree import Tree
@@ -303,18 +302,15 @@ def cautious(answer: Answer, tree: Tree) -> Answer:
         answer: to a question.
         tree: that was asked about.
     """
-    if not answer.files or not any(_may_answer(entry, tree.prefix) for entry in tree.snapshot.left_out):
-        return answer
-    first = replace(answer.files[0], sureness=CAUTIOUS[answer.sureness])
-    return replace(answer, files=(first, *answer.files[1:]))
-
-
-def _may_answer(entry: LeftOut, prefix: str) -> bool:
-    """Tell whether what was left out over a limit may hold answers about the part of a snapshot below a prefix."""
-    reason, _, _ = entry.reason.partition(": ")
-    # Large files that are no source are mostly data, which many trees have.
-    is_over = reason in LIMITS or (reason == Reason.TOO_LARGE and entry.path.lower().endswith(SOURCE))
-    return is_over and (entry.path in ("", "./") or entry.path.startswith(prefix))
+    word = answer.sureness
+    for entry in tree.snapshot.left_out:
+        if word == answer.sureness and entry.path.startswith(("./", tree.prefix) if entry.path else ""):
+            reason, _, _ = entry.reason.partition(": ")
+            # A large source is mostly generated. So it takes the certainty, and no answer; other large files are data.
+            is_large = reason == Reason.TOO_LARGE and entry.path.lower().endswith(SOURCE) and word == "sure"
+            word = CAUTIOUS[word] if is_large or reason in LIMITS else word
+    first = [replace(entry, sureness=word) for entry in answer.files[:1]]
+    return replace(answer, files=(*first, *answer.files[1:]))
 
 
 def passages(tree: Tree, answer: Answer, most: int) -> list[tuple[str, BestLines]]:
@@ -418,7 +414,7 @@ def ranked(
     wants_tests = asks_for_tests(question)
     tests = set() if wants_tests else {path for path in tree.paths if is_test(path)}
     aside = {path for path in tree.paths if not is_document(path) or is_change_note(path)} if how_to else set()
-    if wants_tests and TESTS_ALONE.match(question):
+    if wants_tests and TESTS_ALONE.match(question) and any(map(is_test, tree.paths)):
         aside = {path for path in tree.paths if not is_test(path)}
     data = set() if not DATA_WORDS.isdisjoint(asked) else {path for path in tree.paths if is_data(path)}
     shares = dict.fromkeys(data, DATA_SHARE) | dict.fromkeys(aside, ASIDE_SHARE)

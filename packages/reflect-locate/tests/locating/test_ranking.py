@@ -60,6 +60,7 @@ def test_files_over_the_limit_make_an_answer_less_sure(path, prefix, word):
     ("path", "reason", "word"),
     [
         ("src/z.c", "too large", "likely"),
+        ("z.txt", "too large", "sure"),
         ("z.json", "too large", "sure"),
         ("z/", "too many entries", "likely"),
         ("z/", "too deep", "likely"),
@@ -350,16 +351,35 @@ def test_lists_of_requirements_and_builds_are_no_documents():
     assert is_document("docs/requirements.md")
 
 
+TESTED = {
+    "kettle.py": "# The kettle.\ndef kettle():\n    return kettle  # what tests whether the kettle covers it\n",
+    "tests/test_kettle.py": "import kettle\n\n\ndef test_kettle():\n    assert kettle\n",
+    "tea.py": "x = 1\n",
+}
+
+
 @pytest.mark.parametrize(
     ("question", "first"),
     [
         ("tests of the kettle", "tests/test_kettle.py"),
         ("where are the tests for the kettle?", "tests/test_kettle.py"),
         ("which test covers the kettle", "tests/test_kettle.py"),
-        ("kettle", "kettle.py"),
+        ("what tests whether the kettle covers it", "kettle.py"),
     ],
 )
 def test_a_question_that_begins_with_tests_is_for_them_alone(question, first):
-    files = {"kettle.py": "# The kettle.\ndef kettle():\n    return kettle\n", "tea.py": "x = 1\n"}
-    tree = Tree(Snapshot("kitchen", files | {"tests/test_kettle.py": "import kettle\n"}))
-    assert find(tree, question).files[0].path == first
+    assert find(Tree(Snapshot("kitchen", TESTED)), question).files[0].path == first
+
+
+def test_where_there_are_no_tests_nothing_comes_behind_them():
+    tree = Tree(Snapshot("kitchen", {path: text for path, text in TESTED.items() if "/" not in path}))
+    assert find(tree, "tests of the kettle").files[0].score == find(tree, "tested by the kettle").files[0].score
+
+
+def test_a_large_source_makes_no_guess_of_a_likely_answer():
+    files = {
+        "a.py": "# The lid of the kettle.\nx = 1\n",
+        "b.py": "# The lid of a pot, and its kettle, in many words.\n",
+    }
+    found = [find(Tree(Snapshot("x", files, out)), "lid of the kettle") for out in ([], [LeftOut("z.c", "too large")])]
+    assert [answer.sureness for answer in found] == ["likely", "likely"]

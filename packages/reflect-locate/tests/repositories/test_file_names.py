@@ -73,5 +73,12 @@ def test_a_module_may_begin_with_the_name_of_the_tree():
 
 @pytest.mark.parametrize("question", ["changelog", "the release notes", "where is the change log?", "News"])
 def test_notes_of_changes_are_found_whatever_their_name(question):
-    asked = files_asked_for(question, ("CHANGES.rst", "README.md", "src/new.py"))
+    asked = files_asked_for(question, ("CHANGES.rst", "README.md", "src/changes.py"))
     assert (asked.paths, asked.is_written) == (("CHANGES.rst",), True)
+
+
+def test_a_source_may_be_called_as_notes_of_changes_are():
+    asked = files_asked_for("changelog", ("CHANGELOG.md", "src/changelog.py"))
+    assert (asked.paths, asked.is_written) == (("CHANGELOG.md",), False)
+    asked = files_asked_for("the changelog", ("CHANGELOG.md", "src/changelog.py"))
+    assert (asked.paths, asked.is_written) == (("CHANGELOG.md", "src/changelog.py"), False)

@@ -4,6 +4,7 @@ import base64
 import random
 import subprocess
 import tarfile
+import zipfile
 
 import pytest
 
@@ -175,6 +176,33 @@ def test_a_git_repository_inside_a_folder_is_not_read_whatever_its_name(tmp_path
     found = ingest(str(folder), ALL_TEXT)
     assert set(found.files) == set(files)
     assert [entry.reason for entry in found.left_out if entry.path == f"{name}/"] == ["hidden"]
+
+
+def test_a_mirror_whose_references_are_packed_is_not_read_either(tmp_path):
+    packed = {name: text for name, text in BARE.items() if not name.startswith("refs/")} | {"packed-refs": "x\n"}
+    packed["config"] = "[core]\n[remote]\n\turl = https://tea:pot@x\n"
+    del packed["objects/info/x"]
+    folder = written(
+        tmp_path / "kettle", {"tea.py": "x = 1\n"} | {f"a.git/{path}": text for path, text in packed.items()}
+    )
+    (folder / "a.git/objects").mkdir()
+    # As an archive of a commit has it: no empty folder, no object.
+    with zipfile.ZipFile(tmp_path / "kettle.zip", "w") as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.write(path, path.relative_to(folder))
+    for source in (folder, tmp_path / "kettle.zip"):
+        found = ingest(str(source), ALL_TEXT)
+        assert set(found.files) == {"tea.py"}
+        assert "a.git/" in [entry.path for entry in found.left_out if entry.reason == "hidden"]
+
+
+def test_a_path_of_thousands_of_folders_costs_nothing(tmp_path):
+    with zipfile.ZipFile(tmp_path / "kettle.zip", "w") as archive:
+        for number in range(3):
+            archive.writestr("refs/" * 10_000 + f"{number}/HEAD", "ref: refs/x")
+        archive.writestr("tea.py", "x = 1")
+    assert set(ingest(str(tmp_path / "kettle.zip"), ALL_TEXT).files) == {"tea.py"}
 
 
 def test_a_git_repository_inside_an_archive_or_a_commit_is_not_read(tmp_path):

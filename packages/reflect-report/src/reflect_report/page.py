@@ -179,7 +179,7 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
     # Largest horizon first: a browser selects the first option of a list.
     tables = [(horizon, grids(summaries, [horizon])) for horizon in reversed(horizons)]
     verdicts, notes = _verdicts(runs)
-    hardest = _hardest(summaries)
+    hardest = _hardest(summaries, verdicts)
     comparisons = _comparisons(verdicts, hardest)
     sft, rlft = (_curves(runs, stage) for stage in ("sft", "rlft"))
     # Each stage once, though several runs have it.
@@ -252,14 +252,20 @@ def _verdicts(runs: Sequence[Run]) -> tuple[list[Verdict], list[str]]:
     return verdicts, notes
 
 
-def _hardest(summaries: Sequence[SummaryRow]) -> dict[tuple[str, str], tuple[str, int]]:
-    """Hardest mode of each benchmark and split, and the longest horizon that it was evaluated at."""
+def _hardest(summaries: Sequence[SummaryRow], verdicts: Sequence[Verdict]) -> dict[tuple[str, str], tuple[str, int]]:
+    """Hardest mode of each benchmark and split, and the longest horizon at which methods can be compared in it."""
     found: dict[tuple[str, str], list[SummaryRow]] = {}
     for summary in summaries:
         found.setdefault((summary.benchmark, summary.split), []).append(summary)
     modes = {key: hardest_mode(own) for key, own in found.items()}
     # Two games need not share a mode or a horizon.
-    return {key: (modes[key], max(s.horizon for s in own if s.mode == modes[key])) for key, own in found.items()}
+    hardest = {}
+    for key, own in found.items():
+        horizons = sorted({s.horizon for s in own if s.mode == modes[key]}, reverse=True)
+        # One method may have been played longer than those that it is compared with.
+        shared = (h for h in horizons if _comparisons(verdicts, {key: (modes[key], h)}))
+        hardest[key] = modes[key], next(shared, horizons[0])
+    return hardest
 
 
 def _comparisons(verdicts: Sequence[Verdict], hardest: Mapping[tuple[str, str], tuple[str, int]]) -> list[Comparison]:

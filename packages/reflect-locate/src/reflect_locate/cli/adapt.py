@@ -68,7 +68,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     try:
         fitted, tested = eras_of(place, revision, options.questions, options.seed)
     except UserError:
-        # A repository that is refused leaves no folder behind.
+        # A repository that is refused leaves no empty folder behind.
         if is_new:
             folder.rmdir()
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
@@ -27,8 +28,8 @@ SUFFIXES = (*CODE, *TABLES, *TEXTS, *SCRIPTS)
 # Never read, even with `hidden`: hooks, remotes and credentials of the user lie there.
 HISTORIES = frozenset({".git", ".hg", ".svn", ".bzr", ".jj"})
 """Folders of version control; their files are never part of a tree."""
-REPOSITORY = frozenset({"HEAD", "objects", "refs"})
-"""Entries by which the folder of a git repository is known, whatever its name: a bare one, or a renamed `.git`."""
+HEAD = re.compile(r"ref: refs/|[0-9a-f]{40}")
+"""Beginning of the file `HEAD` of a git repository."""
 
 LONGEST_PATH = 4096
 # The three lines of a pointer would answer a question in place of the content that they stand for.
@@ -152,8 +153,6 @@ class Gate:
         self._exclude = GitIgnoreSpec.from_lines(config.exclude)
         self._listed: dict[str, list[str]] = {}
         self._counts: Counter[str] = Counter()
-        # Entries of each folder that are in `REPOSITORY`: an archive names its files without entering folders.
-        self._marks: dict[str, set[str]] = {}
         self.endings: Counter[str] = Counter()
         """Files that were left out for each ending."""
         self.budget = Budget(source, config.max_unpacked_bytes, config.max_seconds)
@@ -182,7 +181,6 @@ class Gate:
 
     def admits_file(self, path: str, size: int = 0) -> bool:
         """Tell whether a file may be opened, by its path and its size in bytes (0: not known yet)."""
-        self._note_marks(path)
         # The name is judged first: a file with an unsafe or secret name is reported as that, whatever its size.
         reason, name = self._objection(path, path.count("/")), path.rpartition("/")[2]
         if reason is None and self._exclude.match_file(path):
@@ -214,12 +212,14 @@ class Gate:
 
         Only an archive or a commit can have these: a folder is judged before it is read.
         """
-        for folder in sorted(folder for folder, names in self._marks.items() if is_repository(names)):
+        for folder in sorted(path.removesuffix("HEAD") for path in self.files if f"/{path}".endswith("/HEAD")):
+            # Empty folders and objects are in no archive that was made of a commit; these two texts are.
+            if f"{folder}config" not in self.files or not HEAD.match(self.files.get(f"{folder}HEAD", "")):
+                continue
             inside = [path for path in self.files if path.startswith(folder)]
             for path in inside:
                 del self.files[path]
-            if inside:
-                self.leave(folder or "./", Reason.HIDDEN)
+            self.leave(folder or "./", Reason.HIDDEN)
         for path in files_that_are_folders(self.files):
             del self.files[path]
             self.leave(path, Reason.DUPLICATE)
@@ -246,14 +246,6 @@ class Gate:
             return Reason.POINTER
         # Key material in public archives is no secret of this user; tests of well-known projects hold some.
         return Reason.SECRET if not self._is_public and holds_private_key(text) else text
-
-    def _note_marks(self, path: str) -> None:
-        """Note the entries on the way to a file by which a git repository is known."""
-        *folders, name = path.split("/")
-        for place, entry in enumerate((*folders, name)):
-            # `HEAD` is a file, the other two are folders.
-            if entry in REPOSITORY and (entry == "HEAD") == (place == len(folders)):
-                self._marks.setdefault("".join(f"{folder}/" for folder in folders[:place]), set()).add(entry)
 
     def _objection(self, path: str, folders: int, *, is_folder: bool = False) -> Reason | None:
         """Reasons against a path, the worst first."""
@@ -292,11 +284,11 @@ class Gate:
 
 
 def is_repository(names: Set[str]) -> bool:
-    """Tell whether a folder with these entries is that of a git repository.
+    """Tell whether a folder with these entries is that of a git repository: a bare one, or a renamed `.git`.
 
     Its settings may hold a password, and its hooks and logs are about people; commits are read by `git.py` alone.
     """
-    return names >= REPOSITORY
+    return names >= {"HEAD", "objects"} and not names.isdisjoint({"refs", "packed-refs", "config"})
 
 
 def left_out_counts(left_out: Iterable[LeftOut]) -> dict[str, int]:

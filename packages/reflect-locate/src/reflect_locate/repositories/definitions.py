@@ -79,7 +79,9 @@ WRITTEN = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*
 """A name, or names with dots or colons between them."""
 JOINT = re.compile(r"\.|::")
 KEYWORD = re.compile(
-    r"(?:class|struct|trait|interface|enum|type|def|fn|func|function)[ \t]+([A-Za-z_$][\w$]*)[ \t]*(.?)"
+    r"(?:(?:async|pub(?:\([a-z]+\))?|export|default|static|public|private|protected|abstract|final|unsafe)[ \t]+)*"
+    r"(class|struct|trait|interface|enum|type|def|fn|func|function)[ \t]+(?:\([^()]*\)[ \t]*)?"
+    r"([A-Za-z_$][\w$]*)([^\w$]?)"
 )
 """Beginning of a definition, as it is copied from the code: the name, and the mark behind it."""
 TYPE = re.compile(r"\b(?:class|struct|trait|interface|enum|type)[ \t]+[A-Z]\w*")
@@ -120,10 +122,15 @@ def names_asked_for(question: str) -> tuple[str, ...]:
     [('Pot', 'lid'), ('Pot',), ('Pot',), ('Pot',)]
     """
     alone = question.strip().strip(MARKS).rstrip("?.").removesuffix("()").strip(MARKS)
-    if (copied := KEYWORD.match(alone)) and (copied[2] in "(:{<=" if copied[2] else copied[0] == alone):
-        keyword, name = copied[0].split()[0], copied[1]
-        # `type hints` are words.
-        if copied[2] or keyword in ("def", "fn", "func") or name[:1].isupper() or INSIDE.search(name):
+    whole = question.strip().strip(MARKS)
+    if copied := KEYWORD.match(whole):
+        keyword, name, mark = copied.groups()
+        is_function = keyword in ("def", "fn", "func", "function")
+        # `type hints` and `function names: how` are words.
+        is_code = (
+            mark in ("(", "<", "{") or keyword in ("def", "fn", "func") or name[:1].isupper() or INSIDE.search(name)
+        )
+        if is_code and (mark in (("(", "<") if is_function else ("(", "<", "{", ":")) or copied[0] == alone):
             return (name,)
     types = TYPE.findall(question)
     of_types = {found.split()[1] for found in types}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reflect_locate.repositories.roles import TESTS, is_change_note
+from reflect_locate.repositories.roles import TESTS, is_change_note, is_document
 from reflect_locate.repositories.text_rules import SOURCE
 from reflect_locate.repositories.words import words
 
@@ -65,7 +65,8 @@ def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> Asked
         if name and (files := _files_at(name, paths) or _modules(name, paths, top))
     }
     if not found:
-        notes = [path for path in paths if is_change_note(path)] if CHANGES.fullmatch(question) else []
+        is_for_notes = CHANGES.fullmatch(question) and not any(_is_called(path, question) for path in paths)
+        notes = [path for path in paths if is_change_note(path) and _is_prose(path)] if is_for_notes else []
         return AskedFiles(tuple(notes), True, frozenset(words(question))) if notes else _called(question, paths)
     rest = LINES.sub(" ", " ".join(token for token in question.split() if token not in found))
     theirs = frozenset(words(" ".join(tokens[token] for token in found)))
@@ -152,6 +153,15 @@ def _called(question: str, paths: Sequence[str]) -> AskedFiles:
     # `README` is the one at the top.
     whole = [path for path in found if "/" not in path and _stem(path).lower() == question.strip().lower()]
     return AskedFiles(tuple(whole or found), False, asked) if found else NONE
+
+
+def _is_called(path: str, question: str) -> bool:
+    """Tell whether a source has the very words of a question as its name."""
+    return path.endswith(SOURCE) and frozenset(words(_stem(path))) == frozenset(words(question))
+
+
+def _is_prose(path: str) -> bool:
+    return is_document(path) or "." not in path.rpartition("/")[2]
 
 
 def _stem(path: str) -> str:

@@ -7,7 +7,11 @@ import re
 DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc")
 DATA = (".json", ".jsonl", ".ndjson", ".geojson", ".csv", ".tsv", ".lock", ".svg")
 """Endings of values that programs read and write; YAML and TOML mostly hold settings that people write."""
-NO_PROSE = re.compile(r"(?:^|/)(?:CMakeLists|[\w.-]*requirements[\w.-]*|constraints|robots)\.txt$", re.IGNORECASE)
+NO_PROSE = re.compile(
+    r"(?:^|/)(?:CMakeLists|(?:dev|test|tests|docs?|build|ci|lint)?[-_.]?requirements(?:[-_.](?:dev|test|tests|docs?|build|ci"
+    r"|lint|base|prod|all|optional))?|constraints|robots)\.txt$|(?:^|/)requirements/[\w.-]+\.txt$",
+    re.IGNORECASE,
+)
 """Settings that are named like prose."""
 SETTINGS = re.compile(
     r"(?:^|/)(?:package|composer|bower|deno|vendor|vcpkg|manifest|angular|lerna|nx|turbo|biome|global"
@@ -29,8 +33,9 @@ TESTS = re.compile(
 )
 """Words of a question that asks for tests. `test` alone is often a name: a test split, a test client."""
 TESTS_ALONE = re.compile(
-    r"\W*(?:(?:where (?:is|are)|find|show|the|all|unit|integration|regression)\W+)*"
-    r"(?:tests\b|(?:which|what)\W+(?:\w+\W+)?tests?\b)",
+    r"\W*(?:(?:where (?:is|are)|find|show|the|all|unit|integration|regression)\W+)*tests\b"
+    r"|\W*(?:which|what)\W+(?:(?:unit|integration|regression)\W+)?tests?\W+"
+    r"(?:are|is|check|cover|exercise|exist|fail|for|of|run|use|verif(?:y|ie))s?\b",
     re.IGNORECASE,
 )
 """Beginning of a question for tests and nothing else."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,7 +94,7 @@ def _checked(episode: Episode) -> Episode:
     return episode
 
 
-def of_environment(episodes: Sequence[Episode], environment: str) -> Sequence[Episode]:
+def of_environment(episodes: Iterable[Episode], environment: str) -> list[Episode]:
     """The episodes, all of them of this environment, in any version.
 
     Args:
@@ -103,11 +104,19 @@ def of_environment(episodes: Sequence[Episode], environment: str) -> Sequence[Ep
     Raises:
         UserError: one is of another environment.
     """
-    name = environment.rpartition("-v")[0]
-    other = next((entry.environment for entry in episodes if entry.environment.rpartition("-v")[0] != name), None)
+    kept = list(episodes)
+    other = next((entry.environment for entry in kept if _name(entry.environment) != _name(environment)), None)
     if other is not None:
-        raise UserError(f"an episode is of the environment {other!r}, and {environment!r} is trained. {REMEDY}")
-    return episodes
+        raise UserError(
+            f"an episode is of the environment {other!r}, and {environment!r} is trained. Leave such episodes out, or "
+            "name their environment."
+        )
+    return kept
+
+
+def _name(environment: str) -> str:
+    """The name without its version."""
+    return re.sub(r"-v\d+$", "", environment)
 
 
 def usable(episodes: Sequence[Episode], *, lost: bool = False) -> list[Episode]:
