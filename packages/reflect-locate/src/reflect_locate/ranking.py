@@ -302,15 +302,15 @@ def cautious(answer: Answer, tree: Tree) -> Answer:
         answer: to a question.
         tree: that was asked about.
     """
-    word = answer.sureness
-    for entry in tree.snapshot.left_out:
-        if word == answer.sureness and entry.path.startswith(("./", tree.prefix) if entry.path else ""):
-            reason, _, _ = entry.reason.partition(": ")
-            # A large source is mostly generated. So it takes the certainty, and no answer; other large files are data.
-            is_large = reason == Reason.TOO_LARGE and entry.path.lower().endswith(SOURCE) and word == "sure"
-            word = CAUTIOUS[word] if is_large or reason in LIMITS else word
-    first = [replace(entry, sureness=word) for entry in answer.files[:1]]
-    return replace(answer, files=(*first, *answer.files[1:]))
+    own = [entry for entry in tree.snapshot.left_out if not entry.path or entry.path.startswith(("./", tree.prefix))]
+    reasons = [(entry.reason.partition(": ")[0], entry.path.lower()) for entry in own]
+    is_cut = any(reason in LIMITS for reason, _ in reasons)
+    # A large source is mostly generated: it takes the certainty, and makes no guess. Other large files are data.
+    is_large = any(reason == Reason.TOO_LARGE and path.endswith(SOURCE) for reason, path in reasons)
+    if not answer.files or not (is_cut or (is_large and answer.sureness == "sure")):
+        return answer
+    first = replace(answer.files[0], sureness=CAUTIOUS[answer.sureness])
+    return replace(answer, files=(first, *answer.files[1:]))
 
 
 def passages(tree: Tree, answer: Answer, most: int) -> list[tuple[str, BestLines]]:

@@ -212,13 +212,12 @@ class Gate:
 
         Only an archive or a commit can have these: a folder is judged before it is read.
         """
-        for folder in sorted(path.removesuffix("HEAD") for path in self.files if f"/{path}".endswith("/HEAD")):
-            # Empty folders and objects are in no archive that was made of a commit; these two texts are.
-            if f"{folder}config" not in self.files or not HEAD.match(self.files.get(f"{folder}HEAD", "")):
-                continue
-            inside = [path for path in self.files if path.startswith(folder)]
-            for path in inside:
-                del self.files[path]
+        # Empty folders and objects are in no archive that was made of a commit; these two texts are.
+        heads = (path.removesuffix("HEAD") for path in self.files if f"/{path}".endswith("/HEAD"))
+        found = {head for head in heads if f"{head}config" in self.files and HEAD.match(self.files[f"{head}HEAD"])}
+        for path in [path for path in self.files if found and not found.isdisjoint(_folders(path))]:
+            del self.files[path]
+        for folder in sorted(found):
             self.leave(folder or "./", Reason.HIDDEN)
         for path in files_that_are_folders(self.files):
             del self.files[path]
@@ -281,6 +280,11 @@ class Gate:
             return Reason.SECRET
         is_hidden = name.startswith(".") and (not self.config.reads_hidden(name) or name.lower() in HISTORIES)
         return Reason.HIDDEN if is_hidden else None
+
+
+def _folders(path: str) -> list[str]:
+    """The folders on the way to a file, the root as the empty text."""
+    return ["", *(path[: place + 1] for place, letter in enumerate(path) if letter == "/")]
 
 
 def is_repository(names: Set[str]) -> bool:
