@@ -104,7 +104,7 @@ def find(kind: Kind, name: str) -> Any:
     if DOTTED.fullmatch(name):
         module, _, attribute = name.partition(":")
         try:
-            # Two handlers, because a missing module and a missing name in it need different remedies.
+            # Handlers of their own, because a missing module and a missing name in it need different remedies.
             return getattr(importlib.import_module(module), attribute)
         except ModuleNotFoundError as error:
             raise UnknownNameError(
@@ -113,6 +113,12 @@ def find(kind: Kind, name: str) -> Any:
             ) from error
         except AttributeError:
             raise UnknownNameError(f"the module {module} has no {attribute!r}, which {name!r} asks for.") from None
+        except SystemExit:
+            # It would end the command without a word, as if all were done.
+            raise UnknownNameError(
+                f"the module {module} calls sys.exit() where it is imported. Move that below `if __name__ == "
+                "'__main__':`."
+            ) from None
     # Dashes are what people type on a command line; Python names have underscores.
     point = _installed(kind).get(name.replace("-", "_"))
     if point is None:

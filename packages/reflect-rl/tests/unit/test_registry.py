@@ -49,6 +49,13 @@ def test_a_module_and_a_name_in_it_are_imported_as_they_are():
         registry.find("environments", "json.decoder")
 
 
+def test_a_module_that_ends_the_program_is_named(tmp_path, monkeypatch):
+    (tmp_path / "leaving_game.py").write_text("import sys\nsys.exit()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UnknownNameError, match=r"module leaving_game calls sys.exit\(\) where it is imported"):
+        registry.find("environments", "leaving_game:Game")
+
+
 def test_a_companion_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setattr(registry, "_installed", lambda kind: {})
     with pytest.raises(UnknownNameError, match=r"pip install alfworld-native\."):
