@@ -283,7 +283,7 @@ def compare(verdicts: Iterable[Verdict], mode: str, horizon: int, reference: str
     wins: dict[tuple[str, str, int, str, str], Wins] = {}
     # The shortest horizon comes last and counts: of episodes that reach this one, its row in the tables is of those.
     for v in sorted(verdicts, key=lambda v: math.inf if v.horizon is None else v.horizon, reverse=True):
-        # What a game that was cut off sooner would have become at this horizon, nobody knows.
+        # Nobody knows how a game that was cut off sooner would have ended at this horizon.
         if v.mode == mode and (v.horizon is None or v.horizon >= horizon):
             lines = wins.setdefault((*v.group, v.decoding), {})
             # Episodes are played once, to the longest horizon: a win after more turns is a loss at this one.

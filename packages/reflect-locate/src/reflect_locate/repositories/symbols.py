@@ -334,7 +334,7 @@ def _of_grammar(language: str, text: str) -> Iterator[Symbol]:
 
 
 def _inside(node: Node, around: str, first: int, is_test: bool, depth: int) -> list[Waiting]:
-    """What is directly inside a node, without leaves, which define nothing."""
+    """Nodes directly inside another one, without leaves, which define nothing."""
     row: float = node.start_point[0]
     # A definition behind the brace of another one on its line does not own the other one's comment.
     if not depth or node.type.endswith(("body", "list", "block")):

@@ -102,6 +102,6 @@ def _run_folder(place: Path) -> Path:
         raise ConfigError(f"no run folder {str(place)!r}. Name folders that `reflect-rl eval` has written.")
     if place.is_dir():
         return place
-    # Of a configuration only this is read: a game that it names need not be at hand.
+    # Nothing else of a configuration is read: a game that it names need not be at hand.
     named = {key: value for key, value in read_toml(place).items() if key == "output_dir"}
     return parse(ReportOptions, named).output_dir or RunConfig.model_fields["output_dir"].default

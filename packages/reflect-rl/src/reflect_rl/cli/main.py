@@ -152,7 +152,7 @@ def _is_refused(error: Exception) -> bool:
 
 def _message(error: Exception) -> str:
     if isinstance(error, ReflectRLError):
-        # Of a failure in a job a file has the traceback, and the cause that comes from a worker has none.
+        # A failure in a job has its traceback in a file, and the cause that comes from a worker has none.
         raised_here = isinstance(error, FaultyEnvironmentError) and getattr(error.__cause__, "__traceback__", None)
         return f"{error} {TRACEBACK}=1 shows where." if raised_here else str(error)
     if isinstance(error, OSError) and error.errno:
