@@ -15,6 +15,7 @@ from .conftest import episode_row, result_row, write_json, write_lines
 def verdict(method: str, task: str, success: bool, **changes: Any) -> Verdict:
     fields: dict[str, Any] = {
         "benchmark": "dangerous_taxi",
+        "environment": "dangerous_taxi-v1",
         "label_source": "clean",
         "demonstration_starts": 100,
         "split": "test",

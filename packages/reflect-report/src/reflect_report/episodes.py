@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
@@ -60,16 +60,16 @@ class End:
     turns: int
     path: Path
     offset: int
+    """Byte offset of its line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """End of one episode, under which condition it was played, and where it is written."""
+class Verdict(End):
+    """End of one episode, and under which condition it was played."""
 
     benchmark: str
     label_source: str
     demonstration_starts: int
-    split: str
     run_seed: int
     """Seed of the training that is evaluated."""
     method: str
@@ -77,17 +77,6 @@ class Verdict:
     """RL algorithm that trained the method; `none` without online training."""
     model: str
     """Language model of the policy, or `none`."""
-    mode: str
-    decoding: str
-    horizon: int | None
-    """Turns after which it would have been cut off; None: not known."""
-    task: str
-    episode_seed: int
-    success: bool
-    turns: int
-    path: Path
-    offset: int
-    """Byte offset of its line."""
 
     @property
     def group(self) -> tuple[str, str, int, str]:
@@ -167,24 +156,16 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
                 if condition not in played:
                     played[condition] = _played_as(end, results)
                 benchmark, model, longest = played[condition]
+                told = {field.name: getattr(end, field.name) for field in fields(end)}
                 verdict = Verdict(
+                    **told | {"horizon": longest if end.horizon is None else end.horizon},
                     benchmark=benchmark,
                     label_source=run.label_source,
                     demonstration_starts=unit.demonstration_starts,
-                    split=end.split,
                     run_seed=unit.seed,
                     method=method,
                     algorithm=algorithm,
                     model=model,
-                    mode=end.mode,
-                    decoding=end.decoding,
-                    horizon=longest if end.horizon is None else end.horizon,
-                    task=end.task,
-                    episode_seed=end.episode_seed,
-                    success=end.success,
-                    turns=end.turns,
-                    path=end.path,
-                    offset=end.offset,
                 )
                 key = (*verdict.group, *verdict.line, end.mode, end.decoding, verdict.horizon, *verdict.start)
                 # A pair of equal starts must count once: doubled pairs would make the p-value too small.

@@ -23,10 +23,9 @@ from reflect_rl.evaluation.evaluate import (
     TestedGames,
     read_rows,
     wilson_interval,
-    write_rows,
 )
 from reflect_rl.evaluation.methods import METHODS, Method, find_method
-from reflect_rl.runs.folder import CARD, RunCard, check_job, close_run, read_card
+from reflect_rl.runs.folder import CARD, RunCard, read_card, write_results
 from reflect_rl.store import check_seal, read_json
 
 
@@ -180,16 +179,8 @@ def gather(folder: Path) -> None:
     names, budgets, seeds = asked(config)
     # In the order of the run. Places are compared as text, so that no name in the file leads out of the folder.
     places = [f"starts-{n}/seed-{seed}/evaluation/{name}" for n in budgets for seed in seeds for name in names]
-    finished = [place for place in places if place in done]
-    rows: list[ResultRow] = []
-    for place in finished:
-        check_job(folder / place, "eval")
-        remedy = f"Delete {folder / place} and evaluate again with `reflect-rl eval`."
-        rows += read_rows(folder / place / "rows.json", remedy)
-    if finished:
-        write_rows(folder / "results.json", rows)
-    if finished and len(finished) == len(places):
-        close_run(folder)
+    finished = [folder / place for place in places if place in done]
+    write_results(folder, finished, is_whole=len(finished) == len(places))
 
 
 def asked(config: Mapping[str, object]) -> tuple[list[str], list[int], list[int]]:

@@ -340,10 +340,13 @@ class EvaluatedEpisode:
     episode: Episode
     mode: str
     decoding: str
+    horizon: int | None = None
+    """Turns after which it would have been cut off; None: the longest horizon of the run."""
 
     def to_json(self) -> dict[str, object]:
         """The line as a JSON object."""
-        return to_json(self.episode) | {"mode": self.mode, "decoding": self.decoding}
+        told = {} if self.horizon is None else {"horizon": self.horizon}
+        return to_json(self.episode) | {"mode": self.mode, "decoding": self.decoding} | told
 
 
 def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)

@@ -31,6 +31,7 @@ from pydantic import Field, ValidationError
 from reflect_rl.config import Frozen
 from reflect_rl.data.generate import BASE, DATASETS, LEXICAL_DATASETS
 from reflect_rl.errors import RunFolderError
+from reflect_rl.evaluation.evaluate import ResultRow, read_rows, write_rows
 from reflect_rl.launch import peak_bytes, process_count
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.store import check_seal, read_json, seal, sha256_of, write_json
@@ -302,6 +303,31 @@ def alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def write_results(folder: Path, finished: Sequence[Path], *, is_whole: bool) -> tuple[ResultRow, ...]:
+    """Write `results.json` from evaluations, and return its rows.
+
+    Where there are none, nothing is written, so that a `results.json` that came without them stays.
+
+    Args:
+        folder: the run folder.
+        finished: folders of the evaluations that are finished, in the order of the rows.
+        is_whole: no other one is asked for. An interrupted run has results, too, but its card keeps no finishing time
+            until all of them are there.
+
+    Raises:
+        RunFolderError: the rows of an evaluation are not readable.
+    """
+    rows: list[ResultRow] = []
+    for place in finished:
+        check_job(place, "eval")
+        rows += read_rows(place / "rows.json", f"Delete {place} and evaluate again with `reflect-rl eval`.")
+    if finished:
+        write_rows(folder / "results.json", rows)
+        if is_whole:
+            close_run(folder)
+    return tuple(rows)
 
 
 def close_run(folder: Path) -> None:

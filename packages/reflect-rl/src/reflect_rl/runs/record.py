@@ -146,7 +146,7 @@ def note_evaluation(
     kept = [row for row in known if _mark(row) not in marks]
     # With the horizon: at a longer one nothing is known of an episode that was cut off.
     records = [
-        EvaluatedEpisode(episode, mode, decoding).to_json() | {"horizon": horizon}
+        EvaluatedEpisode(episode, mode, decoding, horizon).to_json()
         for mode, (episodes, _) in played.items()
         for episode in episodes
     ]

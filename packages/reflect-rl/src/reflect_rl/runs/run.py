@@ -36,9 +36,17 @@ from rich.text import Text
 
 from reflect_rl.config import parse
 from reflect_rl.errors import FaultyEnvironmentError, ReflectRLError
-from reflect_rl.evaluation.evaluate import ResultRow, read_rows, write_rows
+from reflect_rl.evaluation.evaluate import ResultRow
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.runs.folder import Job, Spent, StageTime, check_job, close_run, read_card, write_card, written_progress
+from reflect_rl.runs.folder import (
+    Job,
+    Spent,
+    StageTime,
+    read_card,
+    write_card,
+    write_results,
+    written_progress,
+)
 from reflect_rl.runs.stages import execute, missing_needs, plan, unmet
 from reflect_rl.runs.workers import hold_interrupts, prepare, stop, worker_context
 from reflect_rl.watchdog import about_exit, hang_in, report_in
@@ -258,19 +266,8 @@ def gather(config: RunConfig) -> tuple[ResultRow, ...]:
         RunFolderError: the rows of an evaluation are not readable.
     """
     jobs = [job for job in plan(config) if job.kind == "eval"]
-    finished = [job for job in jobs if job.done]
-    results = tuple(row for job in finished for row in _rows(job))
-    if finished:
-        write_rows(config.output_dir / "results.json", results)
-    # An interrupted run has results, too, but its card keeps no finishing time until all of them are there.
-    if finished and len(finished) == len(jobs):
-        close_run(config.output_dir)
-    return results
-
-
-def _rows(job: Job) -> tuple[ResultRow, ...]:
-    check_job(job.folder, job.kind)
-    return read_rows(job.folder / "rows.json", f"Delete {job.folder} and evaluate again with `reflect-rl eval`.")
+    finished = [job.folder for job in jobs if job.done]
+    return write_results(config.output_dir, finished, is_whole=len(finished) == len(jobs))
 
 
 @contextmanager
