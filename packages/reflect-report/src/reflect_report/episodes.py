@@ -63,6 +63,9 @@ class End:
     """Byte offset of its line."""
 
 
+PARTS = tuple(field.name for field in fields(End))
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict(End):
     """End of one episode, and under which condition it was played."""
@@ -156,7 +159,7 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
                 if condition not in played:
                     played[condition] = _played_as(end, results)
                 benchmark, model, longest = played[condition]
-                told = {field.name: getattr(end, field.name) for field in fields(end)}
+                told = {name: getattr(end, name) for name in PARTS}
                 verdict = Verdict(
                     **told | {"horizon": longest if end.horizon is None else end.horizon},
                     benchmark=benchmark,

@@ -179,8 +179,7 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
     # Largest horizon first: a browser selects the first option of a list.
     tables = [(horizon, grids(summaries, [horizon])) for horizon in reversed(horizons)]
     verdicts, notes = _verdicts(runs)
-    hardest = _hardest(summaries, verdicts)
-    comparisons = _comparisons(verdicts, hardest)
+    hardest, comparisons = _compared(summaries, verdicts)
     sft, rlft = (_curves(runs, stage) for stage in ("sft", "rlft"))
     # Each stage once, though several runs have it.
     others = [c for stage in sorted({s for run in runs for s in installed_stages(run)}) for c in _curves(runs, stage)]
@@ -252,29 +251,26 @@ def _verdicts(runs: Sequence[Run]) -> tuple[list[Verdict], list[str]]:
     return verdicts, notes
 
 
-def _hardest(summaries: Sequence[SummaryRow], verdicts: Sequence[Verdict]) -> dict[tuple[str, str], tuple[str, int]]:
-    """Hardest mode of each benchmark and split, and the longest horizon at which methods can be compared in it."""
+def _compared(
+    summaries: Sequence[SummaryRow], verdicts: Sequence[Verdict]
+) -> tuple[dict[tuple[str, str], tuple[str, int]], list[Comparison]]:
+    """Hardest mode of each benchmark and split with the longest horizon at which methods meet, and the comparisons."""
     found: dict[tuple[str, str], list[SummaryRow]] = {}
     for summary in summaries:
         found.setdefault((summary.benchmark, summary.split), []).append(summary)
-    modes = {key: hardest_mode(own) for key, own in found.items()}
+    hardest, comparisons = {}, list[Comparison]()
     # Two games need not share a mode or a horizon.
-    hardest = {}
-    for key, own in found.items():
-        horizons = sorted({s.horizon for s in own if s.mode == modes[key]}, reverse=True)
+    for key, rows in found.items():
+        mode, own = hardest_mode(rows), [v for v in verdicts if (v.benchmark, v.split) == key]
+        horizons = sorted({row.horizon for row in rows if row.mode == mode}, reverse=True)
+        hardest[key] = mode, horizons[0]
         # One method may have been played longer than those that it is compared with.
-        shared = (h for h in horizons if _comparisons(verdicts, {key: (modes[key], h)}))
-        hardest[key] = modes[key], next(shared, horizons[0])
-    return hardest
-
-
-def _comparisons(verdicts: Sequence[Verdict], hardest: Mapping[tuple[str, str], tuple[str, int]]) -> list[Comparison]:
-    """Comparisons of each benchmark and split under its hardest condition."""
-    comparisons = []
-    for key, (mode, horizon) in hardest.items():
-        own = [v for v in verdicts if (v.benchmark, v.split) == key]
-        comparisons += [c for name in REFERENCES for c in compare(own, mode, horizon, name)]
-    return comparisons
+        for horizon in horizons:
+            if pairs := [c for name in REFERENCES for c in compare(own, mode, horizon, name)]:
+                hardest[key] = mode, horizon
+                comparisons += pairs
+                break
+    return hardest, comparisons
 
 
 def _outcome(grid: Grid, mode: str, comparisons: Sequence[Comparison]) -> Outcome | None:
