@@ -25,6 +25,9 @@ PATHS = ("LICENSE", "README.md", "lib/pot.js", "src/README.md", "src/pot_lid.py"
         ("lines 3 to 9 of pot_lid.py", ["src/pot_lid.py"]),
         ("src.pot_lid", ["src/pot_lid.py"]),
         ("src::pot_lid", ["src/pot_lid.py"]),
+        ("what is in lib/", ["lib/pot.js"]),
+        ("/src", ["src/README.md"]),
+        ("bakery/", []),
         ("Session.get", []),
         # The whole path is one file's, though others end with it.
         ("README.md", ["README.md"]),

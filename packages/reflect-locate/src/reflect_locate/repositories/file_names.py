@@ -22,6 +22,8 @@ MODULE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+")
 """A module as programs name it."""
 INTRODUCTIONS = ("__init__", "mod", "index")
 """Names of the files that stand for their folders."""
+ENTRANCES = (*INTRODUCTIONS, "lib", "main", "readme")
+"""Names of the files at which a reader begins with a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ NONE = AskedFiles()
 def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> AskedFiles:
     """The files of a tree that a question names.
 
-    They are named by a path or its end, by a name with its ending, as a module with dots between its folders, or by the
-    very words of a name without its ending.
+    They are named by a path or its end, by a name with its ending, as a module with dots between its folders, by the
+    folder that they are the beginning of, or by the very words of a name without its ending.
     Most of the question's words are theirs, or all but one for each file, as in `update tea.py`: a sentence that
     mentions a file is about something else.
 
@@ -62,7 +64,7 @@ def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> Asked
     found = {
         token: files
         for token, name in tokens.items()
-        if name and (files := _files_at(name, paths) or _modules(name, paths, top))
+        if name and (files := _files_at(name, paths) or _modules(name, paths, top) or _entrances(name, paths))
     }
     if not found:
         is_for_notes = CHANGES.fullmatch(question) and not any(_is_called(path, question) for path in paths)
@@ -125,6 +127,32 @@ def _modules(name: str, paths: Sequence[str], top: str) -> list[str]:
     # The files may lie in the very package.
     inside = first == top.partition("-")[0] and not found
     return [path for path, own in named.items() if own == rest] if inside else found
+
+
+def _entrances(name: str, paths: Sequence[str]) -> list[str]:
+    """Files at which a reader begins with a folder that is named with a slash; where it has none, those right in it.
+
+    >>> _entrances("tea/", ("tea/pot.py", "tea/src/lib.rs", "tea/cups/README.md"))
+    ['tea/src/lib.rs']
+    >>> _entrances("a/tea", ("a/tea/pot.py", "a/tea/cups/README.md", "tea/pot.py"))
+    ['a/tea/pot.py']
+    """
+    folder = name.strip("/")
+    if "/" not in name or not folder:
+        return []
+    rests = {path: rest for path in paths if (rest := _below(path, folder))}
+    begun = [path for path, rest in rests.items() if _stem(path).lower() in ENTRANCES and _is_top(rest)]
+    return begun or [path for path, rest in rests.items() if "/" not in rest]
+
+
+def _below(path: str, folder: str) -> str:
+    """What is left of a path behind a folder, or nothing where it does not lie in it."""
+    return f"/{path}".partition(f"/{folder}/")[2]
+
+
+def _is_top(rest: str) -> bool:
+    """Tell whether a file lies right in its folder, or in the `src` there."""
+    return rest.rpartition("/")[0] in ("", "src")
 
 
 def _place(path: str) -> str:
