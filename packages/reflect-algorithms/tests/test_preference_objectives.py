@@ -15,11 +15,12 @@ from reflect_algorithms.preferences.objective import Compared
 from reflect_algorithms.preferences.reward_model import Ranking, RewardModel
 from reflect_algorithms.preferences.rlhf import RLHF, LearnedReward, PPOMax
 from reflect_algorithms.preferences.rrhf import RankedResponses
-from reflect_algorithms.preferences.settings import RLHFConfig
+from reflect_algorithms.preferences.settings import RLHFConfig, preferences_config
 from reflect_algorithms.training import by_action, frozen_scores
-from reflect_rl.algorithms import Outputs
+from reflect_rl import registry
+from reflect_rl.algorithms import Outputs, Trajectory
 from reflect_rl.config import AlgorithmConfig, parse
-from reflect_rl.errors import UserError
+from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View
@@ -149,3 +150,42 @@ def test_later_turns_count_nothing_for_a_pair_of_actions(kind, pairs, rlhf, expe
 def test_an_algorithm_without_a_discount_stays_as_it_is():
     rlft = RLFTConfig(algorithm=AlgorithmConfig())
     assert RLHF(RLHFConfig(gamma=0.0), rlft).settings() == rlft
+
+
+def settings_of(algorithm, compare="actions", **rlft):
+    preferences = {"preferences": {"pairs": {"compare": compare}}, "methods": ["rlhf"]}
+    return parse(RunConfig, preferences | {"rlft": {"algorithm": algorithm, **rlft}})
+
+
+@pytest.mark.parametrize("name", ["ppo", "reinforce"])
+def test_a_turn_is_credited_with_its_own_learned_reward(name):
+    algorithm = RLHF.for_run(settings_of({"name": name, "normalise_advantages": False})).settings().algorithm
+    rows = [[0.0, 0.0, -5.0], [0.0, -3.0, -1.0]]
+    episodes = [Trajectory("t", row, [0.0] * 3, ["a", "b", "c"], success=False) for row in rows]
+    advantages = registry.find("algorithms", name)(algorithm).advantages(episodes, None)
+    # By hand: each reward less the mean reward at the same turn.
+    assert advantages.values == [[0.0, 1.5, -2.0], [0.0, -1.5, 2.0]]
+
+
+@pytest.mark.parametrize("name", ["grpo", "gigpo", "raft", "rloo"])
+def test_an_algorithm_that_compares_whole_episodes_is_refused(name):
+    def mistakes(compare):
+        run = settings_of({"name": name}, compare)
+        return list(preferences_config(run).mistakes(run))
+
+    assert mistakes("actions") == [
+        f"rlft.algorithm.name: {name!r} compares whole episodes, and where pairs compare actions later turns count "
+        "nothing. Set it to 'ppo', or preferences.rlhf.gamma above 0."
+    ]
+    assert mistakes("episodes") == []
+    with pytest.raises(ConfigError, match="compares whole episodes"):
+        RLHF.for_run(settings_of({"name": name})).settings()
+    assert PPOMax.for_run(settings_of({"name": name})).settings().algorithm.name == "ppo"
+
+
+def test_the_games_verdict_is_not_learned_from():
+    model, labels = tiny_player()
+    lost = Episode(Task("t", split="train"), (turn(A, 1),), True, False, False, 0, "")
+    told, _ = LearnedReward(Fixed(), model, labels, "choice_token", 0.0).relabelled([lost])
+    assert told[0].success
+    assert RLHF.for_run(settings_of({"name": "ppo"}, replay_capacity=50)).settings().replay_capacity == 0

@@ -47,6 +47,11 @@ class RLOOConfig(PolicyGradientConfig):
     epochs: int = Field(1, ge=1, le=100)
     """Passes over each batch."""
 
+    @property
+    def credits_episodes(self) -> bool:
+        """True: whole episodes are compared."""
+        return True
+
 
 class RLOO(Grouped):
     """The other episodes of the same task are the baseline."""

@@ -145,6 +145,11 @@ class AlgorithmConfig(Frozen):
         """True where the loss compares the policy with its frozen start, which then stays in memory."""
         return False
 
+    @property
+    def credits_episodes(self) -> bool:
+        """True where a turn is credited with the return of its whole episode, whatever the discount."""
+        return False
+
 
 class CurriculumConfig(Frozen):
     """The order in which tasks are trained."""

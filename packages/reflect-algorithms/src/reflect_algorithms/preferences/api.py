@@ -14,7 +14,7 @@ from reflect_algorithms.preferences.dpo import DPO
 from reflect_algorithms.preferences.reward_model import RewardModel, train_reward
 from reflect_algorithms.preferences.settings import RewardConfig
 from reflect_algorithms.settings import LearnerSteps
-from reflect_algorithms.training import Learner, Training, silent
+from reflect_algorithms.training import Learner, Training, algorithm_of, silent
 from reflect_rl.agent import Agent, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
@@ -66,7 +66,7 @@ def train_on_preferences(
         chosen.train(training)
         if out is not None:
             training.model.save(Path(out) / "model")
-        origin = Origin(name, "none", "preferences", len({one.start for one in comparisons}), seed)
+        origin = Origin(name, algorithm_of(chosen), "preferences", len({one.start for one in comparisons}), seed)
         return replace(start, model=training.model, origin=origin)
 
     return _trained(

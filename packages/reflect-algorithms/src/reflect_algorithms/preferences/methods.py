@@ -52,6 +52,7 @@ PPO_MAX = LearnedMethod(
     pairs=True,
     reward=True,
     settings=("preferences.rlhf", "rlft"),
+    algorithm="ppo",
     colour="#CC79A7",
     place=330,
 )

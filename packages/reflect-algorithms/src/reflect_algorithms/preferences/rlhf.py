@@ -20,18 +20,19 @@ take the true reward.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
 
 from reflect_algorithms.online import acted, train_online, with_rewards
-from reflect_algorithms.preferences.settings import RLHFConfig, preferences_config
+from reflect_algorithms.preferences.settings import RLHFConfig, preferences_config, whole_episodes
 from reflect_algorithms.training import Reward, Training, chosen, frozen_scores
+from reflect_rl.algorithms._common import BaselineConfig
 from reflect_rl.algorithms.ppo import PPOConfig
-from reflect_rl.config import Rule
-from reflect_rl.errors import UserError
+from reflect_rl.config import AlgorithmConfig, Rule
+from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.training.config import RLFTConfig
@@ -74,6 +75,8 @@ class LearnedReward:
         returns, divergence = (torch.zeros(len(episodes)).index_add(0, owner, part) for part in (learned, log_ratio))
         paid = learned if self.clip is None else clipped(learned, returns, self.clip)
         told = with_rewards(episodes, (paid - self.kl_coef * log_ratio).tolist())
+        # Every episode as won: an algorithm that keeps wins would learn from the game's verdict.
+        told = [replace(episode, success=True) for episode in told]
         return told, {
             "reward/true_return": sum(episode.total_reward for episode in episodes) / len(episodes),
             "reward/learned_return": float(returns.mean()),
@@ -97,6 +100,21 @@ def _log_prob(turn: Turn) -> float:
     if turn.decision.log_probs is None:
         raise ValueError(f"the player {turn.decision.player!r} notes no probabilities")
     return turn.decision.log_probs[turn.decision.index]
+
+
+def judging_turns(algorithm: AlgorithmConfig) -> AlgorithmConfig:
+    """The algorithm with a baseline under which later turns can count nothing.
+
+    Raises:
+        ConfigError: it compares whole episodes.
+    """
+    mistake = whole_episodes(algorithm)
+    if mistake is not None:
+        raise ConfigError(mistake)
+    if not isinstance(algorithm, BaselineConfig) or not algorithm.credits_episodes:
+        return algorithm
+    # The mean of the other episodes of a start compares whole episodes, the mean at the same turn does not.
+    return algorithm.model_copy(update={"baseline": "batch"})
 
 
 class RLHF:
@@ -132,13 +150,22 @@ class RLHF:
         return cls(config, run.rlft, modes=run.evaluated_modes)
 
     def settings(self) -> RLFTConfig:
-        """Settings of online RL, with the discount of the learned rewards."""
-        algorithm = self.rlft.algorithm
-        # Some algorithms compare whole episodes and know no discount.
-        if self.config.gamma is None or "gamma" not in type(algorithm).model_fields:
-            return self.rlft
-        algorithm = algorithm.model_copy(update={"gamma": self.config.gamma})
-        return self.rlft.model_copy(update={"algorithm": algorithm})
+        """Settings of online RL, with the discount of the learned rewards.
+
+        Raises:
+            ConfigError: later turns are to count nothing, and the algorithm compares whole episodes.
+        """
+        algorithm, gamma = self.algorithm(), self.config.gamma
+        # Wins are the game's verdict, which is not learned from.
+        rlft = self.rlft.model_copy(update={"replay_capacity": 0, "algorithm": algorithm})
+        if gamma is None or "gamma" not in type(algorithm).model_fields:
+            return rlft
+        algorithm = judging_turns(algorithm) if gamma == 0 else algorithm
+        return rlft.model_copy(update={"algorithm": algorithm.model_copy(update={"gamma": gamma})})
+
+    def algorithm(self) -> AlgorithmConfig:
+        """The algorithm of online RL."""
+        return self.rlft.algorithm
 
     def train(self, training: Training) -> None:
         """Train on the learned reward.
@@ -173,10 +200,10 @@ class PPOMax(RLHF):
     clips = True
 
     def settings(self) -> RLFTConfig:
-        """Settings of online RL: PPO with a critic, which is trained alone at first."""
-        settings = super().settings()
-        shared = settings.algorithm.model_dump(exclude={"name", "baseline"})
-        known = {name: value for name, value in shared.items() if name in PPOConfig.model_fields}
-        algorithm = PPOConfig(baseline="value", **known)
-        warmup = self.config.critic_warmup_updates
-        return settings.model_copy(update={"algorithm": algorithm, "critic_warmup_updates": warmup})
+        """Settings of online RL: the critic is trained alone at first."""
+        return super().settings().model_copy(update={"critic_warmup_updates": self.config.critic_warmup_updates})
+
+    def algorithm(self) -> AlgorithmConfig:
+        """PPO with a critic."""
+        shared = self.rlft.algorithm.model_dump(exclude={"name", "baseline"})
+        return PPOConfig(baseline="value", **{k: value for k, value in shared.items() if k in PPOConfig.model_fields})

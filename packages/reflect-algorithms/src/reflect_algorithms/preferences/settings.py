@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from reflect_algorithms.settings import LearnerSteps
-from reflect_rl.config import Frozen, Section, section
+from reflect_rl.config import AlgorithmConfig, Frozen, Section, section
 from reflect_rl.envs.base import HasSolver
 
 if TYPE_CHECKING:  # its module looks this section up
@@ -65,7 +65,8 @@ class RLHFConfig(Frozen):
     """η: price of a nat of log(π/π_SFT) at an action, in units of the learned reward."""
     gamma: float | None = Field(None, ge=0, le=1)
     """Discount of the learned rewards (unset: 0 where the pairs compare actions, which say nothing of later turns, and
-    that of `rlft.algorithm` where they compare episodes)."""
+    that of `rlft.algorithm` where they compare episodes). With 0 the baseline `leave_one_out`, which compares whole
+    episodes, gives way to `batch`."""
     reward_clip: float = Field(2.0, gt=0)
     """Bound of a turn's learned reward, in standard deviations of the episodes' learned returns; `ppo_max` alone."""
     critic_warmup_updates: int = Field(5, ge=0)
@@ -102,6 +103,23 @@ class PreferencesConfig(Section):
                 f"preferences.pairs.compare: 'actions' needs a solver to value them, which {run.environment.name} does "
                 "not have. Set it to 'episodes', or preferences.pairs.file to answers of people."
             )
+        gamma = self.rlhf.gamma
+        judges_turns = gamma == 0 or (gamma is None and pairs.compare == "actions")
+        if judges_turns and "rlhf" in run.methods and (mistake := whole_episodes(run.rlft.algorithm)):
+            yield mistake
+
+
+def whole_episodes(algorithm: AlgorithmConfig) -> str | None:
+    """The mistake of an algorithm that credits a turn with its whole episode, where later turns are to count nothing.
+
+    One with a baseline makes none, as another baseline can take its place.
+    """
+    if not algorithm.credits_episodes or "baseline" in type(algorithm).model_fields:
+        return None
+    return (
+        f"rlft.algorithm.name: {algorithm.name!r} compares whole episodes, and where pairs compare actions later turns "
+        "count nothing. Set it to 'ppo', or preferences.rlhf.gamma above 0."
+    )
 
 
 def preferences_config(run: RunConfig) -> PreferencesConfig:

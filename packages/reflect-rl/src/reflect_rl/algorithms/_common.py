@@ -59,6 +59,11 @@ class BaselineConfig(PolicyGradientConfig):
     value_coef: float = Field(0.5, ge=0)
     """Weight of the critic's squared error, used with the `value` baseline."""
 
+    @property
+    def credits_episodes(self) -> bool:
+        """True = other episodes of the start are the baseline, so that whole episodes are compared."""
+        return self.baseline == "leave_one_out"
+
 
 class ClippedConfig(PolicyGradientConfig):
     """Settings of the algorithms with a clipped ratio."""

@@ -41,6 +41,11 @@ class GiGPOConfig(ClippedConfig):
     scale_by_std: bool = True
     """Divide by the standard deviation of the group's returns (false: F_norm = 1)."""
 
+    @property
+    def credits_episodes(self) -> bool:
+        """True: whole episodes are compared."""
+        return True
+
 
 class GiGPO(Clipped):
     """Episodes compete within their task, turns within their state."""

@@ -34,6 +34,11 @@ class GRPOConfig(ClippedConfig):
     scale_by_std: bool = True
     """Divide by the standard deviation of the group's returns (false: Dr. GRPO)."""
 
+    @property
+    def credits_episodes(self) -> bool:
+        """True: whole episodes are compared."""
+        return True
+
 
 class GRPO(Clipped):
     """The episodes of the same task are each other's baseline and scale."""

@@ -27,6 +27,11 @@ class RAFTConfig(PolicyGradientConfig):
     epochs: int = Field(1, ge=1, le=100)
     """Passes over each batch."""
 
+    @property
+    def credits_episodes(self) -> bool:
+        """True: whole episodes are compared."""
+        return True
+
 
 class RAFT(Grouped):
     """Supervised learning on the best episode of each task."""
