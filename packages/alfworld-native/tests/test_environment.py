@@ -1,11 +1,16 @@
 """The Gymnasium environment."""
 
+from dataclasses import replace
+from functools import partial
+
 import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from alfworld_layout import write_official
 from alfworld_native import GameError, best_commands, generate_games, open_game
 from alfworld_native.environment import ENV_ID, HouseholdEnv
+from alfworld_native.vector import HouseholdVectorEnv
 from household_games import OPENING, WINNING, kitchen_record
 
 
@@ -51,6 +56,80 @@ def test_a_game_can_be_chosen():
         assert (text, terminated) == (state.step(command).feedback, state.won)
 
 
+def test_a_game_can_be_chosen_by_the_key_that_it_reports():
+    games = generate_games("test", 3)
+    for env in (HouseholdEnv(games), HouseholdEnv([*games])):
+        assert env.reset(options={"game": games[2].key})[1]["game"] == games[2].key
+        with pytest.raises(GameError, match="no game 'generated/0/1'"):
+            env.reset(options={"game": "generated/0/1"})
+    env = HouseholdEnv()
+    text, info = env.reset(seed=0)
+    env.reset()
+    assert env.reset(options={"game": info["game"]})[0] == text
+    with pytest.raises(GameError, match="no game 'generated/2/1' among those from generated/0/0 to generated/0/99999"):
+        env.reset(options={"game": "generated/2/1"})
+
+
+def test_a_chosen_game_changes_no_later_draw():
+    env, other = HouseholdEnv(), HouseholdEnv()
+    env.reset(seed=1)
+    other.reset(seed=1)
+    other.reset(options={"game": "generated/0/5"})
+    assert env.reset()[1] == other.reset()[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"games": kitchen_record("pick_and_place_simple")}, r"no option 'games'; it knows 'game'"),
+        ({"seed": 3}, "no option 'seed'"),
+        ({"game": 3}, "a GameRecord or the key of a game, not 3"),
+        ({"game": [kitchen_record("pick_and_place_simple")]}, "a GameRecord or the key of a game, not"),
+        (["game"], r"are a dictionary, not \['game'\]"),
+    ],
+)
+def test_options_that_would_play_another_game_are_refused(options, says):
+    for env in (HouseholdEnv(), gymnasium.make_vec(ENV_ID, 2)):
+        with pytest.raises(GameError, match=says):
+            env.reset(seed=0, options=options)
+
+
+@pytest.mark.parametrize("make", [gymnasium.make, partial(gymnasium.make_vec, num_envs=2)])
+def test_games_can_be_named_by_their_source(make, tmp_path, monkeypatch):
+    (record,) = generate_games("test", 1)
+    record = replace(record, key=f"{record.task_type}-{record.subject}/trial_0")
+    write_official(tmp_path / "json_2.1.1/train", record)
+    monkeypatch.setenv("SOME_FOLDER", str(tmp_path))
+    # The folder of all splits, that of one split, and a variable in its name.
+    for source in (tmp_path, str(tmp_path / "json_2.1.1/train"), "$SOME_FOLDER"):
+        assert told(make(ENV_ID, games=source)) == {record.key}
+    assert told(make(ENV_ID, games="generated:test:1:4")) == {"generated/14/0"}
+    assert told(make(ENV_ID, games=generate_games("test", 1))) == {"generated/2/0"}
+
+
+def told(env):
+    """Keys of the games that are played."""
+    keys = env.reset(seed=0)[1]["game"]
+    return {keys} if isinstance(keys, str) else {*keys}
+
+
+@pytest.mark.parametrize(
+    ("games", "says"),
+    [
+        ("/no/such/folder", "there is no folder /no/such/folder"),
+        ("/no/such.jsonl.xz", "there is no file /no/such.jsonl.xz"),
+        ("generated:trian:3", "Did you mean 'train'"),
+        (["generated/0/1"], "games holds 'generated/0/1', no GameRecord"),
+        (3, "not 3"),
+        ([], "there are no games to play"),
+    ],
+)
+def test_games_that_cannot_be_used_are_named(games, says):
+    for kind in (HouseholdEnv, HouseholdVectorEnv):
+        with pytest.raises(GameError, match=says):
+            kind(games=games)
+
+
 def test_fifty_turns_are_the_limit():
     env = gymnasium.make(ENV_ID)
     env.reset(seed=0)
@@ -65,8 +144,6 @@ def test_the_last_text_can_be_rendered():
 
 
 def test_misuse_is_named():
-    with pytest.raises(GameError, match="there are no games to play"):
-        HouseholdEnv([])
     env = HouseholdEnv()
     with pytest.raises(GameError, match="call reset"):
         env.step("look")

@@ -12,7 +12,15 @@ from alfworld_native._rooms import BESIDE, ROOM_KINDS, room
 from alfworld_native.engine import Game, State
 from alfworld_native.errors import GameError
 from alfworld_native.games import GameSet
-from alfworld_native.generate import SENTENCES, Mix, game_seed, generate_game, generate_games, numbered_game
+from alfworld_native.generate import (
+    SENTENCES,
+    GeneratedGames,
+    Mix,
+    game_seed,
+    generate_game,
+    generate_games,
+    numbered_game,
+)
 from alfworld_native.record import TASK_TYPES, GameRecord
 from alfworld_native.sentence import read_sentence
 from alfworld_native.sources import load_games
@@ -112,6 +120,15 @@ def test_a_game_is_a_function_of_seed_and_number():
     assert generate_games("train", 3, seed=1).keys == ("generated/3/0", "generated/3/1", "generated/3/2")
 
 
+def test_games_that_are_made_when_they_are_asked_for_are_the_same():
+    games, made = generate_games("test", 4, seed=3), GeneratedGames(game_seed("test", 3), 4)
+    assert (len(made), [*made], made[-1], [*made[1:3]]) == (4, [*games], games[3], [games[1], games[2]])
+    assert made.find(games[2].key) == games[2]
+    for key in ("generated/11/4", "generated/11/02", "generated/11/-1", "generated/11/", "2", "x"):
+        with pytest.raises(GameError, match=f"no game '{key}'"):
+            made.find(key)
+
+
 def test_splits_never_share_a_seed_or_a_game():
     seeds = [game_seed(split, seed) for split in ("train", "validation", "test") for seed in range(200)]
     assert len(set(seeds)) == 600
@@ -176,6 +193,10 @@ def test_wrong_splits_seeds_and_rooms_are_refused():
         generate_games("valid_seen", 1)
     with pytest.raises(GameError, match="must be 0 or more"):
         generate_games("train", 1, seed=-1)
+    with pytest.raises(GameError, match="must be 0 or more, not -1 and 0"):
+        generate_games("train", -1)
+    with pytest.raises(GameError, match="must be 0 or more, not 1 and -2"):
+        generate_games("train", 1, first=-2)
     with pytest.raises(GameError, match="look_at_obj_in_light is not possible in a kitchen"):
         generate_game(np.random.default_rng(0), "look_at_obj_in_light", "kitchen")
 

@@ -177,6 +177,13 @@ def test_folders_without_games_are_refused(tmp_path):
         load_games(tmp_path, "valid_sen")
 
 
+def test_a_folder_can_be_a_text(tmp_path, generated, monkeypatch):
+    write_official(tmp_path / "train", generated[0])
+    monkeypatch.setenv("SOME_FOLDER", str(tmp_path))
+    for folder in (str(tmp_path), "$SOME_FOLDER"):
+        assert load_games(folder, "train").keys == load_games(tmp_path, "train").keys
+
+
 def test_links_out_of_the_folder_are_not_followed(tmp_path, generated):
     outside, folder = tmp_path / "outside", tmp_path / "folder"
     secret = write_official(outside, generated[0])

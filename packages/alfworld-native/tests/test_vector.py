@@ -119,6 +119,22 @@ def test_a_list_of_seeds_gives_each_game_its_own():
     assert envs.reset(seed=3)[0][0] == same[0]
 
 
+def test_seeds_of_numpy_are_seeds():
+    envs = HouseholdVectorEnv(2, games=GAMES)
+    assert envs.reset(seed=np.int64(3))[0] == envs.reset(seed=3)[0]
+    assert envs.reset(seed=np.array([3, 4]))[0] == envs.reset(seed=3)[0]
+    for seed in (2.5, "12", [1, "2"]):
+        with pytest.raises(GameError, match="a seed is a whole number or None, not"):
+            envs.reset(seed=seed)
+
+
+def test_games_are_read_once_for_all(monkeypatch):
+    read = []
+    monkeypatch.setattr("alfworld_native.sources.load_games", lambda *named: read.append(named) or GAMES)
+    HouseholdVectorEnv(3, games="some/folder").reset(seed=0)
+    assert len(read) == 1
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
@@ -137,6 +153,8 @@ def test_wrong_calls_are_refused():
     envs = HouseholdVectorEnv(2, 1, games=GAMES, autoreset_mode="Disabled")
     with pytest.raises(GameError, match="one seed for each of 2 games, not 3"):
         envs.reset(seed=[1, 2, 3])
+    with pytest.raises(GameError, match="no option 'reset_masks'; it knows 'game' and 'reset_mask'"):
+        envs.reset(options={"reset_masks": np.array([True, False])})
     with pytest.raises(GameError, match="reset_mask must be a Boolean array"):
         envs.reset(options={"reset_mask": [True, False]})
     envs.reset(seed=0)

@@ -14,7 +14,8 @@ gives many games in one process (`alfworld_native.vector`).
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import gymnasium
@@ -23,8 +24,10 @@ from gymnasium.spaces import Text
 from alfworld_native.commands import check_command
 from alfworld_native.engine import State, Step, open_game
 from alfworld_native.errors import GameError
-from alfworld_native.generate import game_seed, numbered_game
+from alfworld_native.games import GameSet
+from alfworld_native.generate import GeneratedGames, game_seed
 from alfworld_native.record import GameRecord, Wording
+from alfworld_native.sources import games_of
 
 ENV_ID: Final = "alfworld_native/Household-v0"
 
@@ -41,29 +44,28 @@ class HouseholdEnv(gymnasium.Env[str, str]):
     The reward is 1 for the command that wins, else 0. A command that is not admissible changes nothing.
 
     Args:
-        games: the games that `reset` draws from; None = generated training games, each made when it is drawn.
+        games: the games that `reset` draws from: records, or a source (`sources.games_of`) such as `$ALFWORLD_DATA` or
+            `generated:train:1000`; None = generated training games, each made when it is drawn.
         wording: version of ALFWorld's text.
         render_mode: None, or `ansi` for `render()` to return the last text.
 
     Raises:
-        GameError: `games` is empty.
+        GameError: `games` is empty, or cannot be used.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (declared so by Gymnasium)
 
     def __init__(
         self,
-        games: Sequence[GameRecord] | None = None,
+        games: Sequence[GameRecord] | str | Path | None = None,
         wording: Wording = "2.1.1",
         render_mode: str | None = None,
     ) -> None:
-        if games is not None and not len(games):
-            raise GameError("there are no games to play; give at least one, or None for generated games.")
         # Bounds that no text of a game comes near; Gymnasium wants some.
         self.observation_space = Text(max_length=100_000, min_length=0, charset=string.printable)
         self.action_space = Text(max_length=200, min_length=0, charset=string.printable)
         self.render_mode = render_mode
-        self._games, self._wording = games, wording
+        self._games, self._wording = drawn_from(games), wording
         self._state: State | None = None
         self._key, self._text = "", ""
 
@@ -72,11 +74,17 @@ class HouseholdEnv(gymnasium.Env[str, str]):
 
         Args:
             seed: of the draws, as in Gymnasium.
-            options: `{"game": record}` plays this `GameRecord` instead of drawing one.
+            options: `{"game": record}` plays this `GameRecord` instead of drawing one; a key in its place, such as
+                `info["game"]`, plays the game of this key among those that are drawn from.
+
+        Raises:
+            GameError: an unknown option, no game of this key, or a game that cannot be played.
         """
-        super().reset(seed=seed)
+        check_options(options, ("game",))
         # No draw for a chosen game, so the next draws do not depend on it.
-        record = (options or {}).get("game") or self._draw()
+        chosen = self._chosen((options or {}).get("game"))
+        super().reset(seed=seed)
+        record = chosen or self._draw()
         self._state, self._key = open_game(record, self._wording).start(), record.key
         return self._told(self._state.first())
 
@@ -98,15 +106,47 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         """The last text, in mode `ansi`."""
         return self._text if self.render_mode == "ansi" else None
 
+    def _chosen(self, game: object) -> GameRecord | None:
+        if game is None or isinstance(game, GameRecord):
+            return game
+        if not isinstance(game, str):
+            raise GameError(f"options['game'] is a GameRecord or the key of a game, not {game!r:.60}.")
+        if isinstance(self._games, GameSet | GeneratedGames):
+            return self._games.find(game)
+        found = next((record for record in self._games if record.key == game), None)
+        if found is None:
+            raise GameError(f"no game {game!r} among the {len(self._games)} of this environment; give its GameRecord.")
+        return found
+
     def _draw(self) -> GameRecord:
-        if self._games is None:
-            return numbered_game(game_seed("train", 0), int(self.np_random.integers(GENERATED_GAMES)))
         return self._games[int(self.np_random.integers(len(self._games)))]
 
     def _told(self, step: Step) -> tuple[str, dict[str, Any]]:
         self._text = step.feedback
         info = {"admissible_commands": list(step.admissible), "won": step.won, "game": self._key}
         return step.feedback, info
+
+
+def drawn_from(games: Sequence[GameRecord] | str | Path | None) -> Sequence[GameRecord]:
+    """The games that `reset` draws from.
+
+    Raises:
+        GameError: there are none, or they cannot be used.
+    """
+    return GeneratedGames(game_seed("train", 0), GENERATED_GAMES) if games is None else games_of(games)
+
+
+def check_options(options: object, known: Collection[str]) -> None:
+    """Refuse options of `reset` that it does not know; Gymnasium passes on whatever it is given.
+
+    Raises:
+        GameError: names the option, and those that there are.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise GameError(f"the options of reset() are a dictionary, not {options!r:.60}.")
+    for name in options or ():
+        if name not in known:
+            raise GameError(f"reset() has no option {name!r}; it knows {' and '.join(map(repr, known))}.")
 
 
 # A module that is loaded anew, as in notebooks, must not warn.

@@ -7,10 +7,10 @@ validation and test are disjoint, whatever seed is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args, overload
 
 from alfworld_native._house import HouseBuilder, drawn, problem_text
 from alfworld_native._kinds import (
@@ -127,9 +127,55 @@ def generate_games(split: GameSplit, count: int, seed: int = 0, mix: Mix | None 
         seed: any number from 0.
         mix: choice of games; None = all kinds, in the usual size.
         first: number of the first game; ask for higher ones to go on with fresh games.
+
+    Raises:
+        GameError: unknown split, or a negative seed, count or first number.
     """
+    if count < 0 or first < 0:
+        raise GameError(
+            f"the count and the first number of generated games must be 0 or more, not {count} and {first}."
+        )
     chosen = game_seed(split, seed)
     return GameSet(numbered_game(chosen, number, mix) for number in range(first, first + count))
+
+
+class GeneratedGames(Sequence[GameRecord]):
+    """Generated games 0 to `count - 1` of a seed, each made when it is asked for.
+
+    Args:
+        seed: from `game_seed`.
+        count: number of games.
+    """
+
+    def __init__(self, seed: int, count: int) -> None:
+        self._seed, self._numbers = seed, range(count)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, at: int) -> GameRecord: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> GameSet: ...
+
+    def __getitem__(self, at: int | slice) -> GameRecord | GameSet:
+        if isinstance(at, slice):
+            return GameSet(numbered_game(self._seed, number) for number in self._numbers[at])
+        return numbered_game(self._seed, self._numbers[at])
+
+    def find(self, key: str) -> GameRecord:
+        """The game of a key.
+
+        Raises:
+            GameError: there is none.
+        """
+        start = f"generated/{self._seed}/"
+        number = key.removeprefix(start)
+        # Written again, so that `generated/0/07` is no second name of a game.
+        if number.isdecimal() and key == f"{start}{int(number)}" and int(number) in self._numbers:
+            return self[int(number)]
+        raise GameError(f"no game {key!r} among those from {start}0 to {start}{len(self) - 1}.")
 
 
 def game_seed(split: GameSplit, seed: int) -> int:

@@ -8,6 +8,8 @@ Compact records, in any folder: `<split>.jsonl.xz`, one game per line with the f
 `scene`, `goal`, `anns`, `solvable`, `sha256` and `pddl_problem`. Both give equal records, in the order of their keys.
 Of the official layout those games count that ALFWorld's own environment plays: marked as solvable, of the six kinds of
 task, nothing movable or sliced.
+
+Where one text names the games, it is a folder, a file of compact records, or `generated:<split>:<count>[:<seed>]`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import json
 import lzma
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -26,7 +28,14 @@ from typing import Any, Final, Literal, TypeVar, get_args
 from alfworld_native.errors import GameError, suggestion
 from alfworld_native.game_file import GOAL
 from alfworld_native.games import NAMED, GameSet
+from alfworld_native.generate import GameSplit, GeneratedGames, game_seed
 from alfworld_native.record import TASK_TYPES, GameRecord, TaskType
+
+COMPACT: Final = ".jsonl.xz"
+"""End of the name of a file of compact records."""
+
+GENERATED: Final = "generated:"
+"""Beginning of the source of generated games."""
 
 OfficialSplit = Literal["train", "valid_seen", "valid_unseen", "valid_train"]
 
@@ -63,8 +72,65 @@ def data_folder(configured: str = "") -> Path:
     return folder
 
 
+def games_of(games: Sequence[GameRecord] | str | Path) -> Sequence[GameRecord]:
+    """The games that a program names.
+
+    Args:
+        games: records, or a source: a folder, whose training games it is unless it holds one split only; a file of
+            compact records; or `generated:<split>:<count>[:<seed>]`, of which each game is made when it is asked for.
+
+    Raises:
+        GameError: no such source, corrupt files, something that is no `GameRecord`, or no game.
+    """
+    if isinstance(games, str | Path):
+        return _of_source(os.path.expandvars(games))
+    named: object = games  # as it comes from a program that no type checker has seen
+    if not isinstance(named, Sequence):
+        raise GameError(
+            f"games are a list of GameRecord, or a source such as 'generated:train:1000', not {games!r:.60}."
+        )
+    # Other sequences may make their games when they are asked for.
+    odd = [game for game in games if not isinstance(game, GameRecord)] if isinstance(games, list | tuple) else []
+    if odd:
+        raise GameError(f"games holds {odd[0]!r:.60}, no GameRecord; `load_games` and `generate_games` give them.")
+    if not len(games):
+        raise GameError("there are no games to play; give at least one, or None for generated games.")
+    return games
+
+
+def _of_source(source: str) -> Sequence[GameRecord]:
+    if source.startswith(GENERATED):
+        return generated_games(source)
+    path = Path(source).expanduser()
+    if source.endswith(COMPACT):
+        games = GameSet(_solvable(read_records(path)))
+    elif any(path.glob("*/*/game.tw-pddl")):
+        games = GameSet(_official(path.resolve(), path.resolve()))
+    else:
+        return load_games(path, "train")
+    if not games:
+        raise GameError(f"{path} has no game that can be played.")
+    return games
+
+
+def generated_games(source: str) -> GeneratedGames:
+    """The games of `generated:<split>:<count>[:<seed>]`.
+
+    Raises:
+        GameError: the source has another form.
+    """
+    name, *numbers = source.removeprefix(GENERATED).split(":")
+    splits: tuple[GameSplit, ...] = get_args(GameSplit)
+    split = next((each for each in splits if each == name), None)
+    if split is None:
+        raise GameError(f"generated games have no split {name!r}. {suggestion(name, splits)}")
+    if not 1 <= len(numbers) <= 2 or not all(number.isdecimal() for number in numbers) or int(numbers[0]) < 1:
+        raise GameError(f"{source!r} is not of the form generated:{name}:<count from 1>[:<seed>].")
+    return GeneratedGames(game_seed(split, int(numbers[1]) if len(numbers) == 2 else 0), int(numbers[0]))
+
+
 def load_games(
-    folder: Path,
+    folder: str | Path,
     splits: str | Sequence[str],
     *,
     task_types: Sequence[TaskType] = (),
@@ -89,6 +155,7 @@ def load_games(
     for split in named:
         if split not in OFFICIAL_SPLITS:
             raise GameError(f"ALFWorld has no split {split!r}. {suggestion(split, OFFICIAL_SPLITS)}")
+    folder = Path(os.path.expandvars(folder)).expanduser()
     if not folder.is_dir():
         raise GameError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
     # One game at a time goes through the set, which keeps it compressed.
@@ -135,7 +202,7 @@ def load_actions(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
 def _split(folder: Path, split: str, name: str) -> Iterator[GameRecord]:
     """The games of a split, in the order of their keys."""
     # The small file is tried first, so that the paper's games load without reading 3,553 others.
-    few, compact = folder / PAPER_FILE, folder / f"{split}.jsonl.xz"
+    few, compact = folder / PAPER_FILE, folder / f"{split}{COMPACT}"
     roots = (*(folder / version for version in VERSIONS), folder)
     # The folder may be the version itself, or what contains it.
     official = next((root / split for root in roots if (root / split).is_dir()), None)
@@ -154,7 +221,12 @@ def _records(folder: Path, path: Path, split: str) -> Iterator[GameRecord]:
     Raises:
         GameError: the file is missing or corrupt.
     """
-    for line in _compact(folder, path, split):
+    return _solvable(_compact(folder, path, split))
+
+
+def _solvable(lines: Iterable[RecordLine]) -> Iterator[GameRecord]:
+    """Games of the lines; raises what is wrong with one."""
+    for line in lines:
         if line.error:
             raise line.error
         if line.record:

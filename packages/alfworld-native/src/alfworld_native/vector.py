@@ -13,7 +13,9 @@ environment belongs to one thread; any number of them can be used in threads at 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from pathlib import Path
 from typing import Any, Final
 
 import gymnasium
@@ -23,7 +25,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from alfworld_native.commands import check_commands
-from alfworld_native.environment import MAX_EPISODE_STEPS, HouseholdEnv
+from alfworld_native.environment import MAX_EPISODE_STEPS, HouseholdEnv, check_options, drawn_from
 from alfworld_native.errors import GameError, suggestion
 from alfworld_native.record import GameRecord, Wording
 
@@ -47,7 +49,7 @@ class HouseholdVectorEnv(gymnasium.vector.VectorEnv[tuple[str, ...], Sequence[st
             `options={"reset_mask": ...}`.
 
     Raises:
-        GameError: fewer than one game, an unknown mode, or a limit below 1.
+        GameError: fewer than one game, an unknown mode, a limit below 1, or `games` that cannot be used.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -56,7 +58,7 @@ class HouseholdVectorEnv(gymnasium.vector.VectorEnv[tuple[str, ...], Sequence[st
         self,
         num_envs: int = 1,
         max_episode_steps: int | None = MAX_EPISODE_STEPS,
-        games: Sequence[GameRecord] | None = None,
+        games: Sequence[GameRecord] | str | Path | None = None,
         wording: Wording = "2.1.1",
         render_mode: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
@@ -67,7 +69,9 @@ class HouseholdVectorEnv(gymnasium.vector.VectorEnv[tuple[str, ...], Sequence[st
             raise GameError(f"max_episode_steps must be 1 or more, or None for no limit, not {max_episode_steps}.")
         self.num_envs = num_envs
         self.render_mode = render_mode
-        self.envs = [HouseholdEnv(games, wording, render_mode) for _ in range(num_envs)]
+        # Read once, for all of them.
+        found = drawn_from(games)
+        self.envs = [HouseholdEnv(found, wording, render_mode) for _ in range(num_envs)]
         self._mode = _mode(autoreset_mode)
         self._most = max_episode_steps
         # The class's own dictionary is shared by all vector environments.
@@ -87,11 +91,13 @@ class HouseholdVectorEnv(gymnasium.vector.VectorEnv[tuple[str, ...], Sequence[st
 
         Args:
             seed: of the draws: game i gets `seed + i`, or the i-th of a list.
-            options: as in `HouseholdEnv.reset`; `reset_mask`, a Boolean array of shape (num_envs,), begins only some.
+            options: as in `HouseholdEnv.reset`, one game for all; `reset_mask`, a Boolean array of shape (num_envs,),
+                begins only some.
 
         Raises:
-            GameError: not one seed for each game, or a mask of another shape or type.
+            GameError: not one seed for each game, an option that cannot be used, or a mask of another shape or type.
         """
+        check_options(options, ("game", "reset_mask"))
         options = dict(options or {})
         mask = _mask(options.pop("reset_mask", None), self.num_envs)
         infos: list[dict[str, Any] | None] = [None] * self.num_envs
@@ -158,14 +164,22 @@ def _mode(mode: AutoresetMode | str) -> AutoresetMode:
     return MODES[mode]
 
 
-def _seeds(seed: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
+def _seeds(seed: object, count: int) -> Sequence[int | None]:
     if seed is None:
         return [None] * count
-    if isinstance(seed, int):
-        return [seed + at for at in range(count)]
-    if len(seed) != count:
-        raise GameError(f"reset() needs one seed for each of {count} games, not {len(seed)}.")
-    return seed
+    # NumPy's integers are numbers, too, but Gymnasium takes none but Python's.
+    if isinstance(seed, Integral):
+        return [int(seed) + at for at in range(count)]
+    listed = [_seed(one) for one in (seed if isinstance(seed, Iterable) and not isinstance(seed, str) else [seed])]
+    if len(listed) != count:
+        raise GameError(f"reset() needs one seed for each of {count} games, not {len(listed)}.")
+    return listed
+
+
+def _seed(seed: object) -> int | None:
+    if seed is None or isinstance(seed, Integral):
+        return None if seed is None else int(seed)
+    raise GameError(f"a seed is a whole number or None, not {seed!r:.60}.")
 
 
 def _mask(mask: object, count: int) -> Bools:

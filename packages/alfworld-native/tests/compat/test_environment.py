@@ -15,10 +15,11 @@ import pytest
 from alfworld_layout import GRAMMAR, write_official
 from alfworld_native import GameError, generate_games
 from alfworld_native.compat import AlfredTWEnv, UnknownKeyWarning, get_environment, load_config, make_config
-from alfworld_native.compat.games import PassedOver
+from alfworld_native.compat.games import PassedOver, find_games
 from alfworld_native.compat.keys import SECTIONS
 from alfworld_native.game_file import CHECKSUMS
 from alfworld_native.official import official_key
+from alfworld_native.record import TASK_TYPES
 
 CONFIG = make_config("generated:train:6", "generated:validation:3:2", max_steps=4)
 GENERAL = {"training_method": "dqn", "training": {"optimizer": {"learning_rate": 0.001}}}
@@ -90,6 +91,28 @@ def test_compact_records_are_a_source_of_games(tmp_path):
     assert environment.game_files == [f"{tmp_path}/kind/trial_1/game.tw-pddl"]
     obs, _ = environment.init_env(1).reset()
     assert obs[0].endswith(record.goal)
+
+
+@pytest.mark.parametrize(
+    ("split", "name"),
+    [("train", "train"), ("eval_in_distribution", "valid_seen"), ("eval_out_of_distribution", "valid_unseen")],
+)
+def test_a_folder_of_compact_records_holds_the_games_of_the_split(tmp_path, split, name):
+    for number, record in enumerate(generate_games("train", 3)):
+        file = tmp_path / f"{('train', 'valid_seen', 'valid_unseen')[number]}.jsonl.xz"
+        file.write_bytes(lzma.compress(compact(record, f"kind/trial_{file.name.partition('.')[0]}").encode()))
+    environment = AlfredTWEnv(make_config(*[str(tmp_path)] * 3), split)
+    assert environment.game_files == [f"{tmp_path}/kind/trial_{name}/game.tw-pddl"]
+
+
+def test_compact_records_that_are_not_those_of_the_split_are_named(tmp_path):
+    for name in ("valid_seen.jsonl.xz", "train.handcoded.jsonl.xz"):
+        (tmp_path / name).touch()
+    with pytest.raises(GameError, match=r"Compact records lie there: name one of valid_seen\.jsonl\.xz\.$"):
+        AlfredTWEnv(make_config(str(tmp_path)))
+    # `alfworld-native check` has no split.
+    with pytest.raises(GameError, match=r"name one of valid_seen\.jsonl\.xz\.$"):
+        find_games(str(tmp_path), TASK_TYPES, skip_broken=False)
 
 
 def test_a_seed_orders_the_games_as_the_old_generator_of_numpy_does():
@@ -196,6 +219,11 @@ def test_a_rendered_game_shows_the_last_command_and_its_answer(capsys):
         ("env.expert_type", "handcodd", "Did you mean 'handcoded'"),
         ("env.domain_randomization", True, "set it to false"),
         ("general.training_method", "ppo", "training_method cannot be 'ppo'"),
+        (
+            "rl.training.max_nb_steps_per_episode",
+            -1,
+            "max_nb_steps_per_episode of the configuration is -1; it must be 0",
+        ),
         ("rl", ..., "no 'rl.training.max_nb_steps_per_episode'"),
     ],
 )

@@ -7,10 +7,13 @@ import os
 import re
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from alfworld_layout import write_official
+from alfworld_native.generate import generate_games
 from alfworld_native.plugin import env as alfworld, games as _household_games
 from alfworld_native.plugin.env import MODES, Alfworld, AlfworldConfig
 from alfworld_native.record import TaskType
@@ -137,6 +140,21 @@ def test_generated_games_can_be_added_to_real_ones():
 def test_a_variable_can_stand_in_the_name_of_the_folder(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SOME_FOLDER", FOLDER)
     assert len(Alfworld(AlfworldConfig(games="$SOME_FOLDER", subset="paper")).tasks("all", "test")) == 4
+
+
+def test_a_variable_that_changes_names_other_games(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for record in generate_games("train", 2):
+        key = f"{record.task_type}-{record.subject}/trial_{record.key[-1]}"
+        write_official(tmp_path / record.key[-1] / "json_2.1.1/train", replace(record, key=key))
+    found = []
+    for folder in ("0", "1"):
+        monkeypatch.setenv("SOME_FOLDER", str(tmp_path / folder))
+        game = Alfworld(AlfworldConfig(games="$SOME_FOLDER"))
+        (task,) = game.tasks("all", "train")
+        found.append((task.key, game.reset(task).text, game.games_tested("all", "train")["games_digest"]))
+    assert found[0][0].endswith("trial_0")
+    assert found[1][0].endswith("trial_1")
+    assert not {*found[0]} & {*found[1]}
 
 
 @pytest.mark.parametrize(
@@ -405,6 +423,12 @@ def test_raw_states_cannot_be_read_by_rules_and_lists_may_be_shuffled():
     assert Alfworld(RAW).numbered is False
     assert "Shut" not in Alfworld(RAW).rules
     assert "Shut" in Alfworld(SMALL).rules
+
+
+def test_rules_do_not_speak_for_the_hand_coded_expert():
+    # Its next command depends on what it did, so a state text does not tell it; `advise` would give the explorer's.
+    assert not is_listed("HasStateTeacher", expert="handcoded")
+    assert is_listed("HasTeacher", expert="handcoded")
 
 
 def is_listed(capability: str, **settings: object) -> bool:

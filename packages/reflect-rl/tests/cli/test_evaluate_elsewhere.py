@@ -168,6 +168,20 @@ def test_what_players_were_trained_by_cannot_be_changed(run, call, tmp_path, fla
     assert not (tmp_path / "other").exists()
 
 
+def test_valid_train_is_evaluated_as_validation_and_never_as_the_test(run, official, call, tmp_path):
+    elsewhere = ("eval", run, "--output-dir", tmp_path / "other", "--environment.games", official)
+    tested = ("--environment.test-games", "valid_train")
+    message = call(*elsewhere, *tested).mistake
+    assert "or evaluate a finished run with --evaluation.split validation and another test_games" in message
+    # What selected a run with games of ALFWorld must not become its test by another choice of validation games.
+    message = call(*elsewhere, *tested, "--environment.validation-games", "generated").mistake
+    assert "environment.validation_games is 'valid_train' there and 'generated' here" in message
+    flags = ("--evaluation.split", "validation", "--environment.most-validation-games", 5)
+    assert call(*elsewhere, *flags).code == 0
+    table = rows(tmp_path / "other")
+    assert {(row["split"], row["tested"]["facts"]["games"]) for row in table} == {("validation", "valid_train")}
+
+
 def test_training_does_not_begin_with_a_run_on_other_games(run, call):
     flags = ("--start-from", run, "--output-dir", run.parent / "another", "--environment.split-seed", 1)
     message = call("sft", run, *flags).mistake

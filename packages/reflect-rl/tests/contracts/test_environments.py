@@ -150,6 +150,9 @@ def test_unknown_modes_splits_and_tasks_are_refused_by_name(spec: EnvSpec):
         spec.tasks(spec.all_modes[0], "trian")
     with pytest.raises(UserError, match="must be a Task"):
         GymnasiumEnv(spec).reset(options={"task": "full"})
+    # Passed over, it would start a task that nobody asked for.
+    with pytest.raises(UserError, match=r"reset\(\) has no option 'tasks'; it knows 'task'"):
+        GymnasiumEnv(spec).reset(options={"tasks": "full"})
     with pytest.raises(UserError, match="odd/1"):
         begun(spec, Task("odd/1", spec.all_modes[0], "train", {}))
 

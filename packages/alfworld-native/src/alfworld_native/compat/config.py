@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar, get_args
 from alfworld_native.compat.keys import unknown_keys
 from alfworld_native.errors import GameError, suggestion
 from alfworld_native.record import TASK_TYPES, TaskType
+from alfworld_native.sources import OfficialSplit
 
 TrainEval = Literal["train", "eval_in_distribution", "eval_out_of_distribution"]
 """alfworld's names of the splits."""
@@ -24,6 +25,13 @@ PATH_KEYS: Final[Mapping[TrainEval, str]] = {
     "eval_in_distribution": "eval_id_data_path",
     "eval_out_of_distribution": "eval_ood_data_path",
 }
+
+SPLITS: Final[Mapping[TrainEval, OfficialSplit]] = {
+    "train": "train",
+    "eval_in_distribution": "valid_seen",
+    "eval_out_of_distribution": "valid_unseen",
+}
+"""alfworld's names of the splits -> those of the data."""
 
 Value = TypeVar("Value")
 
@@ -38,6 +46,7 @@ class Settings:
 
     path: str
     """Games of the split: a folder, a file of compact records, or `generated:…`."""
+    split: OfficialSplit
     most_games: int
     """Number of games to keep; 0 or less = all."""
     task_types: tuple[TaskType, ...]
@@ -65,11 +74,16 @@ def read_settings(config: Mapping[str, Any], train_eval: str) -> Settings:
     method = _one_of(_value(config, "general.training_method", str), ("dqn", "dagger"), "general.training_method")
     section = {"dqn": "rl", "dagger": "dagger"}[method]
     expert = _one_of(_value(config, "env.expert_type", str), get_args(ExpertType), "env.expert_type")
+    steps = f"{section}.training.max_nb_steps_per_episode"
+    max_steps = _value(config, steps, int)
+    if max_steps < 0:
+        raise GameError(f"{steps} of the configuration is {max_steps}; it must be 0 for no limit, or more.")
     return Settings(
         path=os.path.expandvars(path),
+        split=SPLITS[split],
         most_games=_value(config, f"dataset.num_{'train' if split == 'train' else 'eval'}_games", int),
         task_types=_task_types(_value(config, "env.task_types", list)),
-        max_steps=_value(config, f"{section}.training.max_nb_steps_per_episode", int),
+        max_steps=max_steps,
         # As in alfworld: only training by imitation asks for a plan.
         expert=expert if method == "dagger" and split == "train" else None,
     )
@@ -114,12 +128,12 @@ def make_config(
     """A configuration with all that `AlfredTWEnv` reads, for both packages.
 
     Args:
-        train: games: a folder in ALFWorld's layout, a `.jsonl.xz` of compact records, or
-            `generated:<train, validation or test>:<count>[:<seed>]`. Only the first is for alfworld, too.
+        train: games: a folder in ALFWorld's layout, a `.jsonl.xz` of compact records or a folder that holds the one of
+            the split, or `generated:<train, validation or test>:<count>[:<seed>]`. Only the first is for alfworld, too.
         eval_in_distribution: the same.
         eval_out_of_distribution: the same.
         task_types: kinds of task by alfworld's numbers.
-        max_steps: commands in an episode.
+        max_steps: commands in an episode; 0 = no limit.
         expert: sends its plan with every training game; None = no plan.
     """
     paths = (train, eval_in_distribution, eval_out_of_distribution)

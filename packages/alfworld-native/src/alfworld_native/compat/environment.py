@@ -33,7 +33,9 @@ class AlfredTWEnv:
         self.config = config
         self.train_eval = train_eval
         self._settings = read_settings(config, train_eval)
-        self._games = find_games(self._settings.path, self._settings.task_types, skip_broken=skip_broken)
+        self._games = find_games(
+            self._settings.path, self._settings.task_types, skip_broken=skip_broken, split=self._settings.split
+        )
         self._expert = self._settings.expert if expert else None
         most = self._settings.most_games
         self.game_files = list(self._games.paths[:most] if most > 0 else self._games.paths)

@@ -1,6 +1,6 @@
 """Games of a split by the path that alfworld would give them.
 
-Three sources: a folder in ALFWorld's layout, a file of compact records (`.jsonl.xz`), or generated games
+Three sources: a folder in ALFWorld's layout, compact records (a `.jsonl.xz`, or a folder of them), or generated games
 (`generated:<split>:<count>[:<seed>]`). Games of the last two get paths as if they lay in a folder, because programs
 read a game's kind out of its path.
 """
@@ -13,18 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from alfworld_native.engine import Game
-from alfworld_native.errors import GameError, suggestion
+from alfworld_native.errors import GameError
 from alfworld_native.game_file import GameText, parse_game_file
-from alfworld_native.generate import GameSplit, game_seed, numbered_game
 from alfworld_native.official import official_key
 from alfworld_native.record import GameRecord, TaskType
-from alfworld_native.sources import RecordLine, read_records
+from alfworld_native.sources import COMPACT, GENERATED, OfficialSplit, RecordLine, generated_games, read_records
 
-COMPACT: Final = ".jsonl.xz"
-GENERATED: Final = "generated:"
 REMEDY: Final = "Copy it again, or skip broken games (`skip_broken=True`, `--skip-broken`)."
 
 Reason = Literal["movable or sliced", "other task type", "missing", "unsolvable", "no traj_data.json", "broken"]
@@ -73,33 +70,50 @@ class GameFiles:
             raise GameError(f"{self.where(path)} holds no game that can be played: {error} {REMEDY}") from None
 
 
-def find_games(path: str, task_types: Sequence[TaskType], *, skip_broken: bool) -> GameFiles:
+def find_games(
+    path: str, task_types: Sequence[TaskType], *, skip_broken: bool, split: OfficialSplit | None = None
+) -> GameFiles:
     """The games that alfworld would play.
 
     Args:
         path: a source, see the top of this file.
         task_types: kinds of task to keep.
         skip_broken: open each game once, and pass over those that cannot be played, instead of raising.
+        split: the file of a folder of compact records; None = such a folder is refused.
 
     Raises:
         GameError: no such source, no game in it, a file of compact records that breaks off, or a broken game.
     """
     if path.startswith(GENERATED):
         games = _of_records(
-            path, (RecordLine(path, record) for record in _generated(path)), task_types, skip_broken=skip_broken
+            path, (RecordLine(path, record) for record in generated_games(path)), task_types, skip_broken=skip_broken
         )
     elif path.endswith(COMPACT):
         file = Path(path).expanduser()
         games = _of_records(str(file.parent), read_records(file), task_types, skip_broken=skip_broken)
     else:
-        games = _of_folder(Path(path).expanduser(), task_types, skip_broken=skip_broken)
+        folder = Path(path).expanduser()
+        games = _of_folder(folder, task_types, skip_broken=skip_broken)
+        compact = folder / f"{split}{COMPACT}"
+        # Only where alfworld finds nothing at all, whose layout comes first here.
+        if split and not games.paths and not games.passed_over and compact.is_file():
+            games = _of_records(str(folder), read_records(compact), task_types, skip_broken=skip_broken)
     if skip_broken:
         games = _opened(games)
     if not games.paths:
         passed = ", ".join(f"{count} {reason}" for reason, count in sorted(games.skipped.items())) or "none"
         broken = next((f" One is {each}" for each in games.passed_over.values() if each.reason == "broken"), "")
-        raise GameError(f"{path} has no game of {', '.join(task_types)} (passed over: {passed}).{broken}")
+        raise GameError(
+            f"{path} has no game of {', '.join(task_types)} (passed over: {passed}).{broken}{_compact_there(path)}"
+        )
     return games
+
+
+def _compact_there(path: str) -> str:
+    """The end of a message: files of compact records in a folder that has no other games."""
+    folder = Path(path).expanduser()
+    names = sorted(file.name for file in folder.glob(f"*{COMPACT}") if "." not in file.name.removesuffix(COMPACT))
+    return f" Compact records lie there: name one of {', '.join(names)}." if names else ""
 
 
 def _opened(games: GameFiles) -> GameFiles:
@@ -199,16 +213,3 @@ def _of_records(
         return GameText(found[path].problem, found[path].goal, "2.1.1")
 
     return GameFiles(tuple(found), passed_over, read, places.__getitem__)
-
-
-def _generated(path: str) -> Iterable[GameRecord]:
-    """Records of `generated:<split>:<count>[:<seed>]`."""
-    name, *numbers = path.removeprefix(GENERATED).split(":")
-    splits: tuple[GameSplit, ...] = get_args(GameSplit)
-    split = next((each for each in splits if each == name), None)
-    if split is None:
-        raise GameError(f"generated games have no split {name!r}. {suggestion(name, splits)}")
-    if not 1 <= len(numbers) <= 2 or not all(number.isdecimal() for number in numbers) or int(numbers[0]) < 1:
-        raise GameError(f"{path!r} is not of the form generated:{name}:<count from 1>[:<seed>].")
-    seed = game_seed(split, int(numbers[1]) if len(numbers) == 2 else 0)
-    return (numbered_game(seed, number) for number in range(int(numbers[0])))

@@ -44,8 +44,20 @@ from reflect_rl.types import Advice, Episode, Observation, Oracle, Step as TurnR
 NAME = "alfworld"
 VERSION = 1
 
-EVALUATION_ONLY = ("backend", "games", "generated_games", "room_size", "split_seed", "subset", "test_games")
-"""Players can be tested on games of all kinds, whichever they were trained on, and in the other engine, too."""
+EVALUATION_ONLY = (
+    "backend",
+    "games",
+    "generated_games",
+    "most_validation_games",
+    "room_size",
+    "split_seed",
+    "subset",
+    "test_games",
+)
+"""Players can be tested on games of all kinds, whichever they were trained on, and in the other engine, too.
+
+Not `validation_games`: with others, the games on which a run was selected could become its test.
+"""
 
 OPENING = """\
 You are in a room of a house and do what the task says: put a thing into or onto a kind of receptacle, perhaps clean,
@@ -109,7 +121,9 @@ class AlfworldConfig(HouseholdConfig):
     def _check_games(self) -> AlfworldConfig:
         if self.games and not self.subset and self.test_games == self.validation_games:
             raise ValueError(
-                "test_games and validation_games are both 'valid_train'; set validation_games = 'generated'"
+                "test_games and validation_games are both 'valid_train', and games that select a run are no test: set "
+                "validation_games = 'generated' before training, or evaluate a finished run with --evaluation.split "
+                "validation and another test_games"
             )
         if self.subset and not self.games:
             raise ValueError("subset = 'paper' names real games; set games to the folder that holds them")
@@ -146,8 +160,9 @@ class Alfworld(TextEnv):
         self.is_raw = self.config.state == "raw"
         self.numbered = self.config.numbers and not self.is_raw
         self.rules = OPENING + (RAW if self.is_raw else NOTES) + COMMANDS
-        # No rule can tell from the last few answers what was seen before.
-        self.withheld = (HasStateTeacher,) if self.is_raw else ()
+        # No rule can tell from the last few answers what was seen before, and the hand-coded expert's next command
+        # depends on what it did, which the notes leave out: rules would give the explorer's under its name.
+        self.withheld = (HasStateTeacher,) if self.is_raw or self.config.expert == "handcoded" else ()
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
         """The games of one split that are of the mode's kind.

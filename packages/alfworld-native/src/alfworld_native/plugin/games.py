@@ -76,17 +76,26 @@ def household_tasks(config: HouseholdConfig, mode: str, split: str) -> tuple[Tas
         UserError: the folder, or what should be in it, is missing or corrupt.
         UnknownNameError: no such mode or split.
     """
+    return _tasks(config, _folder(config), *_known(mode, split))
+
+
+def _known(mode: str, split: str) -> tuple[str, GameSplit]:
     require_known("mode of alfworld", mode, MODES)
     require_known("split", split, SPLITS)
-    return _tasks(config, mode, cast(GameSplit, split))
+    return mode, cast(GameSplit, split)
+
+
+def _folder(config: HouseholdConfig) -> str:
+    """The folder of games, with the present values of its variables: what is cached must not be known by `$NAME`."""
+    return os.path.expandvars(config.games)
 
 
 @lru_cache(256)
-def _tasks(config: HouseholdConfig, mode: str, split: GameSplit) -> tuple[Task, ...]:
+def _tasks(config: HouseholdConfig, folder: str, mode: str, split: GameSplit) -> tuple[Task, ...]:
     # Generated games need no data, so they are also the default.
     if not config.games or (split == "validation" and _validates_on_generated(config)):
         return _generated(config, mode, split, _count(config, split))
-    real = _real(config, mode, split)
+    real = _real(config, folder, mode, split)
     if split == "train":
         return (*real, *_generated(config, mode, split, config.additional_games))
     if split == "validation":
@@ -117,11 +126,11 @@ def _origin(config: HouseholdConfig, split: GameSplit) -> str:
     return {"train": "train", "validation": "valid_train"}[split]
 
 
-def _real(config: HouseholdConfig, mode: str, split: GameSplit) -> list[Task]:
+def _real(config: HouseholdConfig, folder: str, mode: str, split: GameSplit) -> list[Task]:
     origin = _origin(config, split)
     return [
         _task(mode, split, {"game": key, "from": origin, "sha256": digest[:12]})
-        for key, task_type, digest in _contents(config.games, origin, config.subset)
+        for key, task_type, digest in _contents(folder, origin, config.subset)
         # The same games serve each mode and `all`, so a game is loaded once.
         if mode == "all" or TYPES[mode] == task_type
     ]
@@ -142,7 +151,7 @@ def _task(mode: str, split: str, data: dict[str, Any]) -> Task:
 
 @lru_cache(16)
 def _set(folder: str, origin: str, subset: str) -> GameSet:
-    return load_games(data_folder(os.path.expandvars(folder)), origin.split("+"), name=subset)
+    return load_games(data_folder(folder), origin.split("+"), name=subset)
 
 
 @lru_cache(16)
@@ -159,10 +168,14 @@ def record_of(config: HouseholdConfig, data: dict[str, Any]) -> GameRecord:
         UserError: there is no such game.
         UserError: the data name none.
     """
+    return _record(_folder(config), config.subset, data)
+
+
+def _record(folder: str, subset: str, data: dict[str, Any]) -> GameRecord:
     origin, key = str(data["from"]), str(data["game"])
     # Tasks travel as JSON, so a game is named by origin and key, and found or made again.
     if not origin.startswith("generated "):
-        return _set(config.games, origin, config.subset).find(key)
+        return _set(folder, origin, subset).find(key)
     try:
         _, mode, size = origin.split(" ")
         _, seed, number = key.split("/")
@@ -171,17 +184,23 @@ def record_of(config: HouseholdConfig, data: dict[str, Any]) -> GameRecord:
         raise UserError(f"{key!r} from {origin!r} names no generated game. Take tasks from tasks().") from None
 
 
-@lru_cache(64)
 @translated_errors()
 def content_of(config: HouseholdConfig, mode: str, split: str) -> tuple[str, str]:
     """Origin of the games of a split, and a digest of all their texts.
 
     Raises:
         UserError: they cannot be read.
+        UnknownNameError: no such mode or split.
     """
-    chosen = household_tasks(config, mode, split)
+    return _content(config, _folder(config), *_known(mode, split))
+
+
+@lru_cache(64)
+def _content(config: HouseholdConfig, folder: str, mode: str, split: GameSplit) -> tuple[str, str]:
+    chosen = _tasks(config, folder, mode, split)
     origins = dict.fromkeys(str(task.data["from"]).partition(" ")[0] for task in chosen)
-    return "+".join(origins), GameSet(record_of(config, dict(task.data)) for task in chosen).fingerprint[:16]
+    records = (_record(folder, config.subset, dict(task.data)) for task in chosen)
+    return "+".join(origins), GameSet(records).fingerprint[:16]
 
 
 @lru_cache(512)

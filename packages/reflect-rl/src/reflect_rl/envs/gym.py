@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from reflect_rl.config import EnvironmentConfig
+from reflect_rl.config import EnvironmentConfig, parse
 from reflect_rl.envs.base import EnvSpec, Renders, idle_step, spec_of
 from reflect_rl.errors import UserError
 from reflect_rl.types import Observation, Step, Task
@@ -95,15 +95,20 @@ class GymnasiumEnv(gymnasium.Env[Observation, np.int64]):
         """Start `options["task"]`, or a training task drawn with the seeded generator.
 
         Raises:
-            UserError: `options["task"]` is no `Task`, or not one of this game.
+            UserError: an unknown option, or `options["task"]` is no `Task`, or not one of this game.
         """
+        # Gymnasium passes `options` on unchecked, and an option that is passed over would start another game.
+        for name in options or ():
+            if name != "task":
+                raise UserError(
+                    f"reset() has no option {name!r}; it knows 'task', a Task of the environment's tasks()."
+                )
         # Gymnasium's contract: this seeds `np_random`; without a seed the generator goes on.
         super().reset(seed=seed)
         task = (options or {}).get("task")
         if task is None:
             candidates = [task for mode in self.env_spec.modes for task in self.env_spec.tasks(mode, "train")]
             task = candidates[int(self.np_random.integers(len(candidates)))]
-        # Gymnasium passes `options` on unchecked.
         if not isinstance(task, Task):
             raise UserError(f"options['task'] must be a Task, got {task!r}. Take one from the environment's tasks().")
         self.success, self.turns = False, 0
@@ -170,7 +175,12 @@ def make_gym(
         config: its settings; unset: their defaults, changed by `settings`.
         render_mode: None or `ansi`.
         **settings: fields of the environment's `Config`.
+
+    Raises:
+        ConfigError: a setting does not exist or has a wrong value.
+        UnknownNameError: no environment has this name.
     """
     if config is None:
-        return GymnasiumEnv(EnvSpec.of(spec_of(EnvironmentConfig(name=name)).env_class, **settings), render_mode)
+        env_class = spec_of(EnvironmentConfig(name=name)).env_class
+        return GymnasiumEnv(EnvSpec(env_class, parse(env_class.Config, settings)), render_mode)
     return GymnasiumEnv(spec_of(config), render_mode)

@@ -14,7 +14,7 @@ from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, TextEnv, spec_of
 from reflect_rl.envs.corridor import ACTIONS, Corridor, CorridorConfig
 from reflect_rl.envs.gym import ActionIndices, GymnasiumEnv, ObservationSpace
-from reflect_rl.errors import FaultyEnvironmentError, UnknownNameError, UserError
+from reflect_rl.errors import ConfigError, FaultyEnvironmentError, UnknownNameError, UserError
 from reflect_rl.registry import register_all
 from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
 from reflect_rl.types import Decision, Observation, Step, Task
@@ -280,6 +280,13 @@ def test_a_task_with_fewer_turns_of_its_own_is_truncated_at_the_last_unless_that
     environment = GymnasiumEnv(spec)
     environment.reset(options={"task": task})
     assert [environment.step(1)[2:4] for _ in range(2)] == [(False, False), (won, not won)]
+
+
+def test_a_setting_that_does_not_exist_is_named_as_on_the_command_line():
+    register_all()
+    with pytest.raises(ConfigError, match=r"^unknown key 'mods'.*Did you mean 'modes'") as mistake:
+        gymnasium.make("reflect_rl/Corridor-v1", mods=["near"])
+    assert "http" not in str(mistake.value)
 
 
 def test_registering_twice_changes_nothing():

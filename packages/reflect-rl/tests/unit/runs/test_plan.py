@@ -125,10 +125,12 @@ def test_labels_are_shuffled_only_where_states_give_no_numbers():
 
 RAW = {"environment": {"name": "alfworld", "state": "raw"}, "data": {"demonstration_starts": [2]}}
 GOAL = {"environment": {"name": "alfworld", "advice": "goal"}, "data": {"demonstration_starts": [2]}}
+HANDCODED = {"environment": {"name": "alfworld", "expert": "handcoded"}, "data": {"demonstration_starts": [2]}}
 
 
-def test_raw_states_have_no_lexical_reflections():
-    kept, reasons = feasible(config("advice", "sft_lexical", "sft", **RAW))
+@pytest.mark.parametrize("settings", [RAW, HANDCODED], ids=["raw", "handcoded"])
+def test_what_rules_cannot_say_of_a_state_has_no_lexical_reflections(settings):
+    kept, reasons = feasible(config("advice", "sft_lexical", "sft", **settings))
     assert kept.methods == ("sft",)
     end = "is left out: it needs HasStateTeacher, which alfworld does not offer under these settings."
     assert reasons == [f"methods: 'advice' {end}", f"methods: 'sft_lexical' {end}"]
