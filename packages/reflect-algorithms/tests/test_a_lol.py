@@ -76,6 +76,23 @@ def test_turns_of_an_episode_may_have_ratios_of_their_own():
     assert value == pytest.approx(-(2 * (1.2 * HALF + 0.8 * QUARTER + HALF) + QUARTER) / 2)
 
 
+@pytest.mark.parametrize(
+    ("variant", "examples", "share"),
+    [
+        ("turn", [(0,), (2,)], 0.5),
+        ("per_turn", [(0, 1, 2), (3,)], 0.5),
+        # The product is 2 · 1/2 · 1 = 1 for the first episode, so nothing is clipped; 1/2 · 1 for the first two turns.
+        ("sequence", [(0, 1, 2), (3,)], 0.0),
+        ("sequence", [(1, 2), (3,)], 2 / 3),
+        ("reference_free", [(0,), (1,)], 0.0),
+        ("kl", [(0,), (1,)], 0.0),
+    ],
+)
+def test_the_share_of_clipped_weights_counts_the_weights_that_clipping_changes(variant, examples, share):
+    rows = [row for example in examples for row in example]
+    assert loss_of(variant, examples, rows)[2]["clip_fraction"] == pytest.approx(share)
+
+
 def test_what_is_better_than_its_value_is_left_over():
     # By hand: the gains are 1, -1, 0, 1, their variance 3/4 - 1/16 = 11/16.
     objective = leftovers(ALoLConfig(), TURNS, VALUES, TURNS.behaviour_log_probs)

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import reflect_rl as rrl
 from offline_toy import StoppedError
 from reflect_algorithms import train_both
-from reflect_algorithms.both.reflector import OnlineReflector, reflection_loss
+from reflect_algorithms.both.reflector import OnlineReflector, Written, reflection_loss
 from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_training
 from reflect_rl.algorithms import Batch
 from reflect_rl.batch import view_of
@@ -45,15 +46,36 @@ def writer(max_new_tokens: int = 3, seed: int = 0, **settings) -> OnlineReflecto
 def test_the_loss_is_that_of_the_formula():
     surprise = torch.tensor([0.5, 1.5, 2.0], requires_grad=True)
     before = torch.tensor([0.5, 1.0, 3.0])
-    loss, kl = reflection_loss(surprise, before, torch.tensor([1.0, 1.0, -2.0]), 0.1)
-    # log ρ = surprise - before: 0, 0.5, -1.
-    each = [np.exp(d) - 1 - d for d in (0.0, 0.5, -1.0)]
+    # Two tokens of a text of one turn, and one of a text that three turns share, with -2 in all.
+    turns = torch.tensor([1, 1, 3])
+    loss, kl = reflection_loss(surprise, before, torch.tensor([1.0, 1.0, -2.0]), turns, 0.1)
+    # log ρ = surprise - before: 0, 0.5, -1; the last one in each of its turns.
+    each = [np.exp(d) - 1 - d for d in (0.0, 0.5, -1.0, -1.0, -1.0)]
     assert float(loss.detach()) == pytest.approx(0.5 + 1.5 - 4.0 + 0.1 * sum(each))
     assert kl == pytest.approx(np.mean(each))
     loss.backward()
-    # d/d(-log R): the advantage, and β (ρ - 1).
+    # d/d(-log R): the advantage, and β (ρ - 1) for each turn.
     assert surprise.grad is not None
-    assert surprise.grad.tolist() == pytest.approx([1.0, 1.0 + 0.1 * (np.exp(0.5) - 1), -2.0 + 0.1 * (np.exp(-1) - 1)])
+    slopes = [1.0, 1.0 + 0.1 * (np.exp(0.5) - 1), -2.0 + 3 * 0.1 * (np.exp(-1) - 1)]
+    assert surprise.grad.tolist() == pytest.approx(slopes)
+
+
+def test_turns_that_share_a_text_count_as_if_each_had_its_own():
+    def step(share: bool) -> tuple[dict[str, float], Tensor]:
+        player = writer(2, kl_coef=0.5, max_grad_norm=1e9)
+        # Away from the start, or the divergence and its slope would be zero.
+        with torch.no_grad():
+            for weight in player._weights():
+                weight.mul_(1.5)
+        texts = [Written([1, 2, 3], [4, 5], 1.0, 1), Written([1, 2], [6], -0.5, 1), Written([1, 2], [6], 2.0, 1)]
+        shared = [texts[0], Written([1, 2], [6], 1.5, 2)]
+        metrics = player._one_step(shared if share else texts)
+        slopes = [weight.grad.flatten() for weight in player._weights() if weight.grad is not None]
+        return metrics, torch.cat(slopes)
+
+    (alone, slope), (together, same) = step(share=False), step(share=True)
+    assert together == pytest.approx(alone, rel=1e-4)
+    torch.testing.assert_close(same, slope, rtol=1e-3, atol=1e-6)
 
 
 VIEWS = [View(Observation(f"You are at {place}.", ("left", "right")), (0, 1)) for place in range(4)]
@@ -61,7 +83,11 @@ VIEWS = [View(Observation(f"You are at {place}.", ("left", "right")), (0, 1)) fo
 
 def even(player: OnlineReflector, view: View) -> bool:
     """The judge of the test: whether the text was drawn as a token with an even number."""
-    return player._texts[reflection_prompt(view), view.reflection or ""][0] % 2 == 0
+    return player._texts[key_of(view)][0] % 2 == 0
+
+
+def key_of(view: View) -> tuple[str, str]:
+    return reflection_prompt(view), view.reflection or ""
 
 
 def worth(advantages: Sequence[float], replayed: Sequence[bool] | None = None) -> Batch:
@@ -162,6 +188,7 @@ def test_turns_are_worth_what_the_policy_learns_from(tmp_path):
     views, batch = training.learner.batch_of(episodes)
     rows = player._rows(views, batch.advantages.tolist())
     assert sum(row.advantage for row in rows) == pytest.approx(float(batch.advantages.sum()), abs=1e-5)
+    assert sum(row.turns for row in rows) == sum(bool(player._texts[key_of(view)]) for view in views)
     shown = {(view.observation.text, view.reflection) for e in episodes for view in map(view_of, e.turns)}
     assert len(rows) == len([pair for pair in shown if pair[1]])
 

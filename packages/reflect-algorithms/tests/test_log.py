@@ -6,11 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import offline_toy
 import reflect_rl as rrl
 import toy
+from reflect_algorithms import train_offline
 from reflect_algorithms.log import ErringExpert, play_log, turns_of
-from reflect_algorithms.settings import LogConfig
+from reflect_algorithms.settings import LogConfig, offline_config
+from reflect_rl.config import parse
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import UserError
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.types import Decision, Episode, Observation, Oracle, Task, Turn, View
 
 TASKS = toy.SPEC.tasks("near", "train")
@@ -32,6 +38,19 @@ def test_the_players_of_a_log_are_those_of_its_quality():
 
 def test_the_same_seed_plays_the_same_log():
     assert log("mixed") == log("mixed")
+
+
+@pytest.mark.parametrize(
+    ("starts", "recorded", "refused"), [([2, 8], True, True), ([8], True, False), ([2, 8], False, False)]
+)
+def test_a_recorded_log_is_the_same_for_all_numbers_of_starts(tmp_path: Path, starts, recorded, refused):
+    path = tmp_path / "log.jsonl"
+    path.touch()
+    chosen = {"offline": {"log": {"episodes": str(path)}}} if recorded else {}
+    run = parse(RunConfig, {"methods": ["bc"], "data": {"demonstration_starts": starts}, **chosen})
+    found = list(offline_config(run).mistakes(run))
+    assert [mistake.partition(":")[0] for mistake in found] == ["data.demonstration_starts"] * refused
+    assert all("2, 8" in mistake for mistake in found)
 
 
 def test_a_better_log_is_won_more_often():
@@ -81,6 +100,28 @@ def test_excluded_states_and_turns_without_an_action_are_left_out_but_their_rewa
     assert (len(turns), turns.returns.tolist()) == (1, [7.0])
     with pytest.raises(UserError, match="no turn of the 1 episodes can be learned from"):
         turns_of([played], frozenset({"held out", "x"}))
+
+
+OTHER_SPLIT = EnvSpec(Corridor, toy.SMALL.model_copy(update={"split_seed": 1}))
+
+
+def test_a_log_with_held_out_tasks_is_refused(tmp_path: Path):
+    episodes, path = rrl.collect(toy.SPEC, "random", episodes=40), tmp_path / "log.jsonl"
+    rrl.write_episodes(path, episodes)
+    config = LogConfig(episodes=path)
+    assert play_log(config, toy.SPEC, TASKS, 0) == episodes
+    parts = [OTHER_SPLIT.tasks(mode, split) for mode in ("near", "far") for split in ("validation", "test")]
+    keys = {task.key for part in parts for task in part}
+    count = sum(one.task.key in keys for one in episodes)
+    assert 0 < count < 40
+    said = f"{count} of 40 episodes are of tasks that are held out here, such as '.*', a (test|validation) task of "
+    with pytest.raises(UserError, match=rf"log\.jsonl: {said}corridor with these settings"):
+        play_log(config, OTHER_SPLIT, TASKS, 0)
+    with pytest.raises(UserError, match=f"train_offline: {said}"):
+        train_offline(offline_toy.agent(), episodes, env=OTHER_SPLIT, steps=1)
+    kept = [one for one in episodes if one.task.key not in keys]
+    rrl.write_episodes(path, kept)
+    assert play_log(config, OTHER_SPLIT, TASKS, 0) == kept
 
 
 def test_a_file_is_a_log(tmp_path: Path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reflect_report.preferences.records import read_preferences
+from reflect_report.preferences.records import OTHER_SIDE, read_preferences
 from reflect_rl.cli.main import main
 from reflect_rl.config import parse
 from reflect_rl.runs.config import RunConfig
@@ -108,6 +108,19 @@ def test_pairs_of_a_file_are_learned_from_and_those_of_another_game_are_refused(
     assert main(["run", str(run / "run.toml"), *words]) != 0
     said = [json.loads(p.read_text()) if p.suffix == ".json" else p.read_text() for p in run.glob("other/**/error.txt")]
     assert "fingerprint" in str(said) + capsys.readouterr().err
+
+
+def test_answers_that_were_dropped_are_told_where_too_few_are_left(run: Path, capsys):
+    path = run / "run" / "starts-4" / "seed-0" / "pairs" / "preferences.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    other = [row | {"by": "ben", "choice": OTHER_SIDE[row["choice"]]} for row in rows]
+    (run / "disagree.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (*rows, *other)))
+    words = ["--preferences.pairs.file", str(run / "disagree.jsonl"), "--methods", "dpo"]
+    words += ["--start-from", str(run / "run"), "--output-dir", str(run / "none")]
+    assert main(["run", str(run / "run.toml"), *words]) != 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "0 pairs of 0 starts cannot be divided" in said
+    assert "24 answers were dropped, since people disagree on their pairs" in said
 
 
 @pytest.mark.parametrize(

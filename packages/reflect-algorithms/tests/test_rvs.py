@@ -34,6 +34,25 @@ def test_a_win_cannot_be_asked_for_that_was_never_seen(mixed_log):
         verdicts(replace(turns, won=torch.zeros(len(turns), dtype=torch.bool)))
 
 
+def test_a_level_cannot_be_asked_for_that_was_never_seen(mixed_log):
+    # By hand: half of the turns have 0 to come and the others 1 or more, so the levels are those below.
+    turns = turns_of(mixed_log)
+    returns = (torch.arange(len(turns)) >= len(turns) // 2).float()
+    turns = replace(turns, returns=returns, elapsed=torch.full((len(turns),), 9))
+    there = (4, 9)
+    for asked_level in range(10):
+        learner = RvS(RvSConfig(condition="return", asked_level=asked_level))
+        if asked_level in there:
+            assert {view.reflection for view in learner.objective(turns, 10).views} == {
+                f"Asked: level {number}." for number in there
+            }
+        else:
+            with pytest.raises(UserError, match=rf"offline\.rvs\.asked_level: .*level {asked_level}.* one of 4, 9\."):
+                learner.objective(turns, 10)
+    # Where verdicts are asked for, no level is.
+    assert RvS(RvSConfig(asked_level=3)).objective(turns, 10).views
+
+
 def test_the_outcome_that_is_asked_for_stands_where_a_reflection_would():
     views = [View(Observation("x", ("a",)), (0,))] * 2
     assert RvS().reflector.reflect(views) == ["Asked: win."] * 2

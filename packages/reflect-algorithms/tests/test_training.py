@@ -14,8 +14,12 @@ import reflect_rl as rrl
 from offline_toy import StoppedError, agent, stops_at
 from reflect_algorithms import train_offline
 from reflect_algorithms.learners.cloning import Imitation
+from reflect_algorithms.learners.gail import GAIL
+from reflect_algorithms.learners.morel import MOReL
 from reflect_algorithms.log import turns_of
+from reflect_algorithms.preferences.rlhf import RLHF
 from reflect_algorithms.training import draw_examples, frozen_scores
+from reflect_rl import registry
 from reflect_rl.errors import ConfigError, TrainingError, UserError
 from toy import SPEC
 
@@ -87,6 +91,12 @@ def test_mistakes_are_named(mixed_log):
     tests = rrl.collect(SPEC, "random", episodes=2, split="test")
     with pytest.raises(UserError, match="none of the 2 episodes is of a training task"):
         train_offline(agent(), tests, env=SPEC)
+
+
+@pytest.mark.parametrize("learner", [GAIL, MOReL, RLHF])
+def test_learners_that_play_need_no_settings(learner):
+    config = learner().rlft
+    assert registry.find("curricula", config.curriculum.name)(config.curriculum, ("near", "far")).stage(0) == ("far",)
 
 
 def test_an_exploding_step_is_refused(mixed_log):

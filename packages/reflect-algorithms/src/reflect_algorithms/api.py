@@ -12,13 +12,14 @@ from typing import Any
 
 from reflect_algorithms.methods import LearnedMethod
 from reflect_algorithms.settings import LearnerSteps
-from reflect_algorithms.training import AsksOutcome, Learner, Training, silent
+from reflect_algorithms.training import AsksOutcome, Learner, Training, algorithm_of, silent
 from reflect_rl import registry
 from reflect_rl.agent import Agent, Blueprint, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
 from reflect_rl.batch import view_of
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
+from reflect_rl.data.recorded import refuse_held_out
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.load import LanguageModel
@@ -57,7 +58,8 @@ def train_offline(
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
         TrainingError: the loss or the gradient is not finite.
-        UserError: the log lacks what the learner needs; the message says what, and what to do.
+        UserError: an episode is of a validation or test task of `env`, or the log lacks what the learner needs; the
+            message says what, and what to do.
 
     >>> import reflect_rl as rrl
     >>> log = rrl.collect("corridor", "random", episodes=8)
@@ -71,6 +73,7 @@ def train_offline(
         raise UserError(
             f"none of the {len(episodes)} episodes is of a training task, so there is nothing to learn from."
         )
+    refuse_held_out(log, spec, "train_offline")
     name, chosen = _learner(learner)
     start = _agent(model, log, spec.max_actions)
     twin = trainable_copy(start.model)
@@ -95,7 +98,7 @@ def train_offline(
         checkpoints_in(training.folder).clear()
         if out is not None:
             twin.save(Path(out) / "model")
-    origin = Origin(name, "none", "recorded", len({episode.task.key for episode in log}), seed)
+    origin = Origin(name, algorithm_of(chosen), "recorded", len({episode.task.key for episode in log}), seed)
     writer = chosen.reflector if isinstance(chosen, AsksOutcome) else start.reflector
     return replace(start, model=twin, origin=origin, reflector=writer)
 

@@ -30,7 +30,7 @@ class Comparison:
 
 
 def split_by_start(
-    comparisons: Sequence[Comparison], held_out: float, seed: int
+    comparisons: Sequence[Comparison], held_out: float, seed: int, left_out: str = ""
 ) -> tuple[list[Comparison], list[Comparison]]:
     """Divide comparisons by their starts into those to learn from and those to be measured with.
 
@@ -38,6 +38,7 @@ def split_by_start(
         comparisons: of training starts.
         held_out: share of the starts to measure with.
         seed: of the draw.
+        left_out: sentence on answers that are not among them, for the message.
 
     Raises:
         UserError: there are fewer than two starts.
@@ -46,8 +47,8 @@ def split_by_start(
     if len(starts) < 2:
         raise UserError(
             f"preferences: {len(comparisons)} pairs of {len(starts)} starts cannot be divided into pairs to learn from "
-            "and pairs to measure with, which takes two starts. Collect more with `reflect-rl prefer`, or raise "
-            "preferences.pairs.count."
+            f"and pairs to measure with, which takes two starts. {left_out + ' ' if left_out else ''}Collect more with "
+            "`reflect-rl prefer`, or raise preferences.pairs.count."
         )
     # At least one start on each side, however small the share.
     count = min(max(1, round(held_out * len(starts))), len(starts) - 1)

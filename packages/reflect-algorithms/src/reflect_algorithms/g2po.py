@@ -5,9 +5,9 @@ all visits to it, whichever episode they belong to, and a turn is worth the temp
 δ_t = r_t + γ V(s_{t+1}) - V(s_t). The differences of all tasks are put on one scale.
 
 Differs from the paper, whose equations were not at hand (its abstract and summaries of it were): (1) two states are the
-same when `Observation.state` is; an environment that gives no state makes a chain of each episode, on which every
-difference is zero; (2) after the last turn nothing is worth anything, truncated or not; (3) the KL term is the exact
-divergence over the admissible actions; (4) two passes over each batch by default.
+same when `Observation.state` is, or, where the environment gives none, the whole text; states that no other visit
+shares make a chain, on which every difference is zero; (2) after the last turn nothing is worth anything, truncated or
+not; (3) the KL term is the exact divergence over the admissible actions; (4) two passes over each batch by default.
 """
 
 from __future__ import annotations

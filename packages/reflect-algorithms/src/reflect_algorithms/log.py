@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from reflect_algorithms.settings import LogConfig, Quality
-from reflect_rl.data.recorded import of_environment, read_episodes
+from reflect_rl.data.recorded import of_environment, read_episodes, refuse_held_out
 from reflect_rl.envs.base import EnvSpec, HasSolver
 from reflect_rl.errors import UserError
 from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
@@ -85,10 +85,10 @@ def play_log(
 
     Raises:
         CapabilityError: an expert is to play, and the environment has no solver.
-        UserError: the file holds no episode of a training task.
+        UserError: the file holds no episode of a training task, or one of a task that is held out here.
     """
     if config.episodes is not None:
-        return recorded(config, spec.identity)
+        return recorded(config, spec)
     turn = RANDOM_SHARE[config.quality]
     if not all(turn):
         spec.needed(HasSolver, "an expert's log")
@@ -113,19 +113,20 @@ def play_log(
     return log
 
 
-def recorded(config: LogConfig, environment: str) -> list[Episode]:
+def recorded(config: LogConfig, spec: EnvSpec) -> list[Episode]:
     """The recorded episodes of training tasks.
 
     Args:
         config: names the file.
-        environment: that is trained, as `EnvSpec.identity`.
+        spec: the environment that is trained.
 
     Raises:
         RunFolderError: the file is missing, or a line is no JSON.
-        UserError: a line is no episode, one is of another environment, or none is of a training task.
+        UserError: a line is no episode, one is of another environment or of a task that is held out here, or none is of
+            a training task.
     """
     assert config.episodes is not None  # noqa: S101 (the caller asks only then)
-    episodes = of_environment(read_episodes(config.episodes), environment)
+    episodes = of_environment(read_episodes(config.episodes), spec.identity)
     # Results on tasks that were learned from would look like generalisation.
     kept = [episode for episode in episodes if episode.task.split == "train"]
     if not kept:
@@ -133,6 +134,7 @@ def recorded(config: LogConfig, environment: str) -> list[Episode]:
             f"offline.log.episodes: none of the {len(episodes)} episodes of {config.episodes} is of a training task, "
             "so there is nothing to learn from. Record some with `reflect-rl play --record`."
         )
+    refuse_held_out(kept, spec, f"offline.log.episodes: {config.episodes}")
     return kept
 
 

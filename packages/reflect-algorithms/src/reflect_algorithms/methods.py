@@ -31,7 +31,7 @@ class LearnedMethod(Method):
     reward: bool = False
     """True if it learns from the reward model that was trained on them."""
     settings: tuple[str, ...] = ("offline.training",)
-    """Sections of a run's settings that its training reads; its model card shows them."""
+    """Tables of a run's settings that its training follows from; its model card shows them."""
 
 
 BOTH = Method(
@@ -40,6 +40,7 @@ BOTH = Method(
     "reflector",
     "policy_reflect",
     stage=BOTH_STAGE,
+    settings=("reflector", "rlft"),
     colour="#AA3377",
     place=125,
 )

@@ -29,7 +29,8 @@ class LogConfig(Frozen):
     episodes_per_start: int = Field(8, ge=1)
     """Episodes of each demonstration start and mode."""
     episodes: Path | None = None
-    """Recorded episodes in place of such a log: a JSONL file, as `reflect-rl play --record` writes."""
+    """Recorded episodes in place of such a log, with one value of `data.demonstration_starts`: a JSONL file, as
+    `reflect-rl play --record` writes."""
 
 
 class LearnerSteps(OptimiserConfig):
@@ -180,6 +181,12 @@ class OfflineConfig(Section):
         log = self.log
         if log.episodes is not None and not log.episodes.is_file():
             yield f"offline.log.episodes: there is no file {log.episodes}. `reflect-rl play --record` writes one."
+        starts = run.data.demonstration_starts
+        if log.episodes is not None and len(starts) > 1:
+            yield (
+                f"data.demonstration_starts: {', '.join(map(str, starts))} would all learn from the one recorded log "
+                "of offline.log.episodes, and stand in the tables as different. Name one number."
+            )
         if log.episodes is None and log.quality != "random" and run.env.capability(HasSolver) is None:
             yield (
                 f"offline.log.quality: {log.quality!r} needs a solver, which {run.environment.name} does not have. Set "

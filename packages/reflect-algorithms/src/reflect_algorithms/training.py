@@ -18,9 +18,10 @@ from torch import Tensor, nn
 
 from reflect_algorithms.comparisons import Comparison
 from reflect_rl.algorithms import Loss, Outputs
-from reflect_rl.config import Rule
+from reflect_rl.config import AlgorithmConfig, Rule
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import ConfigError
+from reflect_rl.evaluation.evaluate import NO_ALGORITHM
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import check_context, row_tokens, score
@@ -107,6 +108,19 @@ class AsksOutcome(Protocol):
 
     reflector: Reflector
     """Asks for the outcome."""
+
+
+@runtime_checkable
+class TrainsOnline(Protocol):
+    """A learner that trains by online RL."""
+
+    def algorithm(self) -> AlgorithmConfig:
+        """The RL algorithm."""
+
+
+def algorithm_of(learner: Learner) -> str:
+    """Name of a learner's RL algorithm; `NO_ALGORITHM` without online RL."""
+    return learner.algorithm().name if isinstance(learner, TrainsOnline) else NO_ALGORITHM
 
 
 class Objective(Protocol):

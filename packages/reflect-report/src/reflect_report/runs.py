@@ -21,6 +21,7 @@ from reflect_rl.evaluation.evaluate import (
     NO_ALGORITHM,
     ResultRow,
     TestedGames,
+    algorithm_of,
     read_rows,
     wilson_interval,
 )
@@ -140,11 +141,11 @@ def read_run(folder: Path, at_work: bool = False) -> Run:
         # Weights are not compared: no report reads them.
         check_seal(mark, f"Delete {mark} and run the command of the run again.", ".safetensors")
     if at_work and (rows := _evaluated(folder, skips=True)):
-        return Run(folder, card, config, rows)
+        return Run(folder, card, config, _with_algorithms(rows, config))
     if path.is_file():
         rows = read_rows(path, remedy)
         _compare(folder, path, rows)
-        return Run(folder, card, config, rows)
+        return Run(folder, card, config, _with_algorithms(rows, config))
     # A run writes both files before its first job: a folder without them is none that is still running.
     if not config and card is None:
         raise RunFolderError(f"{str(folder)!r} is no run folder. Name one that `reflect-rl run` has written.")
@@ -205,9 +206,21 @@ def _compare(folder: Path, path: Path, rows: Sequence[ResultRow]) -> None:
 
 def _configured_algorithm(method: str, config: Mapping[str, object]) -> str:
     """Algorithm that trained a method, by the run's configuration."""
-    if not describe(method).online:
-        return NO_ALGORITHM
-    return str(setting(config, "rlft", "algorithm", "name") or UNKNOWN_ALGORITHM)
+    return algorithm_of(describe(method), str(setting(config, "rlft", "algorithm", "name") or UNKNOWN_ALGORITHM))
+
+
+def _with_algorithms(rows: Sequence[ResultRow], config: Mapping[str, object]) -> tuple[ResultRow, ...]:
+    """The results, with the algorithms of methods that an installed stage trains by online RL.
+
+    Files of before they were noted say `none` there, which stays where the configuration names no algorithm.
+    """
+    if not setting(config, "rlft", "algorithm", "name"):
+        return tuple(rows)
+
+    def named(row: ResultRow) -> ResultRow:
+        return row.model_copy(update={"algorithm": _configured_algorithm(row.method, config)})
+
+    return tuple(named(row) if row.algorithm == NO_ALGORITHM else row for row in rows)
 
 
 def setting(config: Mapping[str, object], *keys: str) -> Any:
@@ -257,7 +270,8 @@ def read_curves(run: Run, stage: str) -> list[Curve]:
             # A training that has just begun has an empty file.
             if rows:
                 name = path.parent.name
-                algorithm = run.algorithm(name) if stage == "rlft" else NO_ALGORITHM
+                # Supervised models are named after data sets, which are no methods.
+                algorithm = NO_ALGORITHM if stage == "sft" else run.algorithm(name)
                 curves.append(
                     Curve(run.label_source, unit.demonstration_starts, unit.seed, name, algorithm, rows, skipped, stage)
                 )

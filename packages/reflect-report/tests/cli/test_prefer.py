@@ -74,6 +74,39 @@ def test_half_a_line_that_a_kill_left_is_replaced(run):
     assert [row["choice"] for row in lines(run)] == ["left", "right"]
 
 
+def test_a_last_line_that_lacks_its_end_alone_is_kept(run):
+    ask(run, Person("l", "r"), "--by", "anna", "--pairs", 3)
+    path = run / "preferences" / "episodes.jsonl"
+    path.write_text(path.read_text().rstrip("\n"))
+    ask(run, Person("equal"), "--by", "anna", "--pairs", 3)
+    assert [row["choice"] for row in lines(run)] == ["left", "right", "equal"]
+
+
+@pytest.mark.parametrize("cut", [5, 200, -1])
+def test_a_first_line_that_a_kill_has_cut_is_replaced(run, cut):
+    ask(run, Person("l"), "--by", "änna", "--pairs", 3)
+    path = run / "preferences" / "episodes.jsonl"
+    path.write_bytes(path.read_bytes().rstrip(b"\n")[:cut])
+    ask(run, Person("r"), "--by", "änna", "--pairs", 3)
+    assert [row["choice"] for row in lines(run)] == ["right"]
+
+
+def test_a_character_that_a_kill_has_cut_in_two_goes_with_its_line(run):
+    ask(run, Person("l"), "--by", "anna", "--pairs", 3)
+    path = run / "preferences" / "episodes.jsonl"
+    path.write_bytes(path.read_bytes() + '{"by": "ä'.encode()[:-1])
+    ask(run, Person("r"), "--by", "anna", "--pairs", 3)
+    assert [row["choice"] for row in lines(run)] == ["left", "right"]
+
+
+@pytest.mark.parametrize("content", ["a note", '{"a": 1}\n{"important": "row"}', '{"a": 1}', '{"important": "ro'])
+def test_a_file_of_something_else_is_refused_as_it_is(call, run, tmp_path, content):
+    out = tmp_path / "note.txt"
+    out.write_text(content)
+    assert f"{out}" in call("prefer", run, "--by-reward", "--pairs", 3, "--out", out).mistake
+    assert out.read_text() == content
+
+
 def test_actions_in_one_state_are_compared(run):
     shown = ask(run, Person("r"), "--by", "anna", "--actions", "--pairs", 2)
     (row,) = lines(run, "actions")

@@ -39,6 +39,7 @@ from reflect_rl.data.recorded import (
     of_environment,
     read_episodes,
     reflected,
+    refuse_held_out,
     usable,
 )
 from reflect_rl.envs.base import EnvSpec, NumbersActions, TextEnv, require_known, spec_of
@@ -249,10 +250,12 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         ModelError: an episode's prompt is longer than the model's context.
         RunFolderError: `out` holds an interrupted training with other settings.
         TrainingError: the loss or the gradient is not finite.
-        UserError: there is nothing to learn from.
+        UserError: there is nothing to learn from, or an episode is of a validation or test task of `env`.
     """
     spec = None if env is None else make_env(env)
     kept = usable(episodes if spec is None else of_environment(episodes, spec.identity), lost=lost)
+    if spec is not None:
+        refuse_held_out(kept, spec, "train_sft")
     reader = model.reflector if isinstance(model, Agent) and not reflections else NoReflector()
     reads = not isinstance(reader, NoReflector)
     # A player that sees the solver cannot write on recorded states, so what it wrote then stays.

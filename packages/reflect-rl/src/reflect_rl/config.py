@@ -76,7 +76,10 @@ class Section(Frozen):
     addresses: ClassVar[tuple[str, ...]] = ()
     """Settings of which only the presence changes results: servers move."""
     followed_by: ClassVar[tuple[str, ...]] = ("data", "sft", "rlft", "evaluation")
-    """Folders of a unit that hold what follows from the section."""
+    """Folders of a unit that hold what follows from the section.
+
+    An evaluation of what an installed stage has left in one of them needs the section as it was.
+    """
 
     @classmethod
     def unset(cls) -> Self:
@@ -236,6 +239,16 @@ def config_of(kind: registry.Kind, name: str, key: str) -> type[Frozen]:
     if not (isinstance(found, type) and isinstance(settings, type) and issubclass(settings, Frozen)):
         raise ConfigError(f"{key}: {name!r} is no class with a `Config`, a model over reflect_rl.Frozen.")
     return settings
+
+
+def default_part(kind: type[Model]) -> Model:
+    """The settings of the part that is chosen where no name is given, as `parse` makes them.
+
+    Args:
+        kind: group of the part, a key of `FOLDERS`.
+    """
+    chosen = config_of(FOLDERS[kind], kind.model_fields["name"].default, "name")
+    return cast("Model", chosen())
 
 
 def _class_of(kind: registry.Kind, name: str, key: str) -> object:

@@ -113,7 +113,7 @@ def read_jsonl(path: Path, remedy: str, *, appended: bool = False) -> list[dict[
     """
     try:
         # `splitlines` would also cut at U+2028 and other breaks, which JSON strings may contain.
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = _text(path, appended).split("\n")
     except FileNotFoundError:
         raise RunFolderError(f"{path} is missing. {remedy}") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -133,6 +133,17 @@ def read_jsonl(path: Path, remedy: str, *, appended: bool = False) -> list[dict[
             raise RunFolderError(f"{path}, line {number} is no JSON object. {remedy}")
         rows.append(row)
     return rows
+
+
+def _text(path: Path, appended: bool) -> str:
+    data = path.read_bytes()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # A kill may also cut a character in two; its line is lost as any other half one.
+        if not appended or error.start < (end := data.rfind(b"\n") + 1):
+            raise
+        return data[:end].decode("utf-8")
 
 
 def sha256_of(path: Path) -> str:

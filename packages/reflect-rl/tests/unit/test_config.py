@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from reflect_rl.algorithms import ppo, reinforce
 from reflect_rl.config import AlgorithmConfig, EnvironmentConfig, Frozen, narrow, parse, read_toml
+from reflect_rl.curricula import UniformConfig
 from reflect_rl.envs import corridor, dangerous_taxi
 from reflect_rl.errors import ConfigError, UnknownNameError
 
@@ -39,6 +40,15 @@ def test_without_values_the_defaults_are_those_of_the_default_files():
     assert config.environment == dangerous_taxi.DangerousTaxiConfig()
     assert config.training.algorithm == ppo.PPOConfig()
     assert (config.training.steps, config.seeds) == (10, (0,))
+
+
+def test_settings_of_online_training_have_whole_parts_however_they_are_made():
+    from reflect_rl.training.config import RLFTConfig
+
+    parsed = parse(RLFTConfig, {})
+    for made in (RLFTConfig(), RLFTConfig(total_turns=5), RLFTConfig(algorithm=ppo.PPOConfig())):
+        assert made.algorithm == parsed.algorithm == ppo.PPOConfig()
+        assert made.curriculum == parsed.curriculum == UniformConfig()
 
 
 def test_a_name_narrows_a_part_to_the_config_of_its_file_at_any_depth():

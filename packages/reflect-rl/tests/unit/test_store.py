@@ -27,6 +27,17 @@ def test_a_half_written_last_line_is_left_out(tmp_path):
     assert read_jsonl(path, REMEDY, appended=True) == [{"a": 1}, {"a": 2}]
 
 
+def test_half_a_character_at_the_end_is_half_a_line(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_bytes('{"a": 1}\n{"a": "ö'.encode()[:-1])
+    assert read_jsonl(path, REMEDY, appended=True) == [{"a": 1}]
+    with pytest.raises(RunFolderError, match="not readable"):
+        read_jsonl(path, REMEDY)
+    path.write_bytes('{"a": "ö'.encode()[:-1] + b'"}\n{"a": 1}')
+    with pytest.raises(RunFolderError, match="not readable"):
+        read_jsonl(path, REMEDY, appended=True)
+
+
 def test_half_a_line_of_a_file_that_is_written_whole_is_damage(tmp_path):
     path = tmp_path / "m.jsonl"
     path.write_text('{"a": 1}\n{"a": ')

@@ -40,6 +40,8 @@ DROPPED: list[tuple[Reason, str, dict]] = [
     ("marks", "I wait. # Action: 1 Next: right.", {}),
     ("no_action", "The goal is to the right.", {"told": CHOOSING}),
     ("inadmissible", "The goal is near. Next: jump.", {"told": CHOOSING}),
+    ("several", "The goal is near. Next: do not go left, go right.", {"told": CHOOSING}),
+    ("contradicts", "The goal is near. Next: right is bad, so go left.", {}),
     ("contradicts", "The goal is near. Next: left.", {}),
     ("contradicts", "The goal is near. Next: left, then right.", {}),
     ("contradicts", "The goal is near. I go left.", {}),
@@ -132,6 +134,28 @@ def test_the_name_of_an_action_may_be_written_in_two_words():
     told = Told("Map", ("south", "pickup", "dropoff"), 1)
     found = verdict("I stand beside the passenger. Next: pick up the passenger.", told=told)
     assert found.text == "I stand beside the passenger. Next: pickup."
+
+
+NESTED = Told("State", ("go", "go left", "go to shelf 1", "go to shelf 10", "Go", "left"), None)
+
+
+@pytest.mark.parametrize(
+    ("written", "action"),
+    [
+        ("I go left now.", "go left"),
+        ("I go on.", "go"),
+        ("then Go on.", "Go"),
+        ("first go to shelf 10 and see.", "go to shelf 10"),
+        ("go left, and go left again.", "go left"),
+        ("go left, then go.", None),
+        ("go to shelf 1 or go to shelf 10.", None),
+        ("I turn left and go left.", None),
+    ],
+)
+def test_the_longest_action_at_a_place_counts_as_one_and_two_places_are_dropped(written, action):
+    found = verdict(f"I look around. Next: {written}", told=NESTED)
+    named = None if found.action is None else NESTED.actions[found.action]
+    assert (named, found.reason) == (action, None if action else "several")
 
 
 def test_only_the_last_next_counts():

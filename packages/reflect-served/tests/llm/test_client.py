@@ -91,6 +91,23 @@ def test_tokens_that_the_server_does_not_count_are_counted_as_they_are_at_most(t
     assert (answer.prompt_tokens, answer.completion_tokens, answer.ending) == (42, 5, "stop")
 
 
+@pytest.mark.parametrize("count", [2**64 - 1, 10**30, -1, 2.5, True, "3"])
+def test_numbers_that_no_count_can_be_are_not_taken_for_one(tmp_path, count):
+    usage = {"prompt_tokens": count, "completion_tokens": count}
+    reply = say({"choices": [{"message": {"content": "four"}, "finish_reason": "stop"}], "usage": usage})
+    with FaultServer([reply]) as server:
+        (answer,) = Endpoint(server.config(), tmp_path).answer([question("ten bytes!")])
+    assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("four", 42, 5)
+
+
+def test_a_log_probability_that_is_no_number_of_a_machine_is_none(tmp_path):
+    entry = {"top_logprobs": [{"token": "four", "logprob": -(10**400)}]}
+    choice = {"message": {"content": "four"}, "finish_reason": "stop", "logprobs": {"content": [entry]}}
+    with FaultServer([say({"choices": [choice]})]) as server:
+        (answer,) = Endpoint(server.config(), tmp_path).answer([question("q")])
+    assert (answer.text, answer.logprobs) == ("four", None)
+
+
 def test_nothing_is_asked_twice_by_another_object_on_the_same_folder(tmp_path):
     with FaultServer() as server:
         first = texts(Endpoint(server.config(), tmp_path), many(5))

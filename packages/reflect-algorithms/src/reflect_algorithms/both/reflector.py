@@ -2,7 +2,7 @@
 
 The text y = y_1 ... y_n written in state s is an action of its own. Its advantage is that of the turn, A_t, as the
 policy's algorithm computes it, or ArCHer's critic (`reflect_algorithms.both.archer`), since the game pays for both
-together. The loss of a minibatch of T tokens is
+together. The loss of a minibatch of T tokens, where a text that several turns share counts once for each of them, is
 
     L(φ) = 1/T Σ_t Σ_j [ -A_t log R_φ(y_j | s, y_<j) + β k_j ],   k_j = ρ_j - 1 - log ρ_j,
 
@@ -49,6 +49,8 @@ class Written(NamedTuple):
     """Tokens as they were drawn, with the end token where there is one."""
     advantage: float
     """Sum over the turns that were shown it."""
+    turns: int
+    """Number of these turns."""
 
 
 class OnlineReflector:
@@ -153,19 +155,19 @@ class OnlineReflector:
         return means | {"reflector/texts": len(rows), "reflector/learning_rate": rate}
 
     def _rows(self, views: Sequence[View], advantages: Sequence[float]) -> list[Written]:
-        """Different texts, each with the sum of its turns' advantages."""
-        worth: dict[Key, float] = defaultdict(float)
+        """Different texts, each with the number of its turns and the sum of their advantages."""
+        worth: dict[Key, list[float]] = defaultdict(list)
         for view, advantage in zip(views, advantages, strict=True):
-            worth[reflection_prompt(view), view.reflection or ""] += advantage
+            worth[reflection_prompt(view), view.reflection or ""].append(advantage)
         return [
-            Written(self.model.encode_prompt(key[0]), self._texts[key], total)
-            for key, total in worth.items()
+            Written(self.model.encode_prompt(key[0]), self._texts[key], sum(own), len(own))
+            for key, own in worth.items()
             # An empty text has no token to learn from.
             if self._texts[key]
         ]
 
     def _one_step(self, rows: Sequence[Written]) -> dict[str, float]:
-        targets = sum(len(row.text) for row in rows)
+        targets = sum(row.turns * len(row.text) for row in rows)
 
         def loss(part: list[int]) -> PartialLoss:
             own = [rows[k] for k in part]
@@ -177,9 +179,11 @@ class OnlineReflector:
             # Targets come row by row, so each number is repeated for the tokens of its text.
             counts = torch.tensor([len(row.text) for row in own])
             worth = torch.tensor([row.advantage for row in own]).repeat_interleave(counts).to(surprise.device)
-            total, kl = reflection_loss(surprise, before, worth, self.config.kl_coef)
-            value = {"reflector/loss": float(total.detach()) / len(surprise), "reflector/kl": kl}
-            return PartialLoss(total / targets, len(surprise), value)
+            turns = torch.tensor([row.turns for row in own]).repeat_interleave(counts).to(surprise.device)
+            total, kl = reflection_loss(surprise, before, worth, turns, self.config.kl_coef)
+            tokens = int(turns.sum())
+            value = {"reflector/loss": float(total.detach()) / tokens, "reflector/kl": kl}
+            return PartialLoss(total / targets, tokens, value)
 
         lengths = [len(row.prompt) + len(row.text) for row in rows]
         metrics = self.step.accumulate(lengths, token_budget(self.model), loss)
@@ -206,19 +210,23 @@ class OnlineReflector:
         self.calls = int(tensors["reflector_calls"]["calls"][0])
 
 
-def reflection_loss(surprise: Tensor, before: Tensor, advantages: Tensor, kl_coef: float) -> tuple[Tensor, float]:
-    """Sum over tokens of -A log R + β k3, and the mean of k3 for the log.
+def reflection_loss(
+    surprise: Tensor, before: Tensor, advantages: Tensor, turns: Tensor, kl_coef: float
+) -> tuple[Tensor, float]:
+    """Sum over turns and tokens of -A log R + β k3, and the mean of k3 for the log.
 
     Args:
-        surprise: (M,) -log R_φ of each token.
-        before: (M,) -log R_SFT of each token.
-        advantages: (M,) A_t of the turns that were shown the token's text.
+        surprise: (M,) -log R_φ of each token of the different texts.
+        before: (M,) -log R_SFT of each.
+        advantages: (M,) sum of A_t over the turns that were shown the token's text.
+        turns: (M,) number of these turns.
         kl_coef: β.
 
-    >>> loss, kl = reflection_loss(torch.tensor([2.0]), torch.tensor([2.0]), torch.tensor([3.0]), 0.5)
+    >>> loss, kl = reflection_loss(*torch.tensor([[2.0], [2.0], [3.0], [1.0]]), 0.5)
     >>> float(loss), kl
     (6.0, 0.0)
     """
     log_ratio = surprise - before
-    kl = log_ratio.exp() - 1 - log_ratio
-    return (advantages * surprise + kl_coef * kl).sum(), float(kl.detach().mean())
+    # Every turn is held near the start, as every turn has its advantage, however many share a text.
+    kl = turns * (log_ratio.exp() - 1 - log_ratio)
+    return (advantages * surprise + kl_coef * kl).sum(), float(kl.detach().sum() / turns.sum())

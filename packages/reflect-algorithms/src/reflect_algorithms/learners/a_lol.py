@@ -84,11 +84,10 @@ class Leftovers:
         owner = torch.repeat_interleave(torch.arange(len(lengths)), lengths).to(device)
         log_probs = chosen(outputs.log_probs, self.actions[rows])
         log_ratio = (log_probs - self.reference[rows].to(device)).detach()
-        ratio = self._ratio(log_ratio, owner, len(lengths))
+        ratio, clipped = self._ratio(log_ratio, owner, len(lengths))
         advantage = self.advantages[examples].to(device)[owner]
         weight = advantage * ratio - (self.config.kl_coef * log_ratio if self.config.variant == "kl" else 0.0)
         value = -(weight * log_probs).sum() / len(lengths)
-        clipped = (log_ratio.exp() - ratio).abs() > 1e-6
         return Loss(
             value,
             {
@@ -98,14 +97,16 @@ class Leftovers:
             },
         )
 
-    def _ratio(self, log_ratio: Tensor, owner: Tensor, examples: int) -> Tensor:
-        """The importance weight of each row, a constant."""
+    def _ratio(self, log_ratio: Tensor, owner: Tensor, examples: int) -> tuple[Tensor, Tensor]:
+        """The importance weight of each row, a constant, and whether clipping has changed it."""
         if self.config.variant in ("reference_free", "kl"):
-            return torch.ones_like(log_ratio)
+            return torch.ones_like(log_ratio), torch.zeros_like(log_ratio, dtype=torch.bool)
         if self.config.variant == "sequence":
             totals = torch.zeros(examples, device=log_ratio.device).index_add(0, owner, log_ratio)
             log_ratio = totals[owner]
-        return log_ratio.exp().clamp(1 - self.config.clip_ratio, 1 + self.config.clip_ratio)
+        ratio = log_ratio.exp()
+        weight = ratio.clamp(1 - self.config.clip_ratio, 1 + self.config.clip_ratio)
+        return weight, weight != ratio
 
 
 class ALoL:

@@ -36,7 +36,7 @@ from reflect_algorithms.settings import GAILConfig, offline_config
 from reflect_algorithms.training import Training, chosen
 from reflect_rl.agent import trainable_copy
 from reflect_rl.algorithms.ppo import PPOConfig
-from reflect_rl.config import Rule
+from reflect_rl.config import AlgorithmConfig, Rule
 from reflect_rl.errors import ConfigError, TrainingError, UserError
 from reflect_rl.models.network import Network
 from reflect_rl.models.score import check_fits, token_budget
@@ -207,6 +207,10 @@ class GAIL:
     def for_run(cls, run: RunConfig) -> Self:
         """The learner with the settings `[offline.gail]` and `[rlft]`."""
         return cls(offline_config(run).gail, run.rlft, run.evaluated_modes)
+
+    def algorithm(self) -> AlgorithmConfig:
+        """The algorithm of online RL."""
+        return self.rlft.algorithm
 
     def train(self, training: Training) -> None:
         """Train online, on the discriminator's rewards.

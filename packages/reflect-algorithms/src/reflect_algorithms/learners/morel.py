@@ -42,6 +42,7 @@ from reflect_algorithms.world import (
 )
 from reflect_rl.agent import trainable_copy
 from reflect_rl.algorithms.ppo import PPOConfig
+from reflect_rl.config import AlgorithmConfig
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UserError
 from reflect_rl.launch import process_rank
@@ -158,6 +159,10 @@ class MOReL:
     def for_run(cls, run: RunConfig) -> Self:
         """The learner with the settings `[offline.morel]` and `[rlft]`."""
         return cls(offline_config(run).morel, run.rlft)
+
+    def algorithm(self) -> AlgorithmConfig:
+        """The algorithm of online RL."""
+        return self.rlft.algorithm
 
     def train(self, training: Training) -> None:
         """Learn the world from the log, then a policy inside it; `card.json` tells how good both are.

@@ -56,7 +56,7 @@ class RCRL:
         """Play, label and train, round by round.
 
         Raises:
-            UserError: no episode was won so far, so a win cannot be asked for.
+            UserError: no episode was won so far, so a win cannot be asked for; or no turn has the level asked for.
         """
         trainer = Trainer(training)
         rounds: list[list[Episode]] = []

@@ -58,7 +58,7 @@ class RvS:
         """Train on all turns, each with its outcome.
 
         Raises:
-            UserError: no episode was won, so a win cannot be asked for.
+            UserError: no episode was won, so a win cannot be asked for; or no turn has the level that is asked for.
         """
         turns = turns_of(training.episodes, training.excluded)
         fit(training, self.objective(turns, training.spec.max_episode_steps))
@@ -71,12 +71,12 @@ class RvS:
             horizon: turns of the longest episode, H.
 
         Raises:
-            UserError: no episode was won, so a win cannot be asked for.
+            UserError: no episode was won, so a win cannot be asked for; or no turn has the level that is asked for.
         """
         if self.config.condition == "success":
             outcomes = verdicts(turns)
         else:
-            outcomes = [level(number) for number in levels(average_to_come(turns, horizon))]
+            outcomes = levels_beside(self.config.asked_level, average_to_come(turns, horizon))
         views = [replace(view, reflection=asked(text)) for view, text in zip(turns.views, outcomes, strict=True)]
         return Imitation(views, turns.actions)
 
@@ -93,6 +93,22 @@ def verdicts(turns: Turns) -> list[str]:
             "never seen. Set offline.rvs.condition to 'return', or let better players play (offline.log.quality)."
         )
     return [verdict(won) for won in turns.won.tolist()]
+
+
+def levels_beside(asked_level: int, values: Tensor) -> list[str]:
+    """The level of each value, where some have the one that is asked for.
+
+    Raises:
+        UserError: none has it.
+    """
+    found = levels(values)
+    if asked_level not in found:
+        there = ", ".join(map(str, sorted(set(found))))
+        raise UserError(
+            f"offline.rvs.asked_level: no turn of the log has the level {asked_level}, or of the rounds so far, so the "
+            f"policy would be asked for what it has never seen. Set it to one of {there}."
+        )
+    return [level(number) for number in found]
 
 
 def average_to_come(turns: Turns, horizon: int) -> Tensor:

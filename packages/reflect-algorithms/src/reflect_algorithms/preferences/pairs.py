@@ -161,6 +161,18 @@ class Counts:
     wrong: int
     """Comparisons that the true reward would have answered otherwise, where it is known."""
 
+    def left_out(self, config: PairsConfig) -> str:
+        """Sentence on answers with a side that are in no comparison; empty where there are none."""
+        text = ""
+        if self.contradicted and config.contradictions == "drop":
+            text += (
+                f"{self.contradicted} answers were dropped, since people disagree on their pairs "
+                "(preferences.pairs.contradictions), though preferences.pairs.count counts these. "
+            )
+        if self.excluded:
+            text += f"{self.excluded} answers were left out, since a side has only states where held-out tasks begin. "
+        return text.strip()
+
 
 def comparisons_of(
     preferences: Sequence[Preference], config: PairsConfig, excluded: frozenset[str] = frozenset()

@@ -28,7 +28,7 @@ class PairsConfig(Frozen):
     compare: Compared = "episodes"
     """Sides of a pair where the reward chooses: two episodes from one start, or two actions in one state."""
     count: int = Field(400, ge=2)
-    """Pairs; of a file, the least number that it must hold."""
+    """Pairs; of a file, the least number that it must hold, those on which people disagree included."""
     noise: float = Field(0.0, ge=0, le=0.5)
     """Probability with which a choice by the reward is turned round."""
     held_out: float = Field(0.2, gt=0, lt=1)

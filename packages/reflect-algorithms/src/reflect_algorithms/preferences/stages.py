@@ -74,7 +74,8 @@ class PairsStage(Stage):
             tasks, play_round = _player(job.unit, run, progress)
             found = made_pairs(config, _source(job.unit, run), tasks, play_round)
         kept, counts = comparisons_of(found, config, excluded_states(run))
-        learned, held_out = split_by_start(kept, config.held_out, seed_for(job.unit.seed, "pairs"))
+        seed = seed_for(job.unit.seed, "pairs")
+        learned, held_out = split_by_start(kept, config.held_out, seed, counts.left_out(config))
         write_jsonl(job.folder / PREFERENCES, [one.model_dump(mode="json") for one in found])
         write_json(job.folder / "card.json", asdict(counts) | {"learned": len(learned), "held_out": len(held_out)})
 

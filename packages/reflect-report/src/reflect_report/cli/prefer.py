@@ -26,6 +26,7 @@ from reflect_report.preferences.records import (
     REWARD,
     Choice,
     Preference,
+    PreferenceError,
     agreement,
     read_preferences,
 )
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 USAGE = "reflect-rl prefer RUN_FOLDER"
 MOST_STARTS = 2000
 """Starts of a mode that are played for one file."""
+ROW_BEGINS = b'{"schema_version": 1, "pair": "'
+"""Beginning of every line of a file of preferences."""
 
 
 class PreferOptions(Frozen):
@@ -155,14 +158,24 @@ def _run_of(folder: Path) -> tuple[RunConfig, str]:
 
 
 def _known(out: Path, config: RunConfig, mark: str, kind: Literal["episodes", "actions"]) -> tuple[Preference, ...]:
-    """The answers so far."""
+    """The answers so far; the file stays as it is until one is added.
+
+    Raises:
+        PreferenceError: the file holds something else.
+    """
     if not out.exists():
         return ()
-    text = out.read_bytes()
-    # A kill has cut the last line short: the next one must not be glued to it.
-    if text and not text.endswith(b"\n"):
-        out.write_bytes(text[: text.rfind(b"\n") + 1])
-    return read_preferences(out, spec=config.env, fingerprint=mark, kind=kind)
+    found = read_preferences(out, spec=config.env, fingerprint=mark, kind=kind)
+    # The reader leaves half a last line out, which of a file of one line may be anything.
+    if not found and not _is_cut(out.read_bytes().strip()):
+        raise PreferenceError(f"{out} holds no preferences, and would be spoilt. Name another --out.")
+    return found
+
+
+def _is_cut(line: bytes) -> bool:
+    """Tell whether a line can be what a kill leaves of the first answer, which may be nothing."""
+    length = min(len(line), len(ROW_BEGINS))
+    return line[:length] == ROW_BEGINS[:length]
 
 
 def _methods(config: RunConfig, options: PreferOptions) -> tuple[str, ...]:

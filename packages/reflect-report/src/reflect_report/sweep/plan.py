@@ -147,9 +147,9 @@ def make_cells(words: Sequence[str], combinations: Iterable[Values], sweep: Path
 
 def shared_works(cells: Sequence[Cell], sweep: Path) -> tuple[list[Work], dict[str, str]]:
     """The shared folders of some cells, and the name of the one that each cell takes from."""
-    from reflect_rl.runs.stages import stages
+    from reflect_rl.runs.stages import taken_stages
 
-    kinds = tuple(name for name in stages() if name not in ("rlft", "eval"))
+    kinds = taken_stages()
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         if cell.learns:

@@ -4,10 +4,10 @@ A turn's advantage has two parts: how its episode ended against the other episod
 went on from its state against every other visit to the same state (eqs. 6, 7), found afterwards and for free.
 
 Differs from the paper: (1) two states are the same when `Observation.state` is, which leaves out the reflection and
-what the text says about the past; an environment that gives no state has no step groups; (2) the KL term is the exact
-divergence over the admissible actions; (3) deviations are taken over n, where the public code takes n - 1, and a group
-whose returns are all equal gives zero; (4) a task played once is compared with all episodes of the update; (5) two
-passes over each batch by default.
+what the text says about the past; where the environment gives no state, the whole text takes its place; (2) the KL
+term is the exact divergence over the admissible actions; (3) deviations are taken over n, where the public code takes
+n - 1, and a group whose returns are all equal gives zero; (4) a task played once is compared with all episodes of the
+update; (5) two passes over each batch by default.
 """
 
 from __future__ import annotations

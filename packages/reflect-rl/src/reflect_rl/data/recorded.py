@@ -15,10 +15,11 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UserError
 from reflect_rl.rollout import Reflector, blind, written
 from reflect_rl.store import read_jsonl
-from reflect_rl.types import NO_ACTION, Episode, View, episode_from_json
+from reflect_rl.types import NO_ACTION, Episode, Task, View, episode_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ def as_played(episode: Episode, number: int) -> Note:
 
 
 ROW = TypeAdapter(Episode)
+
+HELD_OUT = ("validation", "test")
 
 REMEDY = "Name a file that `reflect-rl play --record` or `reflect_rl.write_episodes` has written."
 
@@ -117,6 +120,34 @@ def of_environment(episodes: Iterable[Episode], environment: str) -> list[Episod
 def _name(environment: str) -> str:
     """The name without its version."""
     return re.sub(r"-v\d+$", "", environment)
+
+
+def refuse_held_out(episodes: Sequence[Episode], spec: EnvSpec, source: str) -> None:
+    """Refuse episodes of tasks that this environment holds out, whatever split they had when they were recorded.
+
+    Args:
+        episodes: to be learned from.
+        spec: the environment that is trained. Only its validation and test tasks are listed, so its training tasks may
+            be without end.
+        source: where the episodes come from, for the message.
+
+    Raises:
+        UserError: one is of such a task: with the same key, mode and data.
+    """
+    modes = dict.fromkeys(mode for episode in episodes if (mode := episode.task.mode) in spec.all_modes)
+    held_out = {_identity(task): task for mode in modes for split in HELD_OUT for task in spec.tasks(mode, split)}
+    found = [task for episode in episodes if (task := held_out.get(_identity(episode.task))) is not None]
+    if found:
+        raise UserError(
+            f"{source}: {len(found)} of {len(episodes)} episodes are of tasks that are held out here, such as "
+            f"{found[0].key!r}, a {found[0].split} task of {spec.name} with these settings. Leave such episodes out, "
+            "or set the environment as it was when they were recorded."
+        )
+
+
+def _identity(task: Task) -> tuple[str, str, str]:
+    """What tells a task from others; a generator may give the same key to another game."""
+    return task.mode, task.key, json.dumps(dict(task.data), sort_keys=True, default=str)
 
 
 def usable(episodes: Sequence[Episode], *, lost: bool = False) -> list[Episode]:

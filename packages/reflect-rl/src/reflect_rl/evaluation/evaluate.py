@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 from reflect_rl.config import Frozen
 from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata
 from reflect_rl.errors import FaultyEnvironmentError, RunFolderError
-from reflect_rl.evaluation.methods import Decoding
+from reflect_rl.evaluation.methods import Decoding, Method
 from reflect_rl.rollout import Metered, Policy, Reflector, Request, RunsElsewhere, play
 from reflect_rl.store import read_json_value, write_json
 from reflect_rl.types import NO_ACTION, Episode, Task, seed_for, to_json
@@ -34,6 +34,19 @@ SCHEMA_VERSION: Final = 2
 
 NO_ALGORITHM = "none"
 """Algorithm of a method without online training."""
+
+
+def algorithm_of(method: Method, configured: str) -> str:
+    """The RL algorithm that trains a method, or `NO_ALGORITHM`.
+
+    Args:
+        method: of any distribution.
+        configured: the one of `[rlft]`.
+
+    >>> [algorithm_of(Method("mine", "My own", online=online), "grpo") for online in (True, False)]
+    ['grpo', 'none']
+    """
+    return (method.algorithm or configured) if "rlft" in method.follows else NO_ALGORITHM
 
 
 class TestedGames(Frozen):

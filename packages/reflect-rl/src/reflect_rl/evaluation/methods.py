@@ -48,6 +48,11 @@ class Method:
     """True if online RL follows."""
     stage: str = ""
     """Installed stage that trains the policy further, in place of online RL; empty = none."""
+    settings: tuple[str, ...] = ()
+    """Tables of the settings that the training by this stage follows from; `rlft` among them says that it is online RL.
+    Of the core's tables only what stands here, and `sft`, counts; a section says the rest (`Section.followed_by`)."""
+    algorithm: str = ""
+    """RL algorithm of the training by this stage; empty = the one of `[rlft]`, if `settings` names that table."""
     script: str = ""
     """Installed policy that plays without a language model; empty = a language model plays."""
     writer: str = ""
@@ -68,6 +73,11 @@ class Method:
     def trainer(self) -> str:
         """Stage that trains its policy after supervised training; empty where none does."""
         return "rlft" if self.online else self.stage
+
+    @property
+    def follows(self) -> tuple[str, ...]:
+        """Tables of the settings that its training after supervised training follows from."""
+        return ("reflector", "rlft") if self.online else self.settings
 
     @property
     def datasets(self) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from reflect_rl.data.recorded import (
     of_environment,
     read_episodes,
     reflected,
+    refuse_held_out,
     usable,
 )
 from reflect_rl.envs.base import HasStateTeacher
@@ -108,6 +109,7 @@ def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exce
     assert data.episodes is not None  # noqa: S101 (an invariant of the configuration)
     recorded = of_environment(read_episodes(data.episodes), config.env.identity)
     episodes = usable(recorded, lost=data.lost_episodes)
+    refuse_held_out(episodes, config.env, f"data.episodes: {data.episodes}")
     keys = list(dict.fromkeys(episode.task.key for episode in episodes))
     # The same starts whatever the order of the file; a smaller budget is a subset of a larger one.
     order = stream(unit.seed, "demonstration starts").permutation(len(keys))[: unit.budget]

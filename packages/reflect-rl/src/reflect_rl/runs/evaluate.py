@@ -13,11 +13,11 @@ from reflect_rl import registry
 from reflect_rl.envs.base import EnvSpec, NamesGames
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.evaluate import (
-    NO_ALGORITHM,
     Condition,
     EvaluatedEpisode,
     ResultRow,
     TestedGames,
+    algorithm_of,
     costs_of,
     evaluate,
     is_metered,
@@ -196,7 +196,7 @@ def _condition(
         demonstration_starts=job.unit.budget,
         seed=job.unit.seed,
         method=job.name,
-        algorithm=config.rlft.algorithm.name if method.online else NO_ALGORITHM,
+        algorithm=algorithm_of(method, config.rlft.algorithm.name),
         model=model,
         mode=mode,
         split=config.evaluation.split,

@@ -175,6 +175,16 @@ def stages() -> dict[str, Stage]:
     return {stage.name: stage for stage in order}
 
 
+def taken_stages(*, evaluates: bool = False) -> tuple[str, ...]:
+    """Names of the stages whose jobs a run takes from another (`start_from`): those of data and supervised models.
+
+    Args:
+        evaluates: whether the run only evaluates. Then it takes what was trained after supervised training, too.
+    """
+    order = [*stages()]
+    return tuple(order[: order.index(EvaluationStage.name if evaluates else RLFTStage.name)])
+
+
 def stages_of(verb: str) -> tuple[str, ...]:
     """Names of the stages that a command does, in the order of a run."""
     every = stages()

@@ -28,14 +28,17 @@ from reflect_rl.registry import dotted_names, refuse_foreign
 from reflect_rl.runs.check import check
 from reflect_rl.runs.config import NamesServer, RunConfig, fingerprint
 from reflect_rl.runs.folder import CARD, Job, RunCard, TakenJobs, alone, check_job, provenance, read_card, write_card
-from reflect_rl.runs.stages import missing_needs, plan, stages
+from reflect_rl.runs.stages import missing_needs, plan, stages, taken_stages
 from reflect_rl.store import read_json, write_json
 
 SETTINGS = ("environment", "prompt", "model", "data")
 """Parts of the configuration that the data follow from."""
 
 TRAINED = ("sft", "reflector", "rlft")
-"""Parts that supervised and online training follow from besides; an evaluation of trained players needs all equal."""
+"""Parts that supervised and further training may follow from besides (`Method.follows`).
+
+An evaluation of players needs those equal that they follow from, and the sections of their stages.
+"""
 
 UNTRAINED = {"save_steps"}
 """Settings of a supervised training that its model does not follow from."""
@@ -64,9 +67,7 @@ def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[s
             of them is not readable; nothing was written then.
     """
     check(config, evaluates=evaluates)
-    order = [*stages()]
-    kinds = order[: order.index("eval") if evaluates else order.index("rlft")]
-    jobs = [job for job in plan(config) if job.kind in kinds and not job.done]
+    jobs = [job for job in plan(config) if job.kind in taken_stages(evaluates=evaluates) and not job.done]
     # With all jobs done the other run is not needed, and may be gone.
     if config.start_from is None or not jobs:
         open_run(config, command, evaluates=evaluates)
@@ -114,7 +115,7 @@ def open_run(config: RunConfig, command: str, *, evaluates: bool = False) -> Non
     # First, so that a refused configuration leaves no folder behind.
     check(config, evaluates=evaluates)
     folder, resolved = config.output_dir, json.loads(config.model_dump_json())
-    _refuse_other_run(folder, resolved)
+    _refuse_other_run(config, resolved)
     resolved = _without_unused(resolved)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,12 +134,13 @@ def open_run(config: RunConfig, command: str, *, evaluates: bool = False) -> Non
         ) from None
 
 
-def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
+def _refuse_other_run(config: RunConfig, resolved: dict[str, Any]) -> None:
     """A folder may be missing, empty, or of a run with these settings, which two files tell.
 
     A setting with which nothing was made yet may change: a start that failed on a wrong value is corrected and
     repeated.
     """
+    folder = config.output_dir
     other = "Choose another --output-dir, or delete the folder."
     has_card = (folder / CARD).exists()
     if has_card:
@@ -151,7 +153,7 @@ def _refuse_other_run(folder: Path, resolved: dict[str, Any]) -> None:
         # Attempts at the reflection player were judged by games that it played with these settings.
         if "reflector" in tables and resolved["sft"]["reflector"]["attempts"] > 1:
             tables.add("sft")
-        if changed and not _retract(folder, tables):
+        if changed and not _retract(config, tables):
             raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(sorted(changed)[:5])}. {other}")
     # A broken config.json may be deleted, because the card holds the hash of its settings.
     elif has_card:
@@ -168,16 +170,30 @@ FOLLOWS: dict[str, tuple[str, ...]] = {
     "reflector": ("rlft", "evaluation"),
     "rlft": ("rlft", "evaluation"),
 }
-"""Table of the settings -> folders of a unit that hold what follows from it; a section says its own, others all."""
+"""Table of the settings -> folders of a unit that hold what follows from it.
+
+A section says its own, and a method which tables its training follows from. From other tables everything follows.
+"""
 
 NOTES = {"error.txt", "hang.txt", "progress.json", "metrics.jsonl", "tracking.json", "reflection_server.json"}
 """Files of a job that has left nothing to go on from."""
 
 
-def _retract(folder: Path, tables: set[str]) -> bool:
+def _followed_by(config: RunConfig) -> dict[str, set[str]]:
+    """Table of the settings -> folders of a unit that hold what follows from it, in this run."""
+    found = {place: {*kind.followed_by} for place, kind in sections().items()}
+    found |= {table: {*places} for table, places in FOLLOWS.items()}
+    for method in map(config.method, config.methods):
+        for table in found.keys() & {*method.follows}:
+            found[table].add(f"{method.trainer}/{method.name}")
+    return found
+
+
+def _retract(config: RunConfig, tables: set[str]) -> bool:
     """Delete the notes of failed starts, if nothing was made yet with these tables of the settings; tell whether so."""
-    every = ("data", "sft", "rlft", "evaluation")
-    follows = {place: kind.followed_by for place, kind in sections().items()} | FOLLOWS
+    folder, follows = config.output_dir, _followed_by(config)
+    # Each stage has a folder of its own name in a unit, but for the evaluation.
+    every = {*stages(), "evaluation"}
     places = {place for table in tables for place in follows.get(table, every)}
     units_there = [unit for unit in folder.glob("starts-*/seed-*") if unit.is_dir()]
     # The mark decides for data: files of a start that failed half way are written anew.
@@ -347,8 +363,7 @@ def _trained_on(before: RunConfig, after: RunConfig) -> Sequence[str]:
 
 
 def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterator[str]:
-    trained = TRAINED if any(after.method(name).online for name in after.methods) else TRAINED[:1]
-    keys = (*SETTINGS, *(trained if evaluates else ()))
+    keys = (*SETTINGS, *(_trained_by(after) if evaluates else ()))
     free = after.env.env_class.evaluation_only if evaluates else ()
     there, here = (_settings(config, keys, free) for config in (before, after))
     yield from sorted(line for key in keys for line in differences(there[key], here[key], key))
@@ -365,6 +380,15 @@ def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterato
     fits = set(modes[1]) <= set(modes[0]) if evaluates else modes[0] == modes[1]
     if after.data.exclude_held_out_states and not fits:
         yield f"evaluation.modes is {modes[0]} there and {modes[1]} here; data.exclude_held_out_states leaves them out"
+
+
+def _trained_by(config: RunConfig) -> Iterator[str]:
+    """Parts of the configuration that the models of a run follow from, besides those that the data follow from."""
+    follows = {"sft", *(table for name in config.methods for table in config.method(name).follows)}
+    yield from (table for table in TRAINED if table in follows)
+    # What the core's stages make follows from its own parts, and the fingerprint tells what they asked of others.
+    kinds = {job.kind for job in plan(config)} - {"data", "sft", "rlft", "eval"}
+    yield from (place for place, kind in sections().items() if "." not in place and kinds & {*kind.followed_by})
 
 
 def _settings(config: RunConfig, keys: Collection[str], free: Collection[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from reflect_rl.config import AlgorithmConfig, CurriculumConfig, Frozen
+from reflect_rl.config import AlgorithmConfig, CurriculumConfig, Frozen, default_part
 
 TrackerName = Literal["tensorboard", "wandb", "trackio"]
 """Name of a tracker, of the package that it needs, and of the extra that installs that."""
@@ -117,9 +117,9 @@ class RLFTConfig(Frozen):
     """Choice of the result: the last policy, or the best on the validation tasks (mean over the modes)."""
     checkpoint_every: int = Field(5, ge=1)
     """Updates between two checkpoints; an interrupted training goes on from the last one."""
-    algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
+    algorithm: AlgorithmConfig = Field(default_factory=lambda: default_part(AlgorithmConfig))
     """The RL algorithm."""
-    curriculum: CurriculumConfig = Field(default_factory=CurriculumConfig)
+    curriculum: CurriculumConfig = Field(default_factory=lambda: default_part(CurriculumConfig))
     """The order in which tasks are trained."""
 
     @model_validator(mode="after")

@@ -19,6 +19,7 @@ Reason = Literal[
     "marks",
     "no_action",
     "inadmissible",
+    "several",
     "contradicts",
     "too_long",
 ]
@@ -33,6 +34,7 @@ REASONS: dict[Reason, str] = {
     "marks": "it holds a mark of the players' prompts",
     "no_action": "`actions`: it names no action",
     "inadmissible": "`actions`: its action is none of the list",
+    "several": "`actions`: it names several of the list",
     "contradicts": "it recommends another action than the best one",
     "too_long": "its first sentence alone is longer than `max_words`",
 }
@@ -192,14 +194,15 @@ def _action(body: str, written: str | None, told: Told) -> int | Verdict:
         # The text breaks off before its ending: it may still argue for another action in its last sentence.
         others = _mentioned(SENTENCES.split(body)[-1], told.actions)
         return best if not others or best in others else dropped("contradicts", body[-120:])
-    named = _exact(written, told.actions)
-    if named is None:
-        mentioned = _mentioned(written, told.actions)
-        named = mentioned[0] if mentioned else None
+    exact = _exact(written, told.actions)
+    named = _mentioned(written, told.actions) if exact is None else {exact}
     if best is not None:
         # Words that name no action ("Next: go on.") do not contradict; the ending is then put right.
-        return best if named in (None, best) else dropped("contradicts", written)
-    return named if named is not None else dropped("inadmissible", written)
+        return best if named <= {best} else dropped("contradicts", written)
+    if not named:
+        return dropped("inadmissible", written)
+    # Which of several is meant is a matter of grammar: "not left, right", "left is bad, so right".
+    return named.pop() if len(named) == 1 else dropped("several", written)
 
 
 NUMBER = re.compile(r" ?=\d+$")
@@ -219,15 +222,20 @@ def _exact(written: str, actions: Sequence[str]) -> int | None:
     return None
 
 
-def _mentioned(text: str, actions: Sequence[str]) -> list[int]:
-    """Actions that a text mentions, in the order of the text; a space may stand in them (`pick up`)."""
-    places: list[tuple[int, int, int]] = []
+def _mentioned(text: str, actions: Sequence[str]) -> set[int]:
+    """Actions that a text mentions; a space may stand in them (`pick up`)."""
+    places: list[tuple[int, int, bool, int]] = []
     for index, action in enumerate(actions):
         letters = r"[ -]?".join(map(re.escape, action)) if action.isalpha() else re.escape(action)
-        if match := re.search(rf"(?<![\w/.]){letters}(?![\w/]|\.\w)", text, re.IGNORECASE):
-            # At one place the longer name wins: `go to shelf 10` contains `go to shelf 1`.
-            places.append((match.start(), -len(action), index))
-    return [index for _, _, index in sorted(places)]
+        for match in re.finditer(rf"(?<![\w/.]){letters}(?![\w/]|\.\w)", text, re.IGNORECASE):
+            places.append((match.start(), -match.end(), match[0] != action, index))
+    found, end = set[int](), 0
+    # At one place the longer name wins, and the exact case: `go left` contains `go` and `left`.
+    for start, minus_end, _, index in sorted(places):
+        if start >= end:
+            found.add(index)
+            end = -minus_end
+    return found
 
 
 def _finished(text: str, body: str, action: int, told: Told, repairs: tuple[Repair, ...], max_words: int) -> Verdict:

@@ -26,6 +26,9 @@ LONGEST_TOKEN = 128
 LONGEST_TEXT = 100_000
 """Characters of an answer that are read."""
 
+MOST_TOKENS = 10**9
+"""Highest count of tokens that is believed: no model reads or writes so many at once."""
+
 BROKEN = ("abort", "error")
 """Endings with which servers say that an answer is none."""
 
@@ -203,7 +206,8 @@ def _usage(reply: Mapping[str, Any], body: Mapping[str, Any], text: str) -> tupl
 
 def _count(value: Any, otherwise: int) -> int:
     # bool is an int in Python.
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+    return value if is_count else otherwise
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[tuple[str, float], ...] | None:
@@ -211,6 +215,6 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[tuple[str, float], ...] | None
     try:
         entries = choice["logprobs"]["content"][0]["top_logprobs"]
         found = tuple((str(entry["token"]), float(entry["logprob"])) for entry in entries)
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, OverflowError):
         return None
     return tuple(entry for entry in found if math.isfinite(entry[1])) or None
