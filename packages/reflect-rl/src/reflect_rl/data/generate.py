@@ -119,8 +119,9 @@ class DataConfig(Frozen):
     """Leave out every row whose state is the start of a validation or test task."""
     renumbered_copies: int = Field(0, ge=0)
     """Further copies of each row of the policy that holds a reflection, for prompt.scoring = "choice_token". In a copy,
-    the label's action and a random one of the list (perhaps itself) change places, and the number in the reflection's
-    last sentence follows: from few rows, the policy learns to read that number. Data sets grow as many times."""
+    the numbers of the list are drawn from all that the game needs, the label's action and a random one (perhaps itself)
+    change places, and the number in the reflection's last sentence follows: from few rows, the policy learns to read
+    that number, and high numbers like low ones. Data sets grow as many times."""
     annotator: str = "oracle"
     """Writer of the reflections: `oracle` = a template of checked facts; else the name of an installed annotator, such
     as `endpoint` (package `reflect-served`): a language model behind an API, which is told what the solver knows and
@@ -316,17 +317,17 @@ def rows(
         if turn.observation.state not in excluded
     )
     complete = [
-        (episode, index, episode.turns[index], said)
+        (episode, index, episode.turns[index], said, labels)
         for episode, index, said in noted
         if _is_complete(part, said, notes) and not (agrees and _contradicts(episode.turns[index], said))
     ]
     if renumbering is not None:
         complete = [
-            (episode, index, turn, said)
-            for episode, index, original, noted_there in complete
-            for turn, said in renumbering.of(original, noted_there, labels)
+            (episode, index, *copy)
+            for episode, index, original, noted_there, _ in complete
+            for copy in renumbering.of(original, noted_there, labels)
         ]
-    return [_row(part, episode, index, turn, said, labels, rule) for episode, index, turn, said in complete]
+    return [_row(part, episode, index, turn, said, shown, rule) for episode, index, turn, said, shown in complete]
 
 
 def _is_complete(part: str, note: Note, notes: Notes | None) -> bool:
@@ -353,25 +354,33 @@ class Renumbering:
     """Copies of each row."""
     rng: np.random.Generator
 
-    def of(self, turn: Turn, note: Note, labels: Sequence[str]) -> list[tuple[Turn, Note]]:
-        """The turn and what is noted about it, once for each copy, with two actions of the list in each other's places.
+    def of(self, turn: Turn, note: Note, labels: Sequence[str]) -> list[tuple[Turn, Note, Sequence[str]]]:
+        """The turn, what is noted about it, and the labels of its list, once for each copy.
 
-        The state and all sentences of the reflection but the last keep their numbers, which are wrong for these two.
+        Two actions of the list are in each other's places, and the labels are drawn from all there are, in their order:
+        those behind the end of usual lists would hardly ever be answers. The state and all sentences of the
+        reflection but the last keep their numbers, which are then wrong.
         """
         return [self._one(turn, note, labels) for _ in range(self.copies)]
 
-    def _one(self, turn: Turn, note: Note, labels: Sequence[str]) -> tuple[Turn, Note]:
+    def _one(self, turn: Turn, note: Note, labels: Sequence[str]) -> tuple[Turn, Note, Sequence[str]]:
         order, text = list(turn.order), note.reflection
         here = next(place for place, at in enumerate(order) if at == note.target)
         there = int(self.rng.integers(len(order)))
         order[here], order[there] = order[there], order[here]
+        shown = self._labels(len(order), labels)
         # Where labels are no numbers, the mark of an action in the list is its index, which stays.
         if text is not None and numbered(text) and labels[0].isdigit():
             actions = turn.observation.actions
             # The label's own place last: another action of the list may have the same text.
-            numbers = {actions[at]: place for place, at in enumerate(order)} | {actions[order[there]]: there}
-            text = with_right_number(text, numbers)
-        return replace(turn, order=tuple(order)), replace(note, reflection=text)
+            numbers = {actions[at]: int(label) for at, label in zip(order, shown, strict=True)}
+            text = with_right_number(text, numbers | {actions[order[there]]: int(shown[there])})
+        return replace(turn, order=tuple(order)), replace(note, reflection=text), shown
+
+    def _labels(self, count: int, labels: Sequence[str]) -> Sequence[str]:
+        """As many labels as there are actions; low ones stay more frequent, as they are while playing."""
+        bound = int(self.rng.integers(count, len(labels) + 1))
+        return [labels[place] for place in sorted(self.rng.choice(bound, count, replace=False).tolist())]
 
 
 def plain_text(prompts: Iterable[Row]) -> list[Row]:

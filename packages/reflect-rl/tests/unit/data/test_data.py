@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -341,7 +342,7 @@ def test_the_numbers_of_a_copy_agree_in_reflection_list_and_label(advised):
         action, number, listed = ADVICE.search(row.prompt).groups()
         assert number == row.completion
         # The line ends where the next number begins, or the list does.
-        assert re.search(rf" {number} {re.escape(action)}(?= {int(number) + 1} |$)", listed)
+        assert re.search(rf" {number} {re.escape(action)}(?= \d+ |$)", listed)
     states = [[row.prompt.partition(" # Analyze:")[0] for row in table] for table in (before, after)]
     assert states[0] == states[1]
     assert changed(before, after) > len(before) / 2
@@ -373,16 +374,17 @@ def shown(actions: tuple[str, ...], reflection: str, target: int) -> list[Episod
         # Without a number only the places change.
         (("look", "wait", "go"), "Next: go.", 2, {"Next: go."}),
         # Advice to do something else keeps its own number, which changes if the label takes its place.
-        (("look", "wait"), "Next: look =0.", 1, {"Next: look =0.", "Next: look =1."}),
+        (("look", "wait"), "Next: look =0.", 1, {f"Next: look ={n}." for n in (0, 1, 2)}),
         (
             ("look", "wait"),
             "Look =0 is usual. Next: wait =1.",
             1,
-            {f"Look =0 is usual. Next: wait ={n}." for n in (0, 1)},
+            {f"Look =0 is usual. Next: wait ={n}." for n in (0, 1, 2)},
         ),
         # Advice to do what is not listed loses its number.
         (("look", "wait"), "Next: go =7.", 1, {"Next: go."}),
-        (("look",), "Next: look =0.", 0, {"Next: look =0."}),
+        # Numbers behind the end of its list are answers, too.
+        (("look",), "Next: look =0.", 0, {f"Next: look ={n}." for n in (0, 1, 2)}),
     ],
 )
 def test_the_number_of_the_advised_action_follows(actions, reflection, target, said):
@@ -392,7 +394,22 @@ def test_the_number_of_the_advised_action_follows(actions, reflection, target, s
     assert {row.prompt.split(" # Analyze:\n")[1].split("\nActions:")[0] for row in table} == said
     for row in table:
         assert f" {row.completion} {actions[target]}" in row.prompt.split("\nActions:")[1]
-    assert len({row.completion for row in table}) == len(actions)
+    assert {row.completion for row in table} == {"0", "1", "2"}
+
+
+def test_labels_of_a_copy_are_drawn_from_all_in_their_order():
+    numbers = [str(number) for number in range(10)]
+    episodes = shown(("look", "wait", "go"), "Next: go =2.", 2)
+    table = rows("policy_reflect", episodes, numbers, frozenset(), renumbering=copies(400))
+    listed = [re.findall(r" (\d) (look|wait|go)", row.prompt.split("\nActions:")[1]) for row in table]
+    assert all({name for _, name in one} == {"look", "wait", "go"} for one in listed)
+    assert all([number for number, _ in one] == sorted(number for number, _ in one) for one in listed)
+    answers = Counter(row.completion for row in table)
+    assert set(answers) == set(numbers)
+    # Usual lists are short, so low numbers stay more frequent.
+    assert answers["0"] > 3 * answers["9"]
+    whole = rows("policy_reflect", episodes, numbers[:3], frozenset(), renumbering=copies(20))
+    assert {row.completion for row in whole} == {"0", "1", "2"}
 
 
 def test_of_two_actions_with_one_text_the_label_is_named():
