@@ -60,6 +60,30 @@ def test_results_on_different_games_are_never_pooled(seed: int) -> None:
     assert len(summarise([typed_row(), typed_row(tested=one, seed=seed)])) == 1
 
 
+HOUSEHOLD = {"games_digest": "25d4", "wording": "2.1.1", "state": "notes", "advice": "command"}
+
+
+@pytest.mark.parametrize("change", [{"games_digest": "8ccc"}, {"wording": "2.1.2"}, {"state": "raw 5"}])
+@pytest.mark.parametrize("other", [{"method": "sft"}, {"label_source": "paper"}, {"demonstration_starts": 10}])
+def test_lines_on_different_games_share_no_page(change: dict[str, str], other: dict[str, object]) -> None:
+    rows = [typed_row(tested={"version": 1, "facts": facts}) for facts in (HOUSEHOLD, HOUSEHOLD | change)]
+    with pytest.raises(RunFolderError, match=r"results on different games: .* and as .*one by one"):
+        summarise([rows[0], rows[1].model_copy(update=other)])
+    # Other modes and splits are other games, whatever their facts are.
+    for apart in ({"mode": "pickup"}, {"split": "validation"}):
+        assert len(summarise([rows[0], rows[1].model_copy(update=apart)])) == 2
+
+
+@pytest.mark.parametrize("facts", [HOUSEHOLD | {"advice": "goal"}, {"games_digest": "25d4", "wording": "2.1.1"}, {}])
+def test_lines_of_players_that_were_taught_otherwise_share_a_table(facts: dict[str, str]) -> None:
+    """Those of before a fact was noted, too."""
+    rows = [
+        typed_row(tested={"version": 1, "facts": known}, method=method)
+        for known, method in ((HOUSEHOLD, "sft"), (facts, "reflect_rl"))
+    ]
+    assert len(grids(summarise(rows))) == 1
+
+
 def test_contradicting_rows_of_one_seed_are_refused() -> None:
     with pytest.raises(RunFolderError, match=r"two different results for reflect_rl.*seed 0.*report them one by one"):
         summarise([typed_row(successes=8), typed_row(successes=7)])

@@ -18,11 +18,15 @@ from alfworld_native.plugin import env as alfworld, games as _household_games
 from alfworld_native.plugin.env import MODES, Alfworld, AlfworldConfig
 from alfworld_native.record import TaskType
 from household_games import WINNING, kitchen_record
+from reflect_rl.config import parse
+from reflect_rl.data.recorded import refuse_held_out
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.gym import GymnasiumEnv
-from reflect_rl.errors import UnknownNameError, UserError
+from reflect_rl.errors import RunFolderError, UnknownNameError, UserError
 from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflector, OraclePolicy, OracleReflector
 from reflect_rl.rollout import NoReflector, Request, play
+from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.start import open_run
 from reflect_rl.types import Step, Task, View
 
 FOLDER = os.environ.get("REFLECT_RL_ALFWORLD", "")
@@ -67,6 +71,26 @@ def test_a_mode_holds_games_of_its_kind_of_task():
     for mode in MODES[:-1]:
         game.reset(Alfworld(SMALL).tasks(mode, "test")[0])
         assert game._game.goal.task_type == _household_games.TYPES[mode]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"state": "raw"}, "state is 'notes' there and 'raw 5 and the opening' here"),
+        ({"wording": "2.1.2"}, "wording is '2.1.1' there and '2.1.2' here"),
+        ({"advice": "goal"}, "advice is 'command' there and 'goal' here"),
+        ({"drop_useless": True}, "drop_useless is 'false' there and 'true' here"),
+    ],
+)
+def test_episodes_of_other_texts_are_not_learned_from(changes: dict[str, object], told: str):
+    spec = EnvSpec(Alfworld, SMALL)
+    requests = [Request(spec.tasks("pick", "train")[0], 0)]
+    episodes = play(spec, requests, OracleReflector(), OraclePolicy())
+    # Other games, rewards and ends change no text.
+    same = {"history": 9, "step_cost": 0.02, "generated_games": 4, "max_episode_steps": 40, "expert": "handcoded"}
+    refuse_held_out(episodes, EnvSpec(Alfworld, SMALL.model_copy(update=same)), "here")
+    with pytest.raises(UserError, match=f"1 of 1 episodes were recorded with other texts: .*{told}"):
+        refuse_held_out(episodes, EnvSpec(Alfworld, SMALL.model_copy(update=changes)), "here")
 
 
 def test_other_seeds_and_sizes_are_other_games():
@@ -155,6 +179,29 @@ def test_a_variable_that_changes_names_other_games(monkeypatch: pytest.MonkeyPat
     assert found[0][0].endswith("trial_0")
     assert found[1][0].endswith("trial_1")
     assert not {*found[0]} & {*found[1]}
+
+
+def test_a_run_goes_on_with_the_same_games_wherever_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    records = generate_games("train", 3)
+    for folder, order in (("first", (0, 1, 2)), ("copied", (0, 1, 2)), ("swapped", (1, 0, 2))):
+        for split, number in zip(("train", "valid_seen", "valid_train"), order, strict=True):
+            record = records[number]
+            key = f"{record.task_type}-{record.subject}/trial_{number}"
+            write_official(tmp_path / folder / "json_2.1.1" / split, replace(record, key=key))
+    values = {"output_dir": str(tmp_path / "run"), "environment": {"name": "alfworld", "games": "$SOME_FOLDER"}}
+
+    def go_on(folder: str) -> None:
+        monkeypatch.setenv("SOME_FOLDER", str(tmp_path / folder))
+        open_run(parse(RunConfig, {**values, "methods": ["random", "oracle"]}), "")
+
+    go_on("first")
+    mark = tmp_path / "run/starts-100/seed-0/evaluation/random/done"
+    mark.parent.mkdir(parents=True)
+    mark.touch()
+    go_on("copied")
+    with pytest.raises(RunFolderError, match=r"the games of .* have changed since it began, under the same settings"):
+        go_on("swapped")
+    go_on("first")
 
 
 @pytest.mark.parametrize(

@@ -511,8 +511,10 @@ def summarise(rows: Iterable[ResultRow]) -> list[SummaryRow]:
     modes first occur), then method and algorithm (in listing order).
 
     Raises:
-        RunFolderError: two different results claim the same seed of the same condition.
+        RunFolderError: two different results claim the same seed of the same condition, or two are on different games.
     """
+    rows = list(rows)
+    _refuse_mixed_games(rows)
     pools: dict[PooledCondition, dict[int, ResultRow]] = {}
     modes: dict[str, int] = {}
     for row in rows:
@@ -541,10 +543,28 @@ def _refuse_other_games(first: ResultRow, row: ResultRow) -> None:
     before, now = first.tested, row.tested
     # Results without a version are older than these notes, and nothing can be said about their games.
     if before.version is not None and now.version is not None and before != now:
-        raise RunFolderError(
-            f"results on different games: {row.benchmark}, {row.split} split, was played as {_games(before)} and as "
-            f"{_games(now)}. Report the run folders one by one."
-        )
+        raise _other_games(first, row)
+
+
+def _refuse_mixed_games(rows: Iterable[ResultRow]) -> None:
+    """Lines of a table on different games would tell which games are easier, in the place of which player is better."""
+    kinds: dict[tuple[str, str, str], dict[str, ResultRow]] = {}
+    for row in rows:
+        # One of each kind is compared: a page may have thousands of rows.
+        known = kinds.setdefault((row.benchmark, row.split, row.mode), {})
+        if (kind := row.tested.model_dump_json()) in known:
+            continue
+        for first in known.values():
+            if first.tested.differ(row.tested):
+                raise _other_games(first, row)
+        known[kind] = row
+
+
+def _other_games(first: ResultRow, row: ResultRow) -> RunFolderError:
+    return RunFolderError(
+        f"results on different games: {row.benchmark}, {row.split} split, was played as {_games(first.tested)} and as "
+        f"{_games(row.tested)}. Report the run folders one by one."
+    )
 
 
 def _games(tested: TestedGames) -> str:

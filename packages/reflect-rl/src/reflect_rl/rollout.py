@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, HearsReflections, TextEnv, idle_step
+from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, HearsReflections, TextEnv, VariesTexts, idle_step
 from reflect_rl.errors import FaultyEnvironmentError, FaultyPlayerError, PlayerTimeoutError
 from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, about_exit, guarded, on_duty, watch
@@ -236,7 +236,8 @@ class _Slot:
             task, seed, identity = self.request.task, self.request.seed, self.rollout.spec.identity
             # Games of NumPy give its own booleans, which JSON does not know.
             ends = bool(answer.terminated), bool(truncated), bool(answer.success)
-            return Episode(task, tuple(self.turns), *ends, seed, identity)
+            texts = dict(self.game.texts()) if isinstance(self.game, VariesTexts) else {}
+            return Episode(task, tuple(self.turns), *ends, seed, identity, texts)
         self._show(answer.observation)
         self.turns.append(turn)
         return None

@@ -155,6 +155,8 @@ class Episode:
     seed: int
     environment: str
     """Name and version of the environment, for example `dangerous_taxi-v1`."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Settings that its texts follow from, such as their wording (`envs.base.VariesTexts`); empty: not known."""
 
     @property
     def total_reward(self) -> float:
@@ -171,7 +173,11 @@ class Episode:
 
 def to_json(value: Any) -> dict[str, Any]:
     """A dataclass of this file as a JSON object."""
-    return asdict(value)
+    row = asdict(value)
+    # As in files of before there were such notes, whose hashes must stay.
+    if row.get("texts") == {}:
+        del row["texts"]
+    return row
 
 
 def episode_from_json(row: Mapping[str, Any]) -> Episode:
@@ -209,6 +215,7 @@ def episode_from_json(row: Mapping[str, Any]) -> Episode:
         success=row["success"],
         seed=row["seed"],
         environment=row["environment"],
+        texts=row.get("texts", {}),
     )
 
 

@@ -102,7 +102,7 @@ def test_it_is_named_like_its_entry_point_and_says_what_it_can_do(
 def test_our_own_games_offer_what_their_documents_say():
     both = {"HasSolver", "HasTeacher", "Restartable", "HasRules"}
     assert set(made("corridor").capabilities) == both
-    assert set(made("dangerous_taxi").capabilities) == both | {"Renders"}
+    assert set(made("dangerous_taxi").capabilities) == both | {"Renders", "VariesTexts"}
 
 
 def test_what_an_evaluation_may_change_are_settings(spec: EnvSpec):

@@ -56,7 +56,8 @@ EVALUATION_ONLY = (
 )
 """Players can be tested on games of all kinds, whichever they were trained on, and in the other engine, too.
 
-Not `validation_games`: with others, the games on which a run was selected could become its test.
+Not `validation_games`: with others, the games on which somebody selected a run could become its test, and no file tells
+what was chosen by hand.
 """
 
 OPENING = """\
@@ -226,9 +227,24 @@ class Alfworld(TextEnv):
             "backend": self.config.backend,
             "games": games,
             "games_digest": digest,
-            "state": self.config.state + (f" {self.config.history} and the opening" if self.is_raw else ""),
+            "state": self._state,
             "advice": self.config.advice,
             "expert": self.config.expert,
+        }
+
+    @property
+    def _state(self) -> str:
+        """State text, and of raw ones how much they show."""
+        return self.config.state + (f" {self.config.history} and the opening" if self.is_raw else "")
+
+    def texts(self) -> dict[str, str]:
+        """Settings that states, their commands and reflections follow from."""
+        return {
+            "wording": self.config.wording,
+            "state": self._state,
+            "numbers": "shown" if self.numbered else "none",
+            "drop_useless": str(self.config.drop_useless).lower(),
+            "advice": self.config.advice,
         }
 
     def strata(self, task: Task) -> dict[str, str]:

@@ -148,9 +148,12 @@ class AutoExplore(TextEnv):
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:
         """The questions that a result is about."""
+        return games_tested(self.config, mode, split) | self.texts() | {"expert": self.config.expert}
+
+    def texts(self) -> dict[str, str]:
+        """What states show, and the fullness of the reflections."""
         state = self.config.state + (f" {self.config.history}" if self.is_raw else "")
-        seen = {"state": state, "advice": self.config.advice, "expert": self.config.expert}
-        return games_tested(self.config, mode, split) | seen
+        return {"state": state, "advice": self.config.advice}
 
     def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
         """Repositories that these tests share with the training of another task set."""

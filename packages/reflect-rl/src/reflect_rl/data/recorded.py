@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.base import EnvSpec, VariesTexts
 from reflect_rl.errors import UserError
 from reflect_rl.rollout import Reflector, blind, written
 from reflect_rl.store import read_jsonl
@@ -123,7 +123,9 @@ def _name(environment: str) -> str:
 
 
 def refuse_held_out(episodes: Sequence[Episode], spec: EnvSpec, source: str) -> None:
-    """Refuse episodes of tasks that this environment holds out, whatever split they had when they were recorded.
+    """Refuse episodes of tasks that this environment holds out, and those whose texts are not its own.
+
+    What split a task had when it was recorded does not matter, nor do texts that an older file says nothing about.
 
     Args:
         episodes: to be learned from.
@@ -132,8 +134,9 @@ def refuse_held_out(episodes: Sequence[Episode], spec: EnvSpec, source: str) -> 
         source: where the episodes come from, for the message.
 
     Raises:
-        UserError: one is of such a task: with the same key, mode and data.
+        UserError: one is of such a task: with the same key, mode and data; or one was recorded with other texts.
     """
+    _refuse_other_texts(episodes, spec, source)
     modes = dict.fromkeys(mode for episode in episodes if (mode := episode.task.mode) in spec.all_modes)
     held_out = {_identity(task): task for mode in modes for split in HELD_OUT for task in spec.tasks(mode, split)}
     found = [task for episode in episodes if (task := held_out.get(_identity(episode.task))) is not None]
@@ -143,6 +146,27 @@ def refuse_held_out(episodes: Sequence[Episode], spec: EnvSpec, source: str) -> 
             f"{found[0].key!r}, a {found[0].split} task of {spec.name} with these settings. Leave such episodes out, "
             "or set the environment as it was when they were recorded."
         )
+
+
+def _refuse_other_texts(episodes: Sequence[Episode], spec: EnvSpec, source: str) -> None:
+    game = spec.capability(VariesTexts)
+    if game is None:
+        return
+    here = game.texts()
+    found = [changes for episode in episodes if (changes := [*_other_texts(episode, here)])]
+    if found:
+        raise UserError(
+            f"{source}: {len(found)} of {len(episodes)} episodes were recorded with other texts: "
+            f"{'; '.join(found[0])}. Set the environment as it was when they were recorded, or leave such episodes out."
+        )
+
+
+def _other_texts(episode: Episode, here: Mapping[str, str]) -> Iterator[str]:
+    """Name each difference, for example `wording is '2.1.1' there and '2.1.2' here`."""
+    for key in sorted(episode.texts.keys() & here.keys()):
+        # Where no reflection was written, nobody knows how full it would have been.
+        if episode.texts[key] != here[key] and (key != "advice" or has_reflections([episode])):
+            yield f"{key} is {episode.texts[key]!r} there and {here[key]!r} here"
 
 
 def _identity(task: Task) -> tuple[str, str, str]:

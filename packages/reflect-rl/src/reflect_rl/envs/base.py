@@ -208,6 +208,14 @@ class NamesGames(Protocol):
 
 
 @runtime_checkable
+class VariesTexts(Protocol):
+    """A game whose texts depend on settings, so that a recorded episode must say which they were."""
+
+    def texts(self) -> Mapping[str, str]:
+        """Those settings: name and value, among them `advice` where it teaches."""
+
+
+@runtime_checkable
 class ComparesTraining(Protocol):
     """A game that knows what its tasks share with those of other settings (without it: keys of tasks are compared)."""
 
@@ -244,6 +252,7 @@ CAPABILITIES: tuple[type[Any], ...] = (
     NumbersActions,
     HasFiles,
     NamesGames,
+    VariesTexts,
     ComparesTraining,
     HearsReflections,
     Idles,

@@ -385,6 +385,10 @@ class DangerousTaxi(TextEnv):
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:
         """Fullness of the reflections, where it is not the usual one; the games are the same under all settings."""
+        return self.texts()
+
+    def texts(self) -> dict[str, str]:
+        """Fullness of the reflections."""
         return {"advice": self.config.advice}
 
     def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:

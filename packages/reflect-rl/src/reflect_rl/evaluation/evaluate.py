@@ -49,6 +49,10 @@ def algorithm_of(method: Method, configured: str) -> str:
     return (method.algorithm or configured) if "rlft" in method.follows else NO_ALGORITHM
 
 
+PLAYER_FACTS: Final = ("advice", "expert")
+"""Facts of a game that tell who taught its players; the games are the same."""
+
+
 class TestedGames(Frozen):
     """The games that were played, where a split alone does not tell which they are."""
 
@@ -58,6 +62,14 @@ class TestedGames(Frozen):
     """Version of text, rules and rewards; None: the result is older than such notes."""
     facts: dict[str, str] = Field(default_factory=dict)
     """Further facts of the environment (`NamesGames`), for example a digest of the games."""
+
+    def differ(self, other: TestedGames) -> bool:
+        """Tell whether the games of two results are known to differ, in version, choice, text or engine."""
+        # Without a version a result is older than these notes; other results lack facts that came later.
+        if self.version is None or other.version is None:
+            return False
+        shared = self.facts.keys() & other.facts.keys() - {*PLAYER_FACTS}
+        return self.version != other.version or any(self.facts[key] != other.facts[key] for key in shared)
 
 
 class RemotePlayers(Frozen):

@@ -347,12 +347,17 @@ def used_parts(run: RunConfig) -> Iterator[object]:
     yield from (registry.find(kind, name) for kind, name in dict.fromkeys(chosen) if name)
 
 
-def fingerprint(config: RunConfig) -> str:
+def fingerprint(config: RunConfig, written: Mapping[str, Any] | None = None) -> str:
     """A short hash of all that a result depends on besides training: rules, texts, prompts, splits and demonstrations.
 
     It covers the environment's name, version and settings, every task of every split, the rendered prompts of the first
     task of each mode, the template version and the label source. Two results can be compared when their fingerprints
     agree.
+
+    Args:
+        config: the run.
+        written: settings as an earlier version wrote them, which knew fewer: those that are newer are left out, as they
+            were then (unset: none).
     """
     spec = config.env
     game = spec.make()
@@ -361,11 +366,21 @@ def fingerprint(config: RunConfig) -> str:
         # Results of before this setting were made without copies, too, and must compare.
         apart.add("renumbered_copies")
     # Without budget and seed, which are columns of the results: rows that differ in them alone must compare.
-    facts: dict[str, Any] = {
-        "environment": [spec.name, spec.version, config.environment.model_dump(mode="json")],
-        "template": TEMPLATE_VERSION,
+    settings = {
+        "environment": config.environment.model_dump(mode="json"),
         "prompt": config.prompt.model_dump(mode="json"),
         "data": config.data.model_dump(mode="json", exclude=apart),
+    }
+    if written is not None:
+        settings = {
+            table: {key: value for key, value in values.items() if key in written.get(table, values)}
+            for table, values in settings.items()
+        }
+    facts: dict[str, Any] = {
+        "environment": [spec.name, spec.version, settings["environment"]],
+        "template": TEMPLATE_VERSION,
+        "prompt": settings["prompt"],
+        "data": settings["data"],
     }
     # By content: the file of a path can be replaced, and a file can be moved.
     if config.data.episodes is not None:

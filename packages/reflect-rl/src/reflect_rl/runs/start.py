@@ -153,15 +153,46 @@ def _refuse_other_run(config: RunConfig, resolved: dict[str, Any]) -> None:
         # Attempts at the reflection player were judged by games that it played with these settings.
         if "reflector" in tables and resolved["sft"]["reflector"]["attempts"] > 1:
             tables.add("sft")
+        # Before anything is retracted, which would also forget what the games were.
+        if has_card and not tables & _marked(config):
+            _refuse_changed_games(config, card, before)
         if changed and not _retract(config, tables):
             raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(sorted(changed)[:5])}. {other}")
     # A broken config.json may be deleted, because the card holds the hash of its settings.
     elif has_card:
         if card.config_hash != _config_hash(resolved):
             raise RunFolderError(f"{folder} holds a run with other settings (by the hash in its {CARD}). {other}")
+        _refuse_changed_games(config, card)
     # Results whose settings nobody knows must not be mixed with new ones.
     elif any(folder.glob("starts-*")):
         raise RunFolderError(f"{folder} holds a run of unknown settings: config.json and {CARD} are missing. {other}")
+
+
+def _marked(config: RunConfig) -> set[str]:
+    """Tables of the settings that the fingerprint follows from: with others, another one is no wonder."""
+    return {"environment", "prompt", "data"} | {
+        table for table, places in _followed_by(config).items() if table in sections() and "data" in places
+    }
+
+
+def _refuse_changed_games(config: RunConfig, card: RunCard, written: dict[str, Any] | None = None) -> None:
+    """Equal settings may name other games than they did: files and variables stand behind them.
+
+    Args:
+        config: of the run.
+        card: of its folder; without a fingerprint it is older than these notes.
+        written: the settings in its folder.
+    """
+    # A run that only shows what it has needs no games.
+    if card.fingerprint is None or all(job.done for job in plan(config)):
+        return
+    now = fingerprint(config, written)
+    if now != card.fingerprint and not _retract(config, {"environment"}):
+        raise RunFolderError(
+            f"the games of {config.output_dir} have changed since it began, under the same settings: the fingerprint "
+            f"of rules, texts, tasks and prompts was {card.fingerprint} then and is {now} now. Set back what the "
+            "settings name, such as the folder in environment.games, or choose another --output-dir."
+        )
 
 
 FOLLOWS: dict[str, tuple[str, ...]] = {
@@ -308,6 +339,11 @@ def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig
             f"start_from: the players of {source} were trained on {len(shared)} of what they would be tested on, such "
             f"as {shared[0]!r}. Test them on what they have not seen."
         )
+    if shared := _selected_on(before, config):
+        raise RunFolderError(
+            f"start_from: the players of {source} were selected on {len(shared)} of what they would be tested on, such "
+            f"as {shared[0]!r}: validation games chose the best. Test them on other games, or leave such methods out."
+        )
     return before
 
 
@@ -360,6 +396,31 @@ def _trained_on(before: RunConfig, after: RunConfig) -> Sequence[str]:
             return game.trained_on(before.environment, modes, split)
         return sorted(keys(before, before.env.all_modes, "train") & keys(after, modes, split))
     return ()
+
+
+def _selected_on(before: RunConfig, after: RunConfig) -> Sequence[str]:
+    """Tasks of the test by which players were chosen; none where the other run's games are not here."""
+    # Whoever plays validation games does not call them the test.
+    if after.evaluation.split != "test" or before.environment == after.environment or not _selects(before, after):
+        return ()
+
+    def games(config: RunConfig, split: str) -> dict[str, str]:
+        tasks = (task for mode in config.evaluated_modes for task in config.env.tasks(mode, split))
+        # Without the mode: a game that chose in one mode is no test in another.
+        return {task.key.removeprefix(f"{task.mode}/"): task.key for task in tasks}
+
+    with suppress(UserError):
+        chose, tested = games(before, "validation"), games(after, "test")
+        return [key for game, key in tested.items() if game in chose]
+    return ()
+
+
+def _selects(before: RunConfig, after: RunConfig) -> bool:
+    """Tell whether validation games of the other run chose a model that is evaluated here."""
+    methods = [after.method(name) for name in after.methods]
+    best = before.rlft.keep == "best" and any(method.online for method in methods)
+    repeats = before.sft.reflector.attempts > 1
+    return best or (repeats and any(is_reflector(dataset) for method in methods for dataset in method.datasets))
 
 
 def _changes(before: RunConfig, after: RunConfig, *, evaluates: bool) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -90,3 +90,43 @@ def test_a_run_refuses_a_file_with_them(episodes, tmp_path):
     assert len(learned(**OTHER_SPLIT | {"split_seed": 0})) == len(episodes)
     with pytest.raises(UserError, match=rf"data.episodes: {path}: {len(held_out(episodes))} of {len(episodes)}"):
         learned(**OTHER_SPLIT)
+
+
+class Worded(Corridor):
+    """A corridor whose texts are said to depend on settings."""
+
+    facts: ClassVar = {"wording": "old", "advice": "command"}
+
+    def texts(self) -> dict[str, str]:
+        """Settings of its texts."""
+        return self.facts
+
+
+class Reworded(Worded):
+    """The same with another wording and advice."""
+
+    facts: ClassVar = {"wording": "new", "advice": "goal"}
+
+
+def test_episodes_of_other_texts_are_refused(tmp_path):
+    path, spec = tmp_path / "played.jsonl", EnvSpec(Worded, toy.SMALL)
+    rrl.write_episodes(path, rrl.collect(spec, "oracle", episodes=2))
+    read = rrl.read_episodes(path)
+    assert [episode.texts for episode in read] == [Worded.facts] * 2
+    refuse_held_out(read, spec, "here.jsonl")
+    other = EnvSpec(Reworded, toy.SMALL)
+    taught = [replace(episode, turns=tuple(replace(t, reflection="Go.") for t in episode.turns)) for episode in read]
+    for episodes, told in ((taught, "advice is 'command' there and 'goal' here; "), (read, "")):
+        with pytest.raises(UserError) as raised:
+            refuse_held_out(episodes, other, "here.jsonl")
+        assert str(raised.value) == (
+            f"here.jsonl: 2 of 2 episodes were recorded with other texts: {told}wording is 'old' there and 'new' here. "
+            "Set the environment as it was when they were recorded, or leave such episodes out."
+        )
+
+
+def test_episodes_that_say_nothing_of_their_texts_stay_readable_and_as_they_are(tmp_path):
+    path = tmp_path / "played.jsonl"
+    rrl.write_episodes(path, rrl.collect(toy.SPEC, "oracle", episodes=1))
+    assert "texts" not in path.read_text()
+    refuse_held_out(rrl.read_episodes(path), EnvSpec(Reworded, toy.SMALL), "here.jsonl")

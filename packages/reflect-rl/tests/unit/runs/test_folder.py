@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from reflect_rl.config import parse
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import RunFolderError
-from reflect_rl.runs.config import RunConfig
+from reflect_rl.runs.config import RunConfig, fingerprint
 from reflect_rl.runs.folder import Job, Spent, StageTime, Unit, read_card, write_card
 from reflect_rl.runs.run import log_stage
+from reflect_rl.runs.stages import plan
 from reflect_rl.runs.start import open_run
 
 UNIT = "starts-2/seed-0"
@@ -128,3 +130,57 @@ def test_a_job_leaves_its_time_and_its_memory_in_the_card(tmp_path):
     assert stage.seconds >= 2
     # A process with torch takes more than a tenth of a GiB.
     assert stage.peak_gib == round(spent.peak_gib, 2) > 0.05
+
+
+def other_tasks(monkeypatch) -> None:
+    """The same settings, with a training task less behind them."""
+    tasks = Corridor.tasks
+    monkeypatch.setattr(Corridor, "tasks", lambda game, mode, split: tasks(game, mode, split)[split == "train" :])
+
+
+def test_a_run_whose_games_have_changed_does_not_go_on(tmp_path, monkeypatch):
+    open_run(config(tmp_path), "")
+    left(tmp_path, "data/done")
+    open_run(config(tmp_path), "")
+    other_tasks(monkeypatch)
+    for changes in ({}, {"rlft": {"total_turns": 7}}):
+        with pytest.raises(RunFolderError, match=r"the games of .* have changed since it began"):
+            open_run(config(tmp_path, **changes), "")
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(RunFolderError, match=r"the games of .* have changed since it began, under the same settings"):
+        open_run(config(tmp_path), "")
+
+
+def test_before_anything_was_made_games_may_change(tmp_path, monkeypatch):
+    open_run(config(tmp_path), "")
+    before = read_card(tmp_path).fingerprint
+    left(tmp_path, "data/error.txt")
+    other_tasks(monkeypatch)
+    open_run(config(tmp_path), "")
+    assert read_card(tmp_path).fingerprint != before
+
+
+def test_a_finished_run_needs_no_games(tmp_path, monkeypatch):
+    run = config(tmp_path)
+    open_run(run, "")
+    for job in plan(run):
+        job.folder.mkdir(parents=True)
+        (job.folder / "done").touch()
+    other_tasks(monkeypatch)
+    open_run(config(tmp_path), "")
+
+
+def test_older_folders_go_on(tmp_path, monkeypatch):
+    """Those without a fingerprint, and those that were begun before a setting existed."""
+    open_run(config(tmp_path), "")
+    left(tmp_path, "data/done")
+    written = configured(tmp_path)
+    del written["environment"]["max_episode_steps"]
+    (tmp_path / "config.json").write_text(json.dumps(written))
+    card = read_card(tmp_path)
+    write_card(tmp_path, card.model_copy(update={"fingerprint": fingerprint(config(tmp_path), written)}))
+    assert read_card(tmp_path).fingerprint != card.fingerprint
+    open_run(config(tmp_path), "")
+    write_card(tmp_path, card.model_copy(update={"fingerprint": None}))
+    other_tasks(monkeypatch)
+    open_run(config(tmp_path), "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -209,6 +210,38 @@ def test_the_games_of_the_training_need_not_be_at_hand(trained, tmp_path, monkey
     monkeypatch.setattr(start, "fingerprint", missing)
     begin(run, "", evaluates=True)
     assert "rlft reflect_rl" in done(run)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_selected"),
+    [
+        ({"rlft": {"keep": "best"}}, True),
+        ({"sft": {"reflector": {"attempts": 2}}, "methods": ["sft_reflect"]}, True),
+        # Supervised players are kept as they come, and what is called validation may have chosen.
+        ({"rlft": {"keep": "best"}, "methods": ["sft_reflect"]}, False),
+        ({"rlft": {"keep": "best"}, "evaluation": {"split": "validation"}}, False),
+        ({}, False),
+    ],
+)
+def test_players_are_not_tested_on_games_that_selected_them(tmp_path, monkeypatch, changes, is_selected):
+    tasks = corridor.Corridor.tasks
+
+    def swapped(game, mode, split):
+        usual = corridor.Corridor(game.config.model_copy(update={"split_seed": 0}))
+        there = {"validation": "test", "test": "validation"}.get(split, split) if game.config.split_seed else split
+        return tuple(replace(task, split=split) for task in tasks(usual, mode, there))
+
+    monkeypatch.setattr(corridor.Corridor, "tasks", swapped)
+    monkeypatch.setattr(corridor.Corridor, "evaluation_only", ("split_seed",))
+    open_run(config(tmp_path / "source", **changes), "")
+    run = here(tmp_path / "source", tmp_path, **changes, environment={"name": "corridor", "split_seed": 1})
+    if not is_selected:
+        begin(run, "", evaluates=True)
+        return
+    count = sum(len(run.env.tasks(mode, "test")) for mode in ("near", "far"))
+    with pytest.raises(RunFolderError, match=f"were selected on {count} of what they would be tested on, such as"):
+        begin(run, "", evaluates=True)
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_is_not_finished_there_is_left_to_this_run(source, tmp_path):
