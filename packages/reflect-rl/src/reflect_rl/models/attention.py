@@ -57,8 +57,9 @@ def attend(
     """Attention as transformers calls it: ours where a gradient flows through a whole row, else theirs."""
     plain = not dropout and query.shape[-2] == key.shape[-2] > 1
     causal = options.get("is_causal") is not False and getattr(module, "is_causal", True)
-    # A mask of numbers, as trees have it, says alone what a position sees.
-    known = causal if attention_mask is None else attention_mask.is_floating_point()
+    # A mask of numbers, as trees have it, says alone what a position sees. Where it is learned, it needs a gradient.
+    constant = attention_mask is not None and attention_mask.is_floating_point() and not attention_mask.requires_grad
+    known = causal if attention_mask is None else constant
     if not (plain and known and torch.is_grad_enabled() and query.device.type == "cpu"):
         theirs: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options

@@ -20,7 +20,7 @@ from transformers.cache_utils import DynamicLayer
 from reflect_rl.models.graphs import KEPT_SHAPES, Replay, captured, capturing, columns_of, rounded, state_of
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import written_tokens
-from reflect_rl.models.network import Network, backbone
+from reflect_rl.models.network import Network, backbone, context_of
 
 LEAST_ROWS = 8
 """A step of fewer rows takes as long; padded to so many, batches that shrink have few shapes."""
@@ -96,7 +96,7 @@ def written(model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_toke
         sampled: see `generate`.
     """
     count, longest = len(prompts), max(map(len, prompts))
-    limit: int | None = getattr(model.model.config, "max_position_embeddings", None)
+    limit = context_of(model.model.config)
     # A prompt of one token would look like a step.
     tokens = max(2, longest, min(columns_of(longest), limit or longest))
     rows = [[*prompt, *[0] * (tokens - len(prompt))] for prompt in prompts]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from reflect_rl.models.graphs import columns_of
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import written_tokens
-from reflect_rl.models.network import reads_trees, shares
+from reflect_rl.models.network import pads_left, reads_trees, shares
 from reflect_rl.models.score import Passes, check_context, micro_batches, token_budget
 
 
@@ -49,7 +50,7 @@ def generate(
 
     Args:
         model: a language model in eval mode.
-        prompts: token ids, any lengths; rows of a batch are left-padded.
+        prompts: token ids, any lengths; rows of a batch are left-padded, or of one length.
         max_new_tokens: length limit of a continuation.
         sampled: draw from the model's distribution, by torch's generator, instead of taking the most likely text.
         max_tokens: upper bound on the padded tokens of one batch, new tokens included (default: `written_tokens`).
@@ -72,7 +73,7 @@ def generate(
     if graphs:
         # Rows are rounded up, by half at most, or to a few where memory allows.
         lengths, limit = [columns_of(columns_of(len(p)) + max_new_tokens) for p in prompts], 2 * limit // 3
-    for group in micro_batches(lengths, limit):
+    for group in _groups(model, lengths, limit):
         if graphs:
             table = written(model, [prompts[i] for i in group], max_new_tokens, sampled=sampled)
             found |= {i: _ended(model, new) for i, new in zip(group, table.tolist(), strict=True)}
@@ -105,6 +106,15 @@ def generate(
             )
         found |= {i: _ended(model, new) for i, new in zip(group, output[:, width:].tolist(), strict=True)}
     return [found[i] for i in range(len(prompts))]
+
+
+def _groups(model: LanguageModel, lengths: Sequence[int], limit: int) -> Iterator[list[int]]:
+    """Groups of `micro_batches`; of one length each, where padding on the left would move what follows it."""
+    for group in micro_batches(lengths, limit):
+        if pads_left(model.model):
+            yield group
+        else:
+            yield from (list(same) for _, same in groupby(group, lambda i: lengths[i]))
 
 
 def _ended(model: LanguageModel, new: list[int]) -> list[int]:

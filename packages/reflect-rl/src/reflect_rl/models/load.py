@@ -217,6 +217,8 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     Raises:
         ModelError: the model cannot be used; the message says why and what to do.
     """
+    from reflect_rl.models.network import reads_trees
+
     device = device_of(config.device)
     if config.precision == "auto":
         # Runs settle `auto` once for all jobs; this is for a model that is loaded alone.
@@ -259,7 +261,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     mixed = config.precision == "mixed" or (config.precision == "bfloat16" and bool(adapter or config.lora.rank))
     if mixed:
         keep_input_format(model)
-    return LanguageModel(
+    language_model = LanguageModel(
         model.eval(),
         tokenizer,
         mixed,
@@ -267,6 +269,9 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         trainable and config.gradient_checkpointing,
         _learned_labels(Path(source)),
     )
+    # Now, while no training has begun; the answer is kept.
+    reads_trees(language_model)
+    return language_model
 
 
 def _learned_labels(folder: Path) -> tuple[str, ...]:
@@ -396,12 +401,13 @@ def _load_weights(source: str, config: ModelConfig, device: torch.device) -> Pre
     quantized = {} if config.quantization == "none" else _quantized(config, device)
     # Asked for first: transformers refuses `sdpa` for architectures without it.
     offers_sdpa = getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(causal)], "_supports_sdpa", False)
-    with explained(source):
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
+
+    def loaded(attention: str) -> Any:
+        return AutoModelForCausalLM.from_pretrained(
             source,
             config=causal,
             dtype=torch.bfloat16 if config.precision == "bfloat16" else torch.float32,
-            attn_implementation=ATTENTION if offers_sdpa else "eager",
+            attn_implementation=attention,
             use_safetensors=True,
             trust_remote_code=False,
             # A folder is complete, or it is refused: nothing is looked for elsewhere.
@@ -409,7 +415,15 @@ def _load_weights(source: str, config: ModelConfig, device: torch.device) -> Pre
             output_loading_info=True,
             **quantized,
         )
-    model, found = loaded
+
+    with explained(source):
+        try:
+            model, found = loaded(ATTENTION if offers_sdpa else "eager")
+        except KeyError as error:
+            # Falcon looks its attention up in a list of its own, before any weight is read.
+            if error.args != (ATTENTION,):
+                raise
+            model, found = loaded("sdpa")
     # transformers gives missing parameters random values, with a warning only.
     if missing := sorted(found["missing_keys"]):
         raise ModelError(

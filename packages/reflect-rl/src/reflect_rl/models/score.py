@@ -33,7 +33,7 @@ from reflect_rl.models.graphs import COLUMNS
 from reflect_rl.models.kept import Beginning, Kept, Layers
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.memory import GB, activation_bytes, free_bytes
-from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, reads_trees, shares
+from reflect_rl.models.network import REUSE_TOKENS, Network, Past, Read, Tree, alike, context_of, reads_trees, shares
 from reflect_rl.models.prefixes import Row, merge, pack
 
 ACTIVATIONS_ON_CPU, ACTIVATIONS_ON_GPU, GPU_SHARE = 2 * 2**30, 8 * 2**30, 0.25
@@ -146,8 +146,7 @@ def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 
     Raises:
         ModelError: it is longer than the model's context.
     """
-    # Architectures without a table of positions (Bloom, Mamba) name no limit.
-    limit = getattr(model.model.config, "max_position_embeddings", None)
+    limit = context_of(model.model.config)
     if limit is not None and tokens + new > limit:
         shown = " ".join(text.split())
         # States of a game often begin alike, and what tells them apart stands near their end.
@@ -155,12 +154,15 @@ def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 
         begins = f" whose state begins {shown[:SHOWN]!r}{ends}" if shown else ""
         said = len(model.encode(reflection)) if reflection else 0
         follow = f" and {new} are to follow" if new else f" with the {said} of its reflection" if said else ""
+        # With LongRoPE it is not the limit that config.json shows first.
+        named = getattr(model.model.config, "max_position_embeddings", limit)
+        longrope = " with LongRoPE's short factors" if limit != named else ""
         # A shorter reflection is no remedy where the rest is too long.
         lower = "Lower reflector.max_new_tokens. " if (new and tokens < limit) or tokens - limit <= said else ""
         raise ModelError(
-            f"a prompt{begins} has {tokens} tokens{follow}, the model's context holds {limit}. {lower}"
-            "Set model.path to a model with a longer context (for the embedded one: model.embedded.context_tokens), or "
-            "make the environment's states shorter."
+            f"a prompt{begins} has {tokens} tokens{follow}, the model's context holds {limit}{longrope}. "
+            f"{lower}Set model.path to a model with a longer context (for the embedded one: "
+            "model.embedded.context_tokens), or make the environment's states shorter."
         )
 
 
@@ -507,23 +509,31 @@ def completion_losses(
 
 
 def check_scoring(model: LanguageModel) -> None:
-    """Prove on a short prompt that our logits are the model's own.
+    """Prove on a short prompt that our logits are the model's own, and that they depend on no later token.
 
     Raises:
-        ModelError: the architecture changes hidden states or logits in a way that this file does not know, or the
-            weights are damaged.
+        ModelError: the architecture does not read from left to right, it changes hidden states or logits in a way that
+            this file does not know, or the weights are damaged.
     """
     # One shape on a GPU as well, where passes are padded: bfloat16 rounds otherwise in another one.
-    most = getattr(model.model.config, "max_position_embeddings", None) or COLUMNS
+    most = context_of(model.model.config) or COLUMNS
     ids = (model.encode("0 1 2 3") * COLUMNS)[: min(COLUMNS, most) if model.device.type == "cuda" else 8]
+    half, end = len(ids) // 2, len(ids) - 1
+    # The second row goes on with other tokens, none of them padding, of which transformers would warn.
+    rows = [ids, [*ids[:half], *((token + 1) % len(model.tokenizer) for token in ids[half:])]]
     # In the same formats: with 30 layers, rounding to bfloat16 alone can exceed the tolerance.
     with torch.no_grad(), torch.autocast(model.device.type, torch.bfloat16, enabled=model.mixed):
-        ours = read(model, [ids], [(0, len(ids) - 1)]).logits[0]
-        theirs = model.model(input_ids=torch.tensor([ids], device=model.device)).logits[0, -1].float()
+        ours = read(model, rows, [(0, end), (1, end)]).logits
+        theirs = model.model(input_ids=torch.tensor(rows, device=model.device)).logits.float()
     if not theirs.isfinite().all():
         raise ModelError("the model computes values that are no numbers. Copy or download its weights again.")
-    if not torch.allclose(ours, theirs, rtol=1e-2, atol=1e-2 * float(theirs.abs().max().clamp(min=1))):
-        kind = getattr(model.model.config, "model_type", type(model.model).__name__)
+    kind = getattr(model.model.config, "model_type", type(model.model).__name__)
+    if not alike(model, theirs[1, :half], theirs[0, :half]):
+        raise ModelError(
+            f"{model.name!r} is a {kind!r} model that looks at later tokens, so it is no causal language model. "
+            "Choose one that generates text from left to right (GPT-2, Llama, Qwen, ...)."
+        )
+    if not torch.allclose(ours, theirs[:, end], rtol=1e-2, atol=1e-2 * float(theirs.abs().max().clamp(min=1))):
         raise ModelError(
             f"models of type {kind!r} transform their logits in a way that action scoring does not support."
         )
