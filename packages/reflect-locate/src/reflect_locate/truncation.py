@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from reflect_rl.models.network import context_of
 from reflect_rl.players.language_model import LanguageModelPolicy, tokenize
 from reflect_rl.types import Observation, View
 
@@ -36,8 +37,7 @@ class TruncatingPolicy(LanguageModelPolicy):
     def _fit(self, view: View) -> tuple[View, tuple[int, ...]]:
         """A view that fits, and the actions of the whole view that are in it."""
         everything = tuple(range(len(view.observation.actions)))
-        # Models with relative positions name no limit.
-        limit = getattr(self.model.model.config, "max_position_embeddings", None)
+        limit = context_of(self.model.model.config)
         fitted = view, everything
         for fitted in _shortened(view):
             # The first view that fits; the last and shortest one is taken even if it does not.

@@ -36,6 +36,7 @@ from reflect_rl.envs.base import (
     Renders as Renders,
     Restartable as Restartable,
     TextEnv as TextEnv,
+    VariesTexts as VariesTexts,
 )
 from reflect_rl.errors import (
     ReflectRLError as ReflectRLError,

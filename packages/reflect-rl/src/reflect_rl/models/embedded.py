@@ -59,6 +59,7 @@ def build_embedded(
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     from reflect_rl.models.attention import ATTENTION
+    from reflect_rl.models.network import reads_trees
 
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=_learn(texts, config, labels),
@@ -76,7 +77,10 @@ def build_embedded(
         model = AutoModelForCausalLM.from_config(
             _shape(config, rows, ends), dtype=torch.float32, attn_implementation=ATTENTION
         )
-    return LanguageModel(model.eval(), tokenizer)
+    built = LanguageModel(model.eval(), tokenizer)
+    # Now, as of a model that is loaded; the answer is kept.
+    reads_trees(built)
+    return built
 
 
 def build_for(
