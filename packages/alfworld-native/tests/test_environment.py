@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
@@ -105,6 +106,8 @@ def test_games_can_be_named_by_their_source(make, tmp_path, monkeypatch):
         assert told(make(ENV_ID, games=source)) == {record.key}
     assert told(make(ENV_ID, games="generated:test:1:4")) == {"generated/14/0"}
     assert told(make(ENV_ID, games=generate_games("test", 1))) == {"generated/2/0"}
+    # An array is no `Sequence`, and serves as one.
+    assert told(make(ENV_ID, games=np.array([*generate_games("test", 1)], dtype=object))) == {"generated/2/0"}
 
 
 def told(env):

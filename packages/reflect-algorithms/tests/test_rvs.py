@@ -51,6 +51,8 @@ def test_a_level_cannot_be_asked_for_that_was_never_seen(mixed_log):
                 learner.objective(turns, 10)
     # Where verdicts are asked for, no level is.
     assert RvS(RvSConfig(asked_level=3)).objective(turns, 10).views
+    # Rounds to come may reach it.
+    assert RvS(RvSConfig(condition="return", asked_level=3)).objective(turns, 10, plays_on=True).views
 
 
 def test_the_outcome_that_is_asked_for_stands_where_a_reflection_would():

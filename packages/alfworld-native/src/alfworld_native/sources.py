@@ -85,7 +85,8 @@ def games_of(games: Sequence[GameRecord] | str | Path) -> Sequence[GameRecord]:
     if isinstance(games, str | Path):
         return _of_source(os.path.expandvars(games))
     named: object = games  # as it comes from a program that no type checker has seen
-    if not isinstance(named, Sequence):
+    # Arrays and data sets of torch are sequences, too, though they do not say so.
+    if isinstance(named, Mapping) or not (hasattr(named, "__len__") and hasattr(named, "__getitem__")):
         raise GameError(
             f"games are a list of GameRecord, or a source such as 'generated:train:1000', not {games!r:.60}."
         )

@@ -58,8 +58,8 @@ def train_offline(
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
         TrainingError: the loss or the gradient is not finite.
-        UserError: an episode is of a validation or test task of `env`, or the log lacks what the learner needs; the
-            message says what, and what to do.
+        UserError: an episode recorded as training is of a validation or test task of `env`, or the log lacks what the
+            learner needs; the message says what, and what to do.
 
     >>> import reflect_rl as rrl
     >>> log = rrl.collect("corridor", "random", episodes=8)

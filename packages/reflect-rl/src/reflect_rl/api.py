@@ -250,7 +250,8 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         ModelError: an episode's prompt is longer than the model's context.
         RunFolderError: `out` holds an interrupted training with other settings.
         TrainingError: the loss or the gradient is not finite.
-        UserError: there is nothing to learn from, or an episode is of a validation or test task of `env`.
+        UserError: there is nothing to learn from, or an episode recorded as training is of a validation or test task of
+            `env`.
     """
     spec = None if env is None else make_env(env)
     kept = usable(episodes if spec is None else of_environment(episodes, spec.identity), lost=lost)

@@ -236,7 +236,7 @@ class _Slot:
             task, seed, identity = self.request.task, self.request.seed, self.rollout.spec.identity
             # Games of NumPy give its own booleans, which JSON does not know.
             ends = bool(answer.terminated), bool(truncated), bool(answer.success)
-            texts = dict(self.game.texts()) if isinstance(self.game, VariesTexts) else {}
+            texts = dict(self.game.text_settings()) if isinstance(self.game, VariesTexts) else {}
             return Episode(task, tuple(self.turns), *ends, seed, identity, texts)
         self._show(answer.observation)
         self.turns.append(turn)

@@ -237,7 +237,7 @@ class Alfworld(TextEnv):
         """State text, and of raw ones how much they show."""
         return self.config.state + (f" {self.config.history} and the opening" if self.is_raw else "")
 
-    def texts(self) -> dict[str, str]:
+    def text_settings(self) -> dict[str, str]:
         """Settings that states, their commands and reflections follow from."""
         return {
             "wording": self.config.wording,

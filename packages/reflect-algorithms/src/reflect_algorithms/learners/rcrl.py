@@ -56,7 +56,7 @@ class RCRL:
         """Play, label and train, round by round.
 
         Raises:
-            UserError: no episode was won so far, so a win cannot be asked for; or no turn has the level asked for.
+            UserError: no episode was won so far, so a win cannot be asked for.
         """
         trainer = Trainer(training)
         rounds: list[list[Episode]] = []
@@ -67,6 +67,6 @@ class RCRL:
             rounds.append(played_round(training, number, self.config.episodes, player, asks))
             turns = turns_of([episode for part in rounds for episode in part], training.excluded)
             until = training.config.steps * (number + 1) // self.config.rounds
-            trainer.fit(self.imitation.objective(turns, training.spec.max_episode_steps), until)
+            trainer.fit(self.imitation.objective(turns, training.spec.max_episode_steps, plays_on=True), until)
         write_rounds(training, rounds)
         trainer.close()

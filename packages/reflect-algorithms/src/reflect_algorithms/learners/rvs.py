@@ -63,12 +63,13 @@ class RvS:
         turns = turns_of(training.episodes, training.excluded)
         fit(training, self.objective(turns, training.spec.max_episode_steps))
 
-    def objective(self, turns: Turns, horizon: int) -> Imitation:
+    def objective(self, turns: Turns, horizon: int, *, plays_on: bool = False) -> Imitation:
         """Imitation of all turns, each given its outcome.
 
         Args:
             turns: what was played.
             horizon: turns of the longest episode, H.
+            plays_on: further rounds may reach the level that is asked for.
 
         Raises:
             UserError: no episode was won, so a win cannot be asked for; or no turn has the level that is asked for.
@@ -76,7 +77,10 @@ class RvS:
         if self.config.condition == "success":
             outcomes = verdicts(turns)
         else:
-            outcomes = levels_beside(self.config.asked_level, average_to_come(turns, horizon))
+            values = average_to_come(turns, horizon)
+            outcomes = (
+                [level(n) for n in levels(values)] if plays_on else levels_beside(self.config.asked_level, values)
+            )
         views = [replace(view, reflection=asked(text)) for view, text in zip(turns.views, outcomes, strict=True)]
         return Imitation(views, turns.actions)
 
@@ -105,8 +109,8 @@ def levels_beside(asked_level: int, values: Tensor) -> list[str]:
     if asked_level not in found:
         there = ", ".join(map(str, sorted(set(found))))
         raise UserError(
-            f"offline.rvs.asked_level: no turn of the log has the level {asked_level}, or of the rounds so far, so the "
-            f"policy would be asked for what it has never seen. Set it to one of {there}."
+            f"offline.rvs.asked_level: no turn of the log has the level {asked_level}, so the policy would be asked "
+            f"for what it has never seen. Set it to one of {there}."
         )
     return [level(number) for number in found]
 

@@ -148,9 +148,9 @@ class AutoExplore(TextEnv):
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:
         """The questions that a result is about."""
-        return games_tested(self.config, mode, split) | self.texts() | {"expert": self.config.expert}
+        return games_tested(self.config, mode, split) | self.text_settings() | {"expert": self.config.expert}
 
-    def texts(self) -> dict[str, str]:
+    def text_settings(self) -> dict[str, str]:
         """What states show, and the fullness of the reflections."""
         state = self.config.state + (f" {self.config.history}" if self.is_raw else "")
         return {"state": state, "advice": self.config.advice}

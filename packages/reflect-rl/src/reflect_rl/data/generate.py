@@ -370,7 +370,7 @@ class Renumbering:
         order[here], order[there] = order[there], order[here]
         shown = self._labels(len(order), labels)
         # Where labels are no numbers, the mark of an action in the list is its index, which stays.
-        if text is not None and numbered(text) and labels[0].isdigit():
+        if text is not None and numbered(text) and all(label.isdigit() for label in labels):
             actions = turn.observation.actions
             # The label's own place last: another action of the list may have the same text.
             numbers = {actions[at]: int(label) for at, label in zip(order, shown, strict=True)}

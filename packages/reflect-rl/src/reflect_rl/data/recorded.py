@@ -152,7 +152,7 @@ def _refuse_other_texts(episodes: Sequence[Episode], spec: EnvSpec, source: str)
     game = spec.capability(VariesTexts)
     if game is None:
         return
-    here = game.texts()
+    here = game.text_settings()
     found = [changes for episode in episodes if (changes := [*_other_texts(episode, here)])]
     if found:
         raise UserError(

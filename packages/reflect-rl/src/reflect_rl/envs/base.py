@@ -211,7 +211,7 @@ class NamesGames(Protocol):
 class VariesTexts(Protocol):
     """A game whose texts depend on settings, so that a recorded episode must say which they were."""
 
-    def texts(self) -> Mapping[str, str]:
+    def text_settings(self) -> Mapping[str, str]:
         """Those settings: name and value, among them `advice` where it teaches."""
 
 

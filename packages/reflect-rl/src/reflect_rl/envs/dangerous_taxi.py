@@ -385,9 +385,9 @@ class DangerousTaxi(TextEnv):
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:
         """Fullness of the reflections, where it is not the usual one; the games are the same under all settings."""
-        return self.texts()
+        return self.text_settings()
 
-    def texts(self) -> dict[str, str]:
+    def text_settings(self) -> dict[str, str]:
         """Fullness of the reflections."""
         return {"advice": self.config.advice}
 

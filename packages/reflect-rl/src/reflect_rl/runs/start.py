@@ -191,7 +191,8 @@ def _refuse_changed_games(config: RunConfig, card: RunCard, written: dict[str, A
         raise RunFolderError(
             f"the games of {config.output_dir} have changed since it began, under the same settings: the fingerprint "
             f"of rules, texts, tasks and prompts was {card.fingerprint} then and is {now} now. Set back what the "
-            "settings name, such as the folder in environment.games, or choose another --output-dir."
+            "settings name, such as the folder in environment.games; or, if the program was updated since, go on with "
+            "the version that began the run; or choose another --output-dir."
         )
 
 

@@ -429,6 +429,14 @@ def test_letters_change_places_and_marks_stay(advised):
         assert f" {other.completion} {action} ={number}" in listed
 
 
+def test_letters_beside_digits_are_no_numbers():
+    labels = ["0", "1", "A", "B"]
+    episodes = shown(("look", "wait", "go"), "Next: go =2.", 2)
+    for row in rows("policy_reflect", episodes, labels, frozenset(), renumbering=copies(20)):
+        assert "Next: go =2." in row.prompt
+        assert row.completion in labels
+
+
 def test_shuffling_rows_keeps_them_all():
     table = rows("reflector", demonstrations(DataConfig(), CORRIDOR, 3, 0)["positive"], LABELS, frozenset())
     mixed = shuffled(table, np.random.default_rng(0))

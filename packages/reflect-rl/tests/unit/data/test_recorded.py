@@ -97,7 +97,7 @@ class Worded(Corridor):
 
     facts: ClassVar = {"wording": "old", "advice": "command"}
 
-    def texts(self) -> dict[str, str]:
+    def text_settings(self) -> dict[str, str]:
         """Settings of its texts."""
         return self.facts
 
