@@ -151,7 +151,7 @@ class AutoExplore(TextEnv):
         return games_tested(self.config, mode, split) | self.text_settings() | {"expert": self.config.expert}
 
     def text_settings(self) -> dict[str, str]:
-        """What states show, and the fullness of the reflections."""
+        """Kind of the states, and fullness of the reflections."""
         state = self.config.state + (f" {self.config.history}" if self.is_raw else "")
         return {"state": state, "advice": self.config.advice}
 

@@ -146,7 +146,7 @@ def _entrances(name: str, paths: Sequence[str]) -> list[str]:
 
 
 def _below(path: str, folder: str) -> str:
-    """What is left of a path behind a folder, or nothing where it does not lie in it."""
+    """Rest of a path behind a folder, or nothing where it does not lie in it."""
     return f"/{path}".partition(f"/{folder}/")[2]
 
 

@@ -170,7 +170,7 @@ def _other_texts(episode: Episode, here: Mapping[str, str]) -> Iterator[str]:
 
 
 def _identity(task: Task) -> tuple[str, str, str]:
-    """What tells a task from others; a generator may give the same key to another game."""
+    """Identity of a task: a generator may give the same key to another game."""
     return task.mode, task.key, json.dumps(dict(task.data), sort_keys=True, default=str)
 
 
