@@ -22,14 +22,17 @@ import numpy as np
 
 from reflect_locate.envs.autoexplore_config import CAT_RAW, COMMANDS, OPENING, RAW, RULES, AutoExploreConfig
 from reflect_locate.envs.measures import exploration_measures
+from reflect_locate.envs.places import place_by_meaning
 from reflect_locate.envs.shell_text import Shell, depth_first
 from reflect_locate.envs.state_text import (
     ExplorationState,
     FileNote,
+    NextPlace,
     action_numbers,
     advise,
     best_name,
     explored,
+    place_by_words,
     read_state,
     reflection_text,
     shown,
@@ -50,6 +53,7 @@ from reflect_locate.envs.task_sampling import (
     unseen_names,
 )
 from reflect_locate.envs.way import Way, entries_of
+from reflect_locate.repositories.embedding import installed
 from reflect_locate.repositories.index import BM25
 from reflect_locate.repositories.passages import PassageIndex, plain
 from reflect_locate.repositories.tree import Tree
@@ -108,6 +112,9 @@ class AutoExplore(TextEnv):
 
     Args:
         config: its settings.
+
+    Raises:
+        UserError: names are to be compared by meaning, and the embedding is not installed.
     """
 
     Config = AutoExploreConfig
@@ -127,6 +134,10 @@ class AutoExplore(TextEnv):
         # The costliest turn is the last one without an answer, -1 - H, so rewards lie in [-1, 1].
         self._scale = horizon + 1.0
         self.advice: Advice = self.config.advice
+        self._next_place: NextPlace = place_by_words
+        if self.config.names == "meaning":
+            installed()  # before a run begins, and not at its first reflection, it is known that it can be loaded
+            self._next_place = place_by_meaning
         self.is_raw = self.config.state == "raw"
         self.numbered = not self.is_raw
         # Rules that read a state back find nothing in what commands printed.
@@ -151,9 +162,11 @@ class AutoExplore(TextEnv):
         return games_tested(self.config, mode, split) | self.text_settings() | {"expert": self.config.expert}
 
     def text_settings(self) -> dict[str, str]:
-        """Kind of the states, and fullness of the reflections."""
+        """Kind of the states, fullness of the reflections, and how they choose among names."""
         state = self.config.state + (f" {self.config.history}" if self.is_raw else "")
-        return {"state": state, "advice": self.config.advice}
+        # Said where it is on alone: rows and recordings from before there was a choice are of `words`.
+        names = {"names": self.config.names} if self.config.names != "words" else {}
+        return {"state": state, "advice": self.config.advice} | names
 
     def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
         """Repositories that these tests share with the training of another task set."""
@@ -168,8 +181,8 @@ class AutoExplore(TextEnv):
         return unseen_names(self.config, task)
 
     def advise(self, state: str) -> str:
-        """The reflection of someone who compares words, and knows no more than a state text."""
-        return advise(state, self.config.advice)
+        """The reflection of someone who compares names, and knows no more than a state text."""
+        return advise(state, self.config.advice, self._next_place)
 
     def action_numbers(self, state: str) -> dict[str, int]:
         """Numbers of the actions that a state text names; a raw one names none."""
@@ -414,7 +427,7 @@ class AutoExplore(TextEnv):
     def _explored(self, best: int) -> int:
         """Action of an expert who has no more to go by than the player, but knows the target on seeing its name.
 
-        In the folder of the target it reads the target, above it it goes down; elsewhere it does what comparing words
+        In the folder of the target it reads the target, above it it goes down; elsewhere it does what comparing names
         recommends, until all is read: to leave a wrong folder at once would teach what nobody can see. Where a search
         is offered it searches, and reads what was found: the target, if it is among that.
         """
@@ -423,7 +436,7 @@ class AutoExplore(TextEnv):
         if self.config.expert == "depth_first":
             advice = depth_first(self._scene)
             return best if kind == "id" or advice not in actions else actions.index(advice)
-        advice = explored(self._scene)
+        advice = explored(self._scene, self._next_place)
         if self._scene.hits or self._scene.searches:
             knows = kind == "id" or subject in self._hits
             return best if knows or advice not in actions else actions.index(advice)

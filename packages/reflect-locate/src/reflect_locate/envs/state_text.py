@@ -10,7 +10,7 @@ shuffled. So a reflection can say which number it means, and the policy need not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -54,6 +54,9 @@ class ExplorationState:
         """Tell whether this is the last turn, at which only answers are listed (if there is a file to name)."""
         return self.turn >= self.horizon and bool(self.read)
 
+
+NextPlace = Callable[[ExplorationState], str]
+"""A rule that chooses where to look next: the command that reads a file, enters a folder, or leaves this one."""
 
 # A stranger may have chosen the names: without a bound one of them fills the model's context.
 LONGEST_NAME = 80
@@ -215,30 +218,9 @@ ENOUGH = 0.8
 """Share of a question's words in one passage at which a file counts as found."""
 
 
-def advised(state: ExplorationState) -> str:
-    """Action that comparing words recommends: answer, read what was found, search, go to the best name, or move on."""
-    asked = question_words(state.question)
-    # At the last turn any answer is better than none: a missing one loses as surely as a wrong one.
-    best = max(state.read, key=_count, default=None)
-    if best and (_count(best) >= ENOUGH * len(asked) or state.turn >= state.horizon):
-        return f"id {best[0]}"
-    return explored(state)
-
-
-def explored(state: ExplorationState) -> str:
-    """Action that comparing words recommends to someone who knows that no file read so far is the answer.
-
-    The best file that was found, else the next search; where none is offered or left, the next place.
-    """
-    if state.hits:
-        return f"cat /{state.hits[0][0]}"
-    if state.searches:
-        return f"search {state.searches[0]}"
-    return _next_place(state, question_words(state.question))
-
-
-def _next_place(state: ExplorationState, asked: Sequence[str]) -> str:
+def place_by_words(state: ExplorationState) -> str:
     """The file or folder of the best name; else, at the root the fullest folder first, elsewhere the files first."""
+    asked = question_words(state.question)
     file, in_file = best_name(state.files, asked)
     unread = [name for name, left in state.folders if left]
     folder, in_folder = best_name(unread, asked)
@@ -251,6 +233,37 @@ def _next_place(state: ExplorationState, asked: Sequence[str]) -> str:
     if file or state.files:
         return f"cat {file or state.files[0]}"
     return "more" if state.page < state.pages else "cd .."
+
+
+def advised(state: ExplorationState, next_place: NextPlace = place_by_words) -> str:
+    """Action that comparing names recommends: answer, read what was found, search, or look at the next place.
+
+    Args:
+        state: what is seen.
+        next_place: rule that chooses among names.
+    """
+    asked = question_words(state.question)
+    # At the last turn any answer is better than none: a missing one loses as surely as a wrong one.
+    best = max(state.read, key=_count, default=None)
+    if best and (_count(best) >= ENOUGH * len(asked) or state.turn >= state.horizon):
+        return f"id {best[0]}"
+    return explored(state, next_place)
+
+
+def explored(state: ExplorationState, next_place: NextPlace = place_by_words) -> str:
+    """Action that comparing names recommends to someone who knows that no file read so far is the answer.
+
+    The best file that was found, else the next search; where none is offered or left, the next place.
+
+    Args:
+        state: what is seen.
+        next_place: rule that chooses among names.
+    """
+    if state.hits:
+        return f"cat /{state.hits[0][0]}"
+    if state.searches:
+        return f"search {state.searches[0]}"
+    return next_place(state)
 
 
 def reflection_text(
@@ -323,14 +336,19 @@ def _goal(state: ExplorationState, advice: str) -> str:
     return f"{'a folder' if verb == 'cd' else 'a file'} about {topic}"
 
 
-def advise(state: str, fullness: Advice = "command") -> str:
-    """The reflection of someone who compares words, and knows no more than a state text.
+def advise(state: str, fullness: Advice = "command", next_place: NextPlace = place_by_words) -> str:
+    """The reflection of someone who compares names, and knows no more than a state text.
+
+    Args:
+        state: text of the state.
+        fullness: what the reflection says of the next action (`reflection_text`).
+        next_place: rule that chooses among names.
 
     Raises:
         ValueError: the text is no state of AutoExplore.
     """
     scene = read_state(state)
-    return reflection_text(scene, advised(scene), fullness=fullness)
+    return reflection_text(scene, advised(scene, next_place), fullness=fullness)
 
 
 def action_numbers(state: str) -> dict[str, int]:
