@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from reflect_algorithms.comparisons import Comparison, split_by_start
 from reflect_algorithms.heads import ActionHead
+from reflect_algorithms.preferences import rlhf
 from reflect_algorithms.preferences.dpo import DirectPreferences
 from reflect_algorithms.preferences.objective import Compared
 from reflect_algorithms.preferences.reward_model import Ranking, RewardModel
@@ -138,18 +141,17 @@ def test_starts_are_divided_and_none_is_on_both_sides():
 
 @pytest.mark.parametrize("kind", [RLHF, PPOMax])
 @pytest.mark.parametrize(
-    ("pairs", "rlhf", "expected"),
+    ("pairs", "chosen", "expected"),
     [("actions", {}, 0.0), ("episodes", {}, 0.9), ("actions", {"gamma": 0.5}, 0.5), ("episodes", {"gamma": 0.0}, 0.0)],
 )
-def test_later_turns_count_nothing_for_a_pair_of_actions(kind, pairs, rlhf, expected):
-    settings = {"preferences": {"pairs": {"compare": pairs}, "rlhf": rlhf}}
-    run = parse(RunConfig, settings | {"rlft": {"algorithm": {"name": "ppo", "gamma": 0.9}}})
-    assert kind.for_run(run).settings().algorithm.gamma == expected
+def test_later_turns_count_nothing_for_a_pair_of_actions(kind, pairs, chosen, expected):
+    run = parse(RunConfig, {"preferences": {"rlhf": chosen}, "rlft": {"algorithm": {"name": "ppo", "gamma": 0.9}}})
+    assert kind.for_run(run).settings(of_actions=pairs == "actions").algorithm.gamma == expected
 
 
 def test_an_algorithm_without_a_discount_stays_as_it_is():
     rlft = RLFTConfig(algorithm=AlgorithmConfig())
-    assert RLHF(RLHFConfig(gamma=0.0), rlft).settings() == rlft
+    assert RLHF(RLHFConfig(gamma=0.0), rlft).settings(of_actions=True) == rlft
 
 
 def settings_of(algorithm, compare="actions", **rlft):
@@ -159,7 +161,8 @@ def settings_of(algorithm, compare="actions", **rlft):
 
 @pytest.mark.parametrize("name", ["ppo", "reinforce"])
 def test_a_turn_is_credited_with_its_own_learned_reward(name):
-    algorithm = RLHF.for_run(settings_of({"name": name, "normalise_advantages": False})).settings().algorithm
+    learner = RLHF.for_run(settings_of({"name": name, "normalise_advantages": False}))
+    algorithm = learner.settings(of_actions=True).algorithm
     rows = [[0.0, 0.0, -5.0], [0.0, -3.0, -1.0]]
     episodes = [Trajectory("t", row, [0.0] * 3, ["a", "b", "c"], success=False) for row in rows]
     advantages = registry.find("algorithms", name)(algorithm).advantages(episodes, None)
@@ -179,8 +182,32 @@ def test_an_algorithm_that_compares_whole_episodes_is_refused(name):
     ]
     assert mistakes("episodes") == []
     with pytest.raises(ConfigError, match="compares whole episodes"):
-        RLHF.for_run(settings_of({"name": name})).settings()
-    assert PPOMax.for_run(settings_of({"name": name})).settings().algorithm.name == "ppo"
+        RLHF.for_run(settings_of({"name": name})).settings(of_actions=True)
+    assert PPOMax.for_run(settings_of({"name": name})).settings(of_actions=True).algorithm.name == "ppo"
+
+
+@pytest.mark.parametrize(("situation", "refused"), [({"seed": 0}, True), (None, False)])
+def test_pairs_of_a_file_say_themselves_what_they_compare(situation, refused, tmp_path):
+    file = tmp_path / "preferences.jsonl"
+    file.write_text(json.dumps({"situation": situation}) + "\n")
+    preferences = {"preferences": {"pairs": {"file": file}}, "methods": ["rlhf"]}
+    run = parse(RunConfig, preferences | {"rlft": {"algorithm": {"name": "grpo"}}})
+    found = list(preferences_config(run).mistakes(run))
+    assert [one for one in found if "compares whole episodes" in one] == found
+    assert bool(found) == refused
+
+
+@pytest.mark.parametrize("regret", [True, False])
+def test_the_discount_follows_what_the_reward_was_learned_from(regret, monkeypatch):
+    model, labels = tiny_player()
+    learned = []
+    monkeypatch.setattr(rlhf, "train_online", lambda training, settings, **rest: learned.append(settings.algorithm))
+    reward = RewardModel(model, labels, ActionHead(16, 3), regret=regret)
+    training = SimpleNamespace(start=lambda: model, labels=labels, rule="choice_token", comparisons=())
+    RLHF(reward=reward).train(training)
+    RLHF(reward=Fixed()).train(SimpleNamespace(**vars(training) | {"comparisons": (ACTIONS if regret else EPISODES,)}))
+    assert [algorithm.gamma == 0.0 for algorithm in learned] == [regret] * 2
+    assert learned[0].baseline == ("batch" if regret else "leave_one_out")
 
 
 def test_the_games_verdict_is_not_learned_from():
@@ -188,4 +215,5 @@ def test_the_games_verdict_is_not_learned_from():
     lost = Episode(Task("t", split="train"), (turn(A, 1),), True, False, False, 0, "")
     told, _ = LearnedReward(Fixed(), model, labels, "choice_token", 0.0).relabelled([lost])
     assert told[0].success
-    assert RLHF.for_run(settings_of({"name": "ppo"}, replay_capacity=50)).settings().replay_capacity == 0
+    learner = RLHF.for_run(settings_of({"name": "ppo"}, replay_capacity=50))
+    assert learner.settings(of_actions=False).replay_capacity == 0

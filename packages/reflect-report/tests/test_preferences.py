@@ -21,7 +21,7 @@ from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import RunFolderError
 from reflect_rl.players.scripted import OraclePolicy
 from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
-from reflect_rl.types import Episode, Task
+from reflect_rl.types import Episode, Task, Turn
 
 SPEC = EnvSpec.of(Corridor)
 EXAMPLE = Path(__file__).parents[3] / "examples" / "preferences.jsonl"
@@ -86,6 +86,31 @@ def test_the_side_is_drawn_for_each_pair_and_follows_from_neither_player_nor_fil
     sides = [placed(first, seed).left.method for seed in range(100)]
     # A fair coin shows between 30 and 70 of 100 with a probability above 99.99%.
     assert 30 <= sides.count("oracle") <= 70
+
+
+def test_no_draw_follows_from_the_last_digit_of_a_probability(episodes):
+    def changed(turn: Turn) -> Turn:
+        log_probs = tuple(value + 1e-7 for value in turn.decision.log_probs or ())
+        return replace(turn, decision=replace(turn.decision, log_probs=log_probs))
+
+    def nearly(played: Played) -> Played:
+        return replace(played, episode=replace(played.episode, turns=tuple(map(changed, played.episode.turns))))
+
+    def done(pairs):
+        sides = [(pair.situation, side) for pair in pairs for side in (pair.left, pair.right)]
+        return [side.index if situation else _indices(side) for situation, side in sides]
+
+    tasks = [played.episode.task for played in episodes[:4]]
+    more = [Played(one, "random", "u", "sampled") for k in (1, 2) for one in episodes_of(RandomPolicy(), tasks, seed=k)]
+    every = [*episodes, *more]
+    other = [nearly(played) for played in every]
+    assert {hash_of_episode(played.episode) for played in every} != {hash_of_episode(one.episode) for one in other}
+    assert done(episode_pairs(every, 0)) == done(episode_pairs(other, 0))
+    assert done(action_pairs(every, 0, None)) == done(action_pairs(other, 0, None))
+
+
+def _indices(side) -> list[int]:
+    return [turn.decision.index for turn in side.episode.turns]
 
 
 def test_the_value_of_an_action_is_the_return_when_the_solver_plays_on():

@@ -390,6 +390,13 @@ def test_a_source_with_an_at_sign(tmp_path: Path) -> None:
     assert split_revision(f"{folder}@v1") == (folder, "v1")
     assert split_revision(f"{tmp_path}@") == (tmp_path, "HEAD")
     assert split_revision(f"{tmp_path}/none@v1") == (Path(f"{tmp_path}/none@v1"), "")
+    assert split_revision(f"{folder}@vite@5.0.0") == (folder, "vite@5.0.0")
+    assert split_revision(f"{tmp_path}@vite@5.0.0") == (tmp_path, "vite@5.0.0")
+
+
+def test_a_tag_with_an_at_sign(repository: Path) -> None:
+    git(repository, "tag", "vite@5.0.0", "HEAD~1")
+    assert [path for path, _ in ingest(f"{repository}@vite@5.0.0").files.items()] == ["src/code.py"]
 
 
 @pytest.fixture

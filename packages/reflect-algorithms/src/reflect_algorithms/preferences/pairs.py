@@ -66,7 +66,7 @@ def by_reward(source: Source, episodes: Iterable[Episode], noise: float = 0.0) -
         row = _preference(source, pair, noise)
         truth = row.true_choice
         if truth in ("left", "right"):
-            turned = stream(source.seed, "pairs", "noise", pair.hash).random() < noise
+            turned = stream(source.seed, "pairs", "noise", pair.mark).random() < noise
             choice: Choice = OTHER_SIDE[truth] if turned else truth
             yield row.model_copy(update={"choice": choice})
 

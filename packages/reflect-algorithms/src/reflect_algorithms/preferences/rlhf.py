@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from reflect_algorithms.online import acted, train_online, with_rewards
+from reflect_algorithms.preferences.reward_model import RewardModel
 from reflect_algorithms.preferences.settings import RLHFConfig, preferences_config, whole_episodes
 from reflect_algorithms.training import Reward, Training, chosen, frozen_scores
 from reflect_rl.algorithms._common import BaselineConfig
@@ -143,19 +144,20 @@ class RLHF:
     @classmethod
     def for_run(cls, run: RunConfig) -> Self:
         """The learner with the settings `[preferences.rlhf]` and `[rlft]`."""
-        settings = preferences_config(run)
-        config = settings.rlhf
-        if config.gamma is None and settings.pairs.compare == "actions":
-            config = config.model_copy(update={"gamma": 0.0})
-        return cls(config, run.rlft, modes=run.evaluated_modes)
+        return cls(preferences_config(run).rlhf, run.rlft, modes=run.evaluated_modes)
 
-    def settings(self) -> RLFTConfig:
+    def settings(self, *, of_actions: bool) -> RLFTConfig:
         """Settings of online RL, with the discount of the learned rewards.
+
+        Args:
+            of_actions: the reward was learned from pairs of actions, which say nothing of later turns.
 
         Raises:
             ConfigError: later turns are to count nothing, and the algorithm compares whole episodes.
         """
         algorithm, gamma = self.algorithm(), self.config.gamma
+        if gamma is None and of_actions:
+            gamma = 0.0
         # Wins are the game's verdict, which is not learned from.
         rlft = self.rlft.model_copy(update={"replay_capacity": 0, "algorithm": algorithm})
         if gamma is None or "gamma" not in type(algorithm).model_fields:
@@ -172,19 +174,26 @@ class RLHF:
 
         Raises:
             RunFolderError: the reward model is missing or damaged.
+            ConfigError: the reward was learned from pairs of actions, and the algorithm compares whole episodes.
             TrainingError: the loss or the gradient is not finite or too large.
             UserError: there is no reward model.
         """
+        reward = self._reward_model(training)
+        # By what the reward was learned from, and not by the settings: pairs of a file are of either kind.
+        of_actions = (isinstance(reward, RewardModel) and reward.regret) or (
+            bool(training.comparisons) and all(one.of_actions for one in training.comparisons)
+        )
+        settings = self.settings(of_actions=of_actions)
         reference = training.start()
         learned = LearnedReward(
-            self._reward_model(training),
+            reward,
             reference,
             training.labels,
             training.rule,
             self.config.kl_coef,
             self.config.reward_clip if self.clips else None,
         )
-        train_online(training, self.settings(), modes=self.modes, rewards=learned.relabelled, reference=reference)
+        train_online(training, settings, modes=self.modes, rewards=learned.relabelled, reference=reference)
 
     def _reward_model(self, training: Training) -> Reward:
         if self.reward is not None:
@@ -199,9 +208,13 @@ class PPOMax(RLHF):
 
     clips = True
 
-    def settings(self) -> RLFTConfig:
+    def settings(self, *, of_actions: bool) -> RLFTConfig:
         """Settings of online RL: the critic is trained alone at first."""
-        return super().settings().model_copy(update={"critic_warmup_updates": self.config.critic_warmup_updates})
+        return (
+            super()
+            .settings(of_actions=of_actions)
+            .model_copy(update={"critic_warmup_updates": self.config.critic_warmup_updates})
+        )
 
     def algorithm(self) -> AlgorithmConfig:
         """PPO with a critic."""

@@ -12,6 +12,7 @@ from pydantic import Field
 from reflect_algorithms.settings import LearnerSteps
 from reflect_rl.config import AlgorithmConfig, Frozen, Section, section
 from reflect_rl.envs.base import HasSolver
+from reflect_rl.store import read_jsonl
 
 if TYPE_CHECKING:  # its module looks this section up
     from reflect_rl.runs.config import RunConfig
@@ -26,7 +27,8 @@ class PairsConfig(Frozen):
     """Preferences of people or of a judge, a file as `reflect-rl prefer` writes it; unset = the reward chooses between
     episodes that the supervised policy plays."""
     compare: Compared = "episodes"
-    """Sides of a pair where the reward chooses: two episodes from one start, or two actions in one state."""
+    """Sides of a pair where the reward chooses: two episodes from one start, or two actions in one state. Pairs of a
+    file say themselves which they are."""
     count: int = Field(400, ge=2)
     """Pairs; of a file, the least number that it must hold, those on which people disagree included."""
     noise: float = Field(0.0, ge=0, le=0.5)
@@ -103,10 +105,19 @@ class PreferencesConfig(Section):
                 f"preferences.pairs.compare: 'actions' needs a solver to value them, which {run.environment.name} does "
                 "not have. Set it to 'episodes', or preferences.pairs.file to answers of people."
             )
-        gamma = self.rlhf.gamma
-        judges_turns = gamma == 0 or (gamma is None and pairs.compare == "actions")
-        if judges_turns and "rlhf" in run.methods and (mistake := whole_episodes(run.rlft.algorithm)):
+        if "rlhf" not in run.methods or (mistake := whole_episodes(run.rlft.algorithm)) is None:
+            return
+        gamma, missing = self.rlhf.gamma, pairs.file is not None and not pairs.file.is_file()
+        if gamma == 0 or (gamma is None and not missing and _of_actions(pairs)):
             yield mistake
+
+
+def _of_actions(pairs: PairsConfig) -> bool:
+    """Tell whether all pairs compare two actions of a state; those of a file say it themselves."""
+    if pairs.file is None:
+        return pairs.compare == "actions"
+    rows = read_jsonl(pairs.file, "Collect preferences with `reflect-rl prefer`.", appended=True)
+    return bool(rows) and all(row.get("situation") for row in rows)
 
 
 def whole_episodes(algorithm: AlgorithmConfig) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from reflect_locate.repositories._directory import read_directory, read_text
@@ -84,16 +85,30 @@ def _is_bare(path: Path) -> bool:
 
 
 def split_revision(source: str | Path) -> tuple[Path, str]:
-    """The path of a source, and the revision after its last `@` ("" without one, or when such a path exists).
+    """The path of a source, and the revision after an `@` ("" without one, or when such a path exists).
 
-    A bare repository has no other files than those of its commits: its revision is `HEAD` where none is named.
+    Revisions may hold an `@` themselves, as the tag `vite@5.0.0` does: the longest folder that exists is taken. A bare
+    repository has no other files than those of its commits: its revision is `HEAD` where none is named.
     """
     whole = Path(source).expanduser()
-    text, at, revision = str(source).rpartition("@")
     # A file that exists under the whole name wins: `@` is legal in names, as in `node_modules/@types`.
-    if not at or _kind(whole) or _kind(folder := Path(text or ".").expanduser()) != "folder":
-        return whole, "HEAD" if _is_bare(whole) else ""
-    return folder, revision or "HEAD"
+    if not _kind(whole):
+        for text, revision in _cut_at_signs(str(source)):
+            folder = Path(text or ".").expanduser()
+            if _kind(folder) == "folder":
+                return folder, revision or "HEAD"
+    return whole, "HEAD" if _is_bare(whole) else ""
+
+
+def _cut_at_signs(text: str) -> Iterator[tuple[str, str]]:
+    """What stands before and behind each `@`, the last one first.
+
+    >>> list(_cut_at_signs("a@b@1"))
+    [('a@b', '1'), ('a', 'b@1')]
+    """
+    for place in range(len(text) - 1, -1, -1):
+        if text[place] == "@":
+            yield text[:place], text[place + 1 :]
 
 
 def snapshot_of(gate: Gate, name: str) -> Snapshot:

@@ -68,6 +68,11 @@ class Pair:
         """Hash of the pair, whatever the order."""
         return hash_of_pair(self.left.sha256, self.right.sha256)
 
+    @property
+    def mark(self) -> str:
+        """Start and what was done on either side, whatever the order; draws about the pair follow from it."""
+        return str([self.task.key, *sorted((_mark(self.left), _mark(self.right)))])
+
 
 def evaluated_episodes(run: Path, split: str) -> list[Played]:
     """The evaluated episodes of a run that began at a task of a split; none where it played another one.
@@ -165,12 +170,11 @@ def episode_pairs(episodes: Iterable[Played], seed: int) -> Iterator[Pair]:
     for played in episodes:
         if played.episode.turns:
             # By what is seen and done, so that a sampled and a greedy game that went alike make no pair.
-            shown = [(turn.observation.text, turn.decision.index) for turn in played.episode.turns]
             start = f"{played.episode.task.key}\x1f{played.episode.turns[0].observation.text}"
-            groups.setdefault(start, {}).setdefault(str(shown), played)
+            groups.setdefault(start, {}).setdefault(_course(played.episode), played)
     rows = []
     for start, group in sorted(groups.items()):
-        sides = sorted((played.side() for played in group.values()), key=lambda side: side.sha256)
+        sides = [group[course].side() for course in sorted(group)]
         pairs = list(combinations(sides, 2))
         order = stream(seed, "prefer", "pairs", start).permutation(len(pairs))
         rows.append([pairs[int(k)] for k in order])
@@ -184,10 +188,23 @@ def episode_pairs(episodes: Iterable[Played], seed: int) -> Iterator[Pair]:
 
 def placed(pair: Pair, seed: int) -> Pair:
     """The pair with its sides in a drawn order; the same for the same pair and seed."""
-    # By the hash: the order must follow neither from who played nor from the order in files.
-    first, second = sorted((pair.left, pair.right), key=lambda side: side.sha256)
-    turned = stream(seed, "prefer", "side", pair.hash).random() < 0.5
+    # By what was done: the order must follow neither from who played nor from the order in files.
+    first, second = sorted((pair.left, pair.right), key=_mark)
+    turned = stream(seed, "prefer", "side", pair.mark).random() < 0.5
     return Pair(pair.task, second if turned else first, first if turned else second, pair.situation)
+
+
+def _mark(side: EpisodeSide | ActionSide) -> str:
+    return _course(side.episode) if isinstance(side, EpisodeSide) else side.sha256
+
+
+def _course(episode: Episode) -> str:
+    """What was seen and done, and no more.
+
+    An episode's hash also covers probabilities, whose last digits differ between machines and numbers of processes; no
+    draw may follow from these.
+    """
+    return str([(turn.observation.text, turn.decision.index) for turn in episode.turns])
 
 
 def action_pairs(episodes: Iterable[Played], seed: int, value: Value | None) -> Iterator[Pair]:
@@ -203,8 +220,7 @@ def action_pairs(episodes: Iterable[Played], seed: int, value: Value | None) -> 
         turns = [k for k, turn in enumerate(played.episode.turns) if _can_compare(turn)]
         if not turns:
             continue
-        mark = hash_of_episode(played.episode)
-        rng = stream(seed, "prefer", "turn", mark)
+        rng = stream(seed, "prefer", "turn", played.episode.task.key, played.episode.seed, _course(played.episode))
         number = turns[int(rng.integers(len(turns)))]
         turn = played.episode.turns[number]
         others = [k for k in range(len(turn.observation.actions)) if k != turn.decision.index]
