@@ -195,6 +195,25 @@ def test_a_start_that_another_version_made_is_refused():
         game().reset(Task("GoToLocal/0", "GoToLocal", "train", {"seed": 0, "start": "0123456789abcdef"}))
 
 
+class FewStarts:
+    """A level with five starts."""
+
+    def reset(self, seed: int) -> None:
+        self.start = str(seed % 5)
+
+
+def test_more_tasks_than_a_level_has_starts_are_refused(monkeypatch):
+    monkeypatch.setattr(starts, "open_level", lambda name: FewStarts())
+    monkeypatch.setattr(starts, "state_of", lambda level: level.start)
+    # A stop of its own, so that a search without an end fails and does not hang.
+    monkeypatch.setattr(starts, "count", lambda first: range(first, first + 5000))
+    sizes = (("test", 1), ("validation", 1), ("train", 3))
+    assert len(starts.level_tasks("Small", sizes)["train"]) == 3
+    refused = r"environment\.train_tasks = 4: Small has no more than 3 starts.* Lower it to 3"
+    with pytest.raises(UserError, match=refused):
+        starts.level_tasks("Small", (("test", 1), ("validation", 1), ("train", 4)))
+
+
 def test_a_missing_minigrid_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "minigrid", None)
     starts._load_minigrid.cache_clear()

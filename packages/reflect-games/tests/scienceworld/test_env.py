@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import shutil
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
 
-from reflect_games.scienceworld import java
+from reflect_games.scienceworld import java, world as world_module
 from reflect_games.scienceworld.env import MODES, ScienceWorld, ScienceWorldConfig, state_text
 from reflect_games.scienceworld.world import Scene, World
 from reflect_rl.errors import ReflectRLWarning, UnknownNameError, UserError
@@ -119,6 +123,39 @@ def test_games_that_are_played_at_once_are_what_they_are_alone(program):
 
 
 @needs_java
+@pytest.mark.parametrize("mode", ["boil", "chemistry-mix"])
+def test_the_list_after_a_command_is_the_games_own(program, mode):
+    env = ScienceWorld(ScienceWorldConfig(java_memory_mb=512))
+    task = Task(f"{mode}/2", mode, "train", {"variation": 2})
+    seen = env.reset(task)
+    # The same description before and after: what an open jar holds is not told.
+    for command in ("go to kitchen", "open glass jar"):
+        if command in seen.actions:
+            seen = env.step(seen.actions.index(command)).observation
+    fresh = World(512)
+    scene = fresh.load(mode, task.data["variation"], "easy")
+    for command in env._given:
+        scene = fresh.give(command)
+    assert env._given
+    assert env._world.commands(scene) == fresh._ask(scene)
+
+
+@needs_java
+def test_a_list_does_not_depend_on_what_was_played_before(program):
+    def seen(*commands: str) -> tuple:
+        played = World(512)
+        scene = played.load("find-animal", 0, "easy")
+        for command in commands:
+            scene = played.give(command)
+        return played.commands(scene)
+
+    alone = seen("look around", "go to outside")
+    java.simulator(512).known.clear()
+    seen("go to outside")
+    assert seen("look around", "go to outside") == alone
+
+
+@needs_java
 def test_eight_games_take_less_than_eight_megabytes_each(program):
     running = java.simulator(512)
     runtime = running.gateway.jvm.java.lang.Runtime.getRuntime()
@@ -143,12 +180,126 @@ def test_a_program_that_has_ended_is_started_again(game):
 
 
 @needs_java
+def test_a_program_that_dies_is_told_in_one_sentence_and_started_again(game, caplog, capfd):
+    task = game.tasks(LIFE, "train")[0]
+    before = game.reset(task)
+    java.simulator(512).process.kill()
+    with (
+        caplog.at_level(logging.DEBUG),
+        pytest.raises(java.EndedError, match=r"exit code -9.*the next reset starts it"),
+    ):
+        game.step(0)
+    assert game.reset(task) == before
+    # Killed, and not yet seen to have ended.
+    java.simulator(512).process.kill()
+    assert game.reset(task) == before
+    assert not caplog.text
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@needs_java
 def test_a_task_that_names_no_variation_is_refused(game):
     with pytest.raises(UserError, match="Take tasks from tasks"):
         game.reset(Task("x", LIFE, "train", {"variation": "first"}))
 
 
 # ------------------------------------------------------------------------------------------------------- without Java
+
+
+class FakeProgram:
+    """A program that plays one game: a jar, which the description does not tell to be open.
+
+    Args:
+        deaths: how often it ends while a variation is loaded.
+    """
+
+    def __init__(self, deaths: int = 0) -> None:
+        self.deaths, self.known, self.asked, self.runs, self.playing = deaths, {}, 0, True, None
+        self.lock = nullcontext()
+        self.ids = SimpleNamespace(count=lambda: 0, **{"count_$eq": lambda count: None})
+        self.random = SimpleNamespace(setSeed=lambda seed: None)
+        self.simplifier = SimpleNamespace(
+            getSimplificationsUsed=lambda: "easy", parseSimplificationStr=lambda text: None
+        )
+
+    def held(self):
+        return nullcontext()
+
+    def new_game(self):
+        return self
+
+    def load(self, *variation) -> None:
+        self.open = False
+        if self.deaths:
+            self.deaths -= 1
+            raise java.EndedError("ended")
+
+    def step(self, command: str) -> str:
+        self.open |= command == "open jar"
+        return "Ambiguous request" if command == "open" else "Done."
+
+    def getValidActionObjectCombinationsJSON(self) -> str:
+        self.asked += 1
+        texts = ["open jar", *(["pour salt"] if self.open else [])]
+        return json.dumps({"validActions": [{"action": text, "template_id": 1, "obj_ids": [1]} for text in texts]})
+
+    def __getattr__(self, name: str):
+        if not name.startswith(("get", "freeAction", "taskMaker_")):
+            raise AttributeError(name)
+        told = {
+            "getPossibleObjectReferentLUTJSON": '{"1": "jar"}',
+            "getAllObjectIdsTypesReferentsLUTJSON": '{"1": {"referents": ["jar"]}}',
+            "getScore": 0.0,
+            "getCompleted": False,
+        }
+        return lambda *given: told.get(name, "A jar.")
+
+
+@pytest.fixture
+def fake(monkeypatch) -> FakeProgram:
+    made = FakeProgram()
+    monkeypatch.setattr(world_module, "simulator", lambda memory_mb: made)
+    return made
+
+
+def listed_after(*commands: str, variation: int = 0) -> list[str]:
+    played = World(512)
+    scene = played.load(LIFE, variation, "easy")
+    found = [command.text for command in played.commands(scene)]
+    for given in commands:
+        found = [command.text for command in played.commands(played.give(given))]
+    return found
+
+
+def test_a_list_follows_what_was_done_and_not_the_description(fake):
+    assert listed_after() == ["open jar"]
+    assert listed_after("open jar") == ["open jar", "pour salt"]
+    assert listed_after("wait1") == ["open jar"]
+
+
+def test_games_of_a_group_are_listed_once_as_far_as_they_are_the_same(fake):
+    for _ in range(3):
+        listed_after("wait1", "open jar")
+    assert fake.asked == 3
+    listed_after("wait1", "open")
+    assert fake.asked == 4
+    listed_after(variation=1)
+    assert fake.asked == 5
+
+
+def test_no_more_lists_are_kept_than_may_be_and_those_that_are_used_stay(fake, monkeypatch):
+    monkeypatch.setattr(world_module, "MOST_KNOWN", 3)
+    for variation in (0, 1, 2, 0, 3):
+        listed_after(variation=variation)
+    assert [key[1] for key in fake.known] == [2, 0, 3]
+
+
+def test_a_program_that_ends_while_it_loads_is_started_again_once(fake):
+    fake.deaths = 1
+    assert listed_after() == ["open jar"]
+    fake.deaths = 2
+    with pytest.raises(UserError, match=r"ends whenever variation 0 of 'life.*lower environment\.java_memory_mb = 512"):
+        listed_after()
 
 
 def test_the_text_of_a_state_leaves_out_what_every_room_has():

@@ -40,6 +40,18 @@ def test_tasks_are_the_files_of_a_split(folder):
     assert all(len(env.tasks("games", split)) == 1 for split in ("train", "validation", "test"))
 
 
+def test_endings_are_known_in_capitals_and_the_home_folder_by_its_sign(tmp_path, monkeypatch):
+    (tmp_path / "games" / "train").mkdir(parents=True)
+    (tmp_path / "games" / "train" / "GAME.Z8").write_bytes(b"no story")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    env = TextWorld(TextWorldConfig(games="~/games"))
+    (task,) = env.tasks("games", "train")
+    assert task.key == "games/train/GAME.Z8"
+    with pytest.raises(UserError, match=r"cannot open .*GAME\.Z8 \(it has 8 bytes"):
+        env.reset(task)
+
+
 def test_the_description_beside_a_game_is_no_game(tmp_path):
     (tmp_path / "train").mkdir()
     for name in ("a.z8", "a.json", "b.tw-pddl", "traj_data.json", "readme.txt"):
@@ -50,9 +62,10 @@ def test_the_description_beside_a_game_is_no_game(tmp_path):
     ]
 
 
-def test_a_game_that_tw_make_made_is_played_and_won(tmp_path):
-    textworld = pytest.importorskip("textworld")
-    made = tmp_path / "train" / "simple.z8"
+def make_simple(folder: Path) -> Path:
+    """A game of `tw-make`; the test is skipped where it makes none."""
+    pytest.importorskip("textworld")
+    made = folder / "train" / "simple.z8"
     made.parent.mkdir()
     make = [shutil.which("tw-make", path=str(Path(sys.executable).parent)), "tw-simple", "--rewards", "sparse"]
     if (
@@ -62,6 +75,36 @@ def test_a_game_that_tw_make_made_is_played_and_won(tmp_path):
         ).returncode
     ):
         pytest.skip("tw-make makes no game here")
+    return made
+
+
+def test_a_game_of_tw_make_whose_ending_is_in_capitals_is_played(tmp_path):
+    made = make_simple(tmp_path)
+    env = game(tmp_path)
+    seen = env.reset(env.tasks("games", "train")[0])
+    for ending in (".z8", ".json"):
+        made.with_suffix(ending).rename(made.with_suffix(ending.upper()))
+    capitals = game(tmp_path)
+    textworld_env._tasks.cache_clear()
+    (task,) = capitals.tasks("games", "train")
+    assert task.data["file"] == "train/simple.Z8"
+    assert capitals.reset(task) == seen
+
+
+def test_a_damaged_game_of_tw_make_is_named_and_does_not_end_the_process(tmp_path):
+    made = make_simple(tmp_path)
+    story = made.read_bytes()
+    assert textworld_env.story_fault(story) == ""
+    for content in (story[:1000], story[:-2048], b"", b"junk" * 1000, bytes([*story[:5000], 1, *story[5001:]])):
+        made.write_bytes(content)
+        with pytest.raises(UserError, match=r"TextWorld cannot open .*simple\.z8 \(.*\)\. Remove it"):
+            game(tmp_path).reset(Task("x", "games", "train", {"file": "train/simple.z8"}))
+
+
+def test_a_game_that_tw_make_made_is_played_and_won(tmp_path):
+    made = make_simple(tmp_path)
+    import textworld
+
     env = game(tmp_path)
     (task,) = env.tasks("games", "train")
     seen = env.reset(task)
@@ -88,6 +131,17 @@ def test_a_game_is_opened_and_told_in_its_own_words(folder):
     assert again.observation.text.startswith(f"{start.text}\n> look\n")
     assert "inventory" not in again.observation.text
     assert (again.reward, again.terminated, again.success) == (0.0, False, False)
+
+
+def test_the_same_game_under_two_names_has_the_same_states(folder, tmp_path):
+    env = game(folder)
+    (task,) = env.tasks("games", "train")
+    (tmp_path / "test").mkdir()
+    shutil.copy(folder / task.data["file"], tmp_path / "test" / "other.tw-pddl")
+    copy = game(tmp_path)
+    assert copy.reset(copy.tasks("games", "test")[0]).state == env.reset(task).state
+    assert copy.step(0).observation.state == env.step(0).observation.state
+    assert env.reset(env.tasks("games", "test")[0]).state != env.reset(task).state
 
 
 def test_a_game_keeps_nothing_of_the_episode_before(folder):
@@ -129,6 +183,63 @@ def test_a_folder_without_splits_is_named(tmp_path):
 def test_unknown_names_are_named(tmp_path):
     with pytest.raises(UnknownNameError, match="dev"):
         game(tmp_path).tasks("games", "dev")
+
+
+def story(version: int = 8, length: int = 100, checksum: int | None = None) -> bytes:
+    """A file with a header that fits it."""
+    scale, content = textworld_env.STORY_SCALE[version], bytearray(64 + 1000)
+    content[0], content[64:] = version, b"\7" * 1000
+    for place in (0x08, 0x0A, 0x0C, 0x0E):
+        content[place + 1] = 64
+    content[0x1A:0x1C] = length.to_bytes(2, "big")
+    right = sum(content[64 : length * scale]) % 65_536
+    content[0x1C:0x1E] = (right if checksum is None else checksum).to_bytes(2, "big")
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"", "it has 0 bytes"),
+        (b"junk" * 100, "it begins with 106, which is no version of the Z-machine"),
+        (bytes(100), "it begins with 0,"),
+        (story()[:700], "it is cut off: its header says 800 bytes, and it has 700"),
+        (story(length=0), "its header gives no length"),
+        (b"\3" + bytes(100), "its header names places that it does not have"),
+        (story(checksum=1), "its checksum is not that of its content"),
+    ],
+    ids=["empty", "junk", "zeros", "cut off", "no length", "no places", "checksum"],
+)
+def test_a_damaged_story_is_named_before_the_interpreter_opens_it(tmp_path, monkeypatch, content, fault):
+    monkeypatch.setattr(textworld_env, "_start", lambda path: pytest.fail("opened"))
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "bad.z8").write_bytes(content)
+    env = game(tmp_path)
+    with pytest.raises(UserError, match=rf"TextWorld cannot open .*bad\.z8 \({fault}.*\)\. Remove it"):
+        env.reset(env.tasks("games", "train")[0])
+
+
+def test_whole_stories_of_all_versions_pass():
+    for whole in (*map(story, textworld_env.STORY_SCALE), story(3, 0, 0)):
+        assert textworld_env.story_fault(whole) == ""
+
+
+def test_a_game_that_is_in_two_splits_is_refused_with_both_names(tmp_path):
+    for split, name, content in (
+        ("train", "a.tw-pddl", "one"),
+        ("train", "b.tw-pddl", "one"),
+        ("validation", "a.tw-pddl", "two"),
+        ("test", "c.tw-pddl", "six"),
+    ):
+        (tmp_path / split).mkdir(exist_ok=True)
+        (tmp_path / split / name).write_text(content)
+    assert len(game(tmp_path).tasks("games", "train")) == 2
+    (tmp_path / "test" / "deep").mkdir()
+    (tmp_path / "test" / "deep" / "d.tw-pddl").write_text("one")
+    textworld_env._tasks.cache_clear()
+    for split in ("train", "test"):
+        with pytest.raises(UserError, match=r"train/a\.tw-pddl and .*test/deep/d\.tw-pddl are the same.* Remove one"):
+            game(tmp_path).tasks("games", split)
 
 
 def test_a_broken_game_file_is_named(tmp_path):

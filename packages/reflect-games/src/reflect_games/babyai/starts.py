@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 FIRST_SEEDS: Final = {"train": 0, "validation": 1_000_000_000, "test": 2_000_000_000}
 """First seed of each split. BabyAI's own programs train from small seeds and evaluate from 10^9 on."""
+MOST_REPEATS: Final = 1000
+"""Seeds in a row that may begin like earlier ones; after as many the search for new starts ends."""
 
 MISSING = (
     "BabyAI comes with the package minigrid, which is not installed. Install it: pip install 'reflect-games[minigrid]'"
@@ -71,20 +73,32 @@ def level_tasks(name: str, sizes: tuple[tuple[str, int], ...]) -> dict[str, tupl
     Args:
         name: of the level, which is also the mode.
         sizes: number of tasks of each split. Splits that come later have no start of an earlier one.
+
+    Raises:
+        UserError: the level has fewer starts.
     """
     level, met = open_level(name), set[str]()
 
     def new_starts(split: str, wanted: int) -> list[Task]:
         found: list[Task] = []
+        repeats = 0
         for seed in count(FIRST_SEEDS[split]):
             if len(found) == wanted:
                 break
+            if repeats == MOST_REPEATS:
+                raise UserError(
+                    f"environment.{split}_tasks = {wanted}: {name} has no more than {len(found)} starts for it beside "
+                    f"those of the splits before, as {MOST_REPEATS} seeds in a row began like others. Lower it to "
+                    f"{len(found)}, or choose a larger level."
+                )
             level.reset(seed=seed)
             start = state_of(level)
+            repeats += 1
             # Levels with one thing in one room have few starts, so seeds do repeat them.
             if start not in met:
                 met.add(start)
                 found.append(Task(f"{name}/{seed}", name, split, {"seed": seed, "start": start}))
+                repeats = 0
         return found
 
     return {split: tuple(new_starts(split, wanted)) for split, wanted in sizes}

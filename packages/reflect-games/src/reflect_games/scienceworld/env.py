@@ -62,7 +62,7 @@ GOLD_WINS: Final = frozenset(
     (
         *("lifespan-longest-lived", "lifespan-shortest-lived", "lifespan-longest-lived-then-shortest-lived"),
         *("find-non-living-thing", "find-living-thing", "find-animal", "find-plant", "power-component"),
-        *("chemistry-mix-paint-secondary-color", "chemistry-mix-paint-tertiary-color"),
+        *("chemistry-mix", "chemistry-mix-paint-secondary-color", "chemistry-mix-paint-tertiary-color"),
         *("measure-melting-point-known-substance", "power-component-renewable-vs-nonrenewable-energy"),
         *("test-conductivity", "test-conductivity-of-unknown-substances", "measure-melting-point-unknown-substance"),
         *("identify-life-stages-1", "inclined-plane-determine-angle", "inclined-plane-friction-named-surfaces"),
@@ -118,7 +118,7 @@ class ScienceWorld(TextEnv):
     """
 
     Config = ScienceWorldConfig
-    name, version, modes = "scienceworld", 1, MODES
+    name, version, modes = "scienceworld", 2, MODES
     rules = RULES
     config: ScienceWorldConfig
 

@@ -8,9 +8,12 @@ changes nothing in another.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from subprocess import Popen, TimeoutExpired
 from typing import Any
@@ -34,6 +37,12 @@ JAVA_OPTIONS = (
 )
 STOP_SECONDS = 5.0
 """Time that the program has to end by itself."""
+DEATH_SECONDS = 1.0
+"""Time after which a program that has not answered is seen to have ended."""
+
+
+class EndedError(RuntimeError):
+    """The program has ended while it was needed; the next reset starts it again."""
 
 
 class Simulator:
@@ -54,6 +63,10 @@ class Simulator:
             from scienceworld.constants import BASEPATH, JAR_PATH
         except ImportError:
             raise UserError(MISSING_PACKAGE) from None
+        # Py4J logs a traceback for every object that a dead program cannot free; what matters is raised.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_is_not_of_py4j)
+        self.memory_mb = memory_mb
         options = [f"-Xmx{memory_mb}m", *JAVA_OPTIONS]
         try:
             # `die_on_exit` ends the program with this process, however that ends.
@@ -69,8 +82,8 @@ class Simulator:
         """Held while a game is played: the games share what the program keeps."""
         self.playing: object = None
         """The game that played last, whose numbers are in place."""
-        self.known: dict[tuple[str, ...], Any] = {}
-        """Commands by the description of a state: to list them takes longer than a turn."""
+        self.known: dict[tuple[object, ...], Any] = {}
+        """Commands by the variation and what was done in it: to list them takes as long as a turn."""
         java = self.gateway.jvm
         self.ids: Any = java.util.UniqueIdentifier
         self.simplifier: Any = java.main.scala.scienceworld.runtime.SimplifierProcessor
@@ -81,6 +94,30 @@ class Simulator:
     def runs(self) -> bool:
         """True as long as the program runs."""
         return bool(self.process.poll() is None)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the program while it is asked.
+
+        Raises:
+            EndedError: it has ended.
+        """
+        with self.lock:
+            try:
+                yield
+            # Py4J tells a lost connection by errors of several kinds.
+            except Exception:
+                try:
+                    code = self.process.wait(DEATH_SECONDS)
+                except TimeoutExpired:
+                    code = None
+                if code is None:
+                    raise
+                raise EndedError(
+                    f"the Java program of ScienceWorld has ended in the middle of a game (exit code {code}); the next "
+                    "reset starts it again; should it end often, free memory or lower environment.java_memory_mb = "
+                    f"{self.memory_mb}"
+                ) from None
 
     def new_game(self) -> Any:
         """A game in which no task is loaded: ScienceWorld's `PythonInterface`."""
@@ -98,6 +135,11 @@ class Simulator:
         except TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Leave out what Py4J logs under no name, as it does where the program dies in the middle of an answer."""
+    return record.module != "java_gateway"
 
 
 _running: dict[int, Simulator] = {}

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from reflect_games.scienceworld.java import Simulator, simulator
+from reflect_games.scienceworld.java import EndedError, Simulator, simulator
+from reflect_rl.errors import UserError
 
-AMBIGUOUS = "Ambiguous request"
-"""Beginning of the answer to a command that means several things; the next one must be the number of one of them."""
-MOST_KNOWN = 2000
-"""Lists of commands that a process keeps."""
+MOST_KNOWN = 500
+"""Lists of commands that a process keeps; one takes up to some hundred KiB."""
 FOCUS = "focus on "
 """Beginning of the commands in which every thing occurs, so that they tell what it is called."""
 FIRST_ANSWER = 100
@@ -61,26 +60,50 @@ class World:
     def __init__(self, memory_mb: int) -> None:
         self._memory_mb = memory_mb
         self._simulator: Simulator = simulator(memory_mb)
-        self._game = self._simulator.new_game()
+        self._game: Any = None
 
     def load(self, task: str, variation: int, simplifications: str) -> Scene:
-        """Begin a variation, as ScienceWorld's own wrapper does: its first command is `look around`."""
+        """Begin a variation, as ScienceWorld's own wrapper does: its first command is `look around`.
+
+        Raises:
+            UserError: the Java program does not start, or ends again and again.
+        """
+        try:
+            return self._load(task, variation, simplifications)
+        except EndedError:
+            # It was about to end, but was not seen to have ended. Once: another end has a cause that stays.
+            try:
+                return self._load(task, variation, simplifications)
+            except EndedError as error:
+                raise UserError(
+                    f"the Java program of ScienceWorld ends whenever variation {variation} of {task!r} is loaded. Free "
+                    f"memory or lower environment.java_memory_mb = {self._memory_mb}."
+                ) from error
+
+    def _load(self, task: str, variation: int, simplifications: str) -> Scene:
         # The program may have ended since, by a crash or because it was stopped.
         if not self._simulator.runs:
-            self._simulator = simulator(self._memory_mb)
-            self._game = self._simulator.new_game()
-        with self._simulator.lock:
+            self._simulator, self._game = simulator(self._memory_mb), None
+        with self._simulator.held():
+            if self._game is None:
+                self._game = self._simulator.new_game()
             self._game.load(task, variation, simplifications, False)
             # Every game keeps all variations of all tasks, which only loading needs: with 64 games they fill the heap.
             getattr(self._game, "taskMaker_$eq")(None)
             self._seed, self._moves = variation, 0
             self._in_use: str = self._simulator.simplifier.getSimplificationsUsed()
             self._remember()
-        self._task = self._game.getTaskDescription()
+            self._task = self._game.getTaskDescription()
+        self._done: tuple[object, ...] = (task, variation, self._in_use)
         return self.give("look around")
 
     def give(self, command: str) -> Scene:
-        """Give a command."""
+        """Give a command.
+
+        Raises:
+            EndedError: the Java program has ended.
+        """
+        self._done = (*self._done, command)
         with self._turn():
             answer: str = self._game.step(command)
             score = round(100 * self._game.getScore())
@@ -92,17 +115,22 @@ class World:
         """All commands that the game takes now, about objects within reach.
 
         Args:
-            scene: the current one. Its description decides the commands, so that equal ones are listed once.
+            scene: the current one.
+
+        Raises:
+            EndedError: the Java program has ended.
         """
-        known, key = self._simulator.known, (self._in_use, scene.look, scene.inventory)
-        if scene.answer.startswith(AMBIGUOUS):
-            return self._ask(scene)
-        if key not in known:
-            # Old entries fall out first; a training meets the same rooms again and again.
-            while len(known) >= MOST_KNOWN:
-                del known[next(iter(known))]
-            known[key] = self._ask(scene)
-        return known[key]
+        # The description does not decide the list: ScienceWorld also lists what an open jar holds, and draws names anew
+        # at every turn. Variation and commands do, so the games of a group share what they begin with.
+        known = self._simulator.known
+        found: tuple[Command, ...] | None = known.pop(self._done, None)
+        if found is None:
+            found = self._ask(scene)
+        # Lists that were not used for long fall out first.
+        known[self._done] = found
+        while len(known) > MOST_KNOWN:
+            del known[next(iter(known))]
+        return found
 
     def _ask(self, scene: Scene) -> tuple[Command, ...]:
         with self._turn():
@@ -116,7 +144,7 @@ class World:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Put what the program keeps for all games into this game's state."""
-        with self._simulator.lock:
+        with self._simulator.held():
             self._restore()
             yield
             self._remember()
@@ -161,11 +189,13 @@ def clear_names(
         return min(unique, key=lambda name: (-len(name), name), default=used[thing])
 
     better = {thing: clear(thing) for thing in used if thing in within_reach}
+    # Made once, as commands by the hundred are about the same things and are kept.
+    called = {thing: tuple(names.get(thing, ())) for command in commands for thing in command.objects}
     return tuple(
         replace(
             command,
             text=_renamed(command, used, better) if set(command.objects) <= set(better) else command.text,
-            names=tuple(tuple(names.get(thing, ())) for thing in command.objects),
+            names=tuple(called[thing] for thing in command.objects),
         )
         for command in commands
         # The answers to an ambiguous command are numbers, which are about whatever it meant.
@@ -194,7 +224,7 @@ def gold_path(memory_mb: int, task: str, variation: int, simplifications: str) -
         simplifications: those of the game.
     """
     owner = simulator(memory_mb)
-    with owner.lock:
+    with owner.held():
         owner.playing = None
         game: Any = owner.new_game()
         game.load(task, variation, simplifications, True)
@@ -205,7 +235,7 @@ def gold_path(memory_mb: int, task: str, variation: int, simplifications: str) -
 def variations(memory_mb: int, task: str) -> dict[str, tuple[int, ...]]:
     """Variations of each split of a task, as ScienceWorld's authors divide them."""
     owner = simulator(memory_mb)
-    with owner.lock:
+    with owner.held():
         owner.playing = None
         game: Any = owner.new_game()
         game.load(task, 0, "", False)

@@ -7,9 +7,11 @@ A folder holds the game files of each split in `train`, `validation` and `test`.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+import shutil
+from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -24,6 +26,12 @@ KINDS: Final = (".ulx", ".z3", ".z5", ".z8", ".tw-pddl")
 """Ends of the names of game files. A `.json` beside one describes it to TextWorld, and cannot be played alone."""
 PROMPT: Final = re.compile(r"\s*^>(?:[ ]+-= .* =-\d+/\d+)?\s*\Z", re.MULTILINE)
 """The end of what games of Inform print: a prompt, and a line with the room, the points and the turns."""
+STORIES: Final = (".z3", ".z5", ".z8")
+"""Ends of the names of story files for the Z-machine."""
+STORY_HEADER: Final = 64
+"""Bytes of a story file's header."""
+STORY_SCALE: Final = {1: 2, 2: 2, 3: 2, 4: 4, 5: 4, 6: 8, 7: 8, 8: 8}
+"""Bytes in which the header counts the length of the file, by the version of the Z-machine."""
 MISSING: Final = (
     "these games are played by the package textworld, which is not installed. Install it: "
     "pip install 'reflect-games[textworld]'"
@@ -53,7 +61,7 @@ class TextWorld(TextEnv):
     """
 
     Config = TextWorldConfig
-    name, version, modes = "textworld", 1, ("games",)
+    name, version, modes = "textworld", 2, ("games",)
     config: TextWorldConfig
     _observation: Observation
 
@@ -66,7 +74,7 @@ class TextWorld(TextEnv):
         """The game files of one split, by name.
 
         Raises:
-            UserError: the folder is missing or has no game.
+            UserError: the folder is missing or has no game, or has a game in two splits.
         """
         require_known("mode of textworld", mode, self.modes)
         require_known("split", split, SPLITS)
@@ -78,10 +86,14 @@ class TextWorld(TextEnv):
         Raises:
             UserError: it is missing, or TextWorld cannot open it.
         """
-        path = Path(self.config.games) / str(task.data.get("file", ""))
+        path = _folder(self.config.games) / str(task.data.get("file", ""))
         if not path.is_file():
             raise UserError(f"task {task.key!r} names no game file ({path}). Take tasks from tasks().")
         self._close()
+        self._content, fault = _read(path)
+        # The interpreter is a program in C, which ends this process where a story makes no sense to it.
+        if fault:
+            raise UserError(f"TextWorld cannot open {path} ({fault}). Remove it.")
         try:
             self._game = _start(path)
             state = self._game.reset()
@@ -113,7 +125,7 @@ class TextWorld(TextEnv):
             raise UserError(f"{self._key!r} names no admissible commands, so it cannot be played. Remove it.")
         # The opening holds the task, so it stays.
         said = [self._said[0], *self._said[1:][-self.config.history :]]
-        identity = blake2b(repr((self._key, self._given)).encode(), digest_size=8).hexdigest()
+        identity = blake2b(repr((self._content, self._given)).encode(), digest_size=8).hexdigest()
         self._observation = Observation("\n".join(said), actions, identity)
         return self._observation
 
@@ -129,23 +141,132 @@ def _start(path: Path) -> Any:
     except ImportError:
         raise UserError(MISSING) from None
     wanted = textworld.EnvInfos(admissible_commands=True, won=True, lost=True, score=True, max_score=True)
-    return textworld.start(str(path), wanted)
+    return textworld.start(str(_in_small_letters(path)), wanted)
+
+
+def _in_small_letters(path: Path) -> Path:
+    """A copy of a file whose name ends in capitals, which TextWorld does not know; other files are returned as such."""
+    if path.suffix == path.suffix.lower():
+        return path
+    # One copy of a game for all episodes, as Jericho keeps each file that it has opened.
+    folder = Path(_copies().name) / blake2b(repr((str(path), _read(path)[0])).encode(), digest_size=8).hexdigest()
+    if not folder.is_dir():
+        folder.mkdir()
+        for beside in path.parent.iterdir():
+            if beside.stem == path.stem and beside.suffix.lower() in {path.suffix.lower(), ".json"}:
+                shutil.copyfile(beside, folder / f"{path.stem}{beside.suffix.lower()}")
+    return folder / f"{path.stem}{path.suffix.lower()}"
+
+
+@cache
+def _copies() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="textworld-")
+
+
+def _read(path: Path) -> tuple[str, str]:
+    """A fingerprint of a file's content, and what is wrong with it; empty: nothing that is seen without playing it.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    try:
+        found = path.stat()
+        return _read_once(path, found.st_mtime_ns, found.st_size)
+    except OSError as error:
+        raise UserError(f"TextWorld cannot open {path} ({error.strerror}). Remove it.") from None
+
+
+@lru_cache(100_000)
+def _read_once(path: Path, changed: int, size: int) -> tuple[str, str]:
+    # When it was changed and its size are a part of the key, so that another content is read again.
+    content = path.read_bytes()
+    fault = story_fault(content) if path.suffix.lower() in STORIES else ""
+    return blake2b(content, digest_size=16).hexdigest(), fault
+
+
+def story_fault(story: bytes) -> str:
+    """What is wrong with a story file of the Z-machine; empty where its header fits it.
+
+    Args:
+        story: its content. Old stories, up to version 3, may give neither their length nor a checksum.
+    """
+    if len(story) < STORY_HEADER:
+        return f"it has {len(story)} bytes, and the header of a story alone has {STORY_HEADER}"
+    if story[0] not in STORY_SCALE:
+        return f"it begins with {story[0]}, which is no version of the Z-machine"
+    return _header_fault(story)
+
+
+def _header_fault(story: bytes) -> str:
+    def word(place: int) -> int:
+        return int.from_bytes(story[place : place + 2], "big")
+
+    version = story[0]
+    length = word(0x1A) * STORY_SCALE[version]
+    if length > len(story):
+        return f"it is cut off: its header says {length} bytes, and it has {len(story)}"
+    # Places of the dictionary, the objects, the variables and the end of what the game can change.
+    if not all(STORY_HEADER <= word(place) < len(story) for place in (0x08, 0x0A, 0x0C, 0x0E)):
+        return "its header names places that it does not have"
+    if not length:
+        return "" if version <= 3 else "its header gives no length"
+    if length < STORY_HEADER or sum(story[STORY_HEADER:length]) % 65_536 != word(0x1C):
+        return "its checksum is not that of its content"
+    return ""
 
 
 def _told(state: Any) -> str:
     return PROMPT.sub("", str(state.feedback)).strip()
 
 
+def _folder(games: str) -> Path:
+    # A shell expands `~` on the command line, and nobody does in a file of settings.
+    try:
+        return Path(games).expanduser()
+    except RuntimeError:
+        # A user who is not known here: the folder is missing, and is named as it was written.
+        return Path(games)
+
+
 @lru_cache(16)
 def _tasks(games: str, split: str) -> tuple[Task, ...]:
-    folder = Path(games)
+    folder = _folder(games)
     if not games or not (folder / split).is_dir():
         raise UserError(
             f"environment.games: {games!r} has no folder {split!r}. Name a folder with game files in train, validation "
             "and test."
         )
-    files = sorted(path.relative_to(folder) for path in (folder / split).rglob("*") if path.suffix in KINDS)
-    named = [path.as_posix() for path in files]
-    if not named:
+    files = {name: _files(folder / name) for name in SPLITS}
+    if not files[split]:
         raise UserError(f"{folder / split} has no game file ({', '.join(KINDS)}).")
+    _require_apart(files)
+    named = [path.relative_to(folder).as_posix() for path in files[split]]
     return tuple(Task(f"games/{name}", "games", split, {"file": name}) for name in named)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in KINDS and path.is_file())
+
+
+def _require_apart(files: dict[str, list[Path]]) -> None:
+    """Refuse a game that is in two splits under whatever name: a test would ask for what was learned by heart.
+
+    Args:
+        files: of each split.
+    """
+    splits_of: dict[int, set[str]] = {}
+    for split, paths in files.items():
+        for path in paths:
+            splits_of.setdefault(path.stat().st_size, set()).add(split)
+    first: dict[str, tuple[str, Path]] = {}
+    for split, paths in files.items():
+        for path in paths:
+            # Files of different sizes differ, so that few are read.
+            if len(splits_of[path.stat().st_size]) == 1:
+                continue
+            before, same = first.setdefault(_read(path)[0], (split, path))
+            if before != split:
+                raise UserError(
+                    f"{same} and {path} are the same game, which would be played in {before} and in {split}. "
+                    "Remove one of them."
+                )
