@@ -391,6 +391,8 @@ def test_a_source_with_an_at_sign(tmp_path: Path) -> None:
     assert split_revision(f"{tmp_path}@") == (tmp_path, "HEAD")
     assert split_revision(f"{tmp_path}/none@v1") == (Path(f"{tmp_path}/none@v1"), "")
     assert split_revision(f"{folder}@vite@5.0.0") == (folder, "vite@5.0.0")
+    assert split_revision("@none/x@1") == (Path("@none/x@1"), "")
+    assert split_revision("@v1") == (Path(), "v1")
     assert split_revision(f"{tmp_path}@vite@5.0.0") == (tmp_path, "vite@5.0.0")
 
 

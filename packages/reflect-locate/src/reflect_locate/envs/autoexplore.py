@@ -428,8 +428,9 @@ class AutoExplore(TextEnv):
         """Action of an expert who has no more to go by than the player, but knows the target on seeing its name.
 
         In the folder of the target it reads the target, above it it goes down; elsewhere it does what comparing names
-        recommends, until all is read: to leave a wrong folder at once would teach what nobody can see. Where a search
-        is offered it searches, and reads what was found: the target, if it is among that.
+        recommends, until all is read or, by meaning, another place is worth more: to leave a wrong folder at once would
+        teach what nobody can see. Where a search is offered it searches, and reads what was found: the target, if it is
+        among that.
         """
         kind, subject = self._actions[best]
         actions = self.shown.actions

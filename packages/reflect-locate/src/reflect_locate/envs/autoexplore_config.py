@@ -54,9 +54,9 @@ class AutoExploreConfig(QuestionTaskConfig):
     command; `goal` = what to seek next in its place; `facts` = neither."""
     names: Literal["words", "meaning"] = "words"
     """How reflections and the explorer choose among names: `words` = by the words that a name shares with the question;
-    `meaning` = by nearness of meaning, too, and with regard to the turns left (needs `reflect-locate[meaning]`)."""
+    `meaning` = by nearness of meaning, too, and by what was read and walked (needs `reflect-locate[meaning]`)."""
     expert: Literal["explorer", "depth_first"] = "explorer"
-    """Player that demonstrations under data.label_source = "exploring" come from: `explorer` compares words and knows
+    """Player that demonstrations under data.label_source = "exploring" come from: `explorer` compares names and knows
     the target by its name; `depth_first` reads one file after the other, folder by folder, and knows it when read."""
     search: bool = False
     """Offer `search`, which looks words up in an index of the tree."""

@@ -1,7 +1,8 @@
-"""The next place to look at by what names mean: nearness of a name to the question, and turns that are left to use.
+"""The next place to look at by what names mean: nearness of a name to the question, and what was read and walked.
 
 Weights are rounded ones of a search over games of training questions, trees of 32 files at depth 1 and 2, in which
-finding the file is all that counts (docs/results/log.md). They were not fitted to any validation or test question.
+finding the file is all that counts (docs/results/log.md). Validation results were seen between searches; no test
+question was asked.
 """
 
 from __future__ import annotations
@@ -76,7 +77,10 @@ def _places(state: ExplorationState, embedding: Embedding) -> Iterator[tuple[flo
 
 
 def _walked_again(state: ExplorationState) -> int:
-    """Turns that led nowhere new, as far as the state tells: it remembers what was read, and not where one was."""
+    """Turns that led nowhere new, as far as the state tells: it remembers what was read, and not where one was.
+
+    Pages that were turned and searches count as well: the weights were searched in games without either.
+    """
     folders = {parent for path, _ in state.read for parent in PurePosixPath(path).parents if parent.name}
     return max(0, state.turn - 1 - len(state.read) - 2 * len(folders))
 

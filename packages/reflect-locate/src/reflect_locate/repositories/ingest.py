@@ -94,6 +94,9 @@ def split_revision(source: str | Path) -> tuple[Path, str]:
     # A file that exists under the whole name wins: `@` is legal in names, as in `node_modules/@types`.
     if not _kind(whole):
         for text, revision in _cut_at_signs(str(source)):
+            # A path that is missing, as `@scope/x@1`, and no revision `scope/x@1` of this folder.
+            if not text and "@" in revision:
+                continue
             folder = Path(text or ".").expanduser()
             if _kind(folder) == "folder":
                 return folder, revision or "HEAD"
