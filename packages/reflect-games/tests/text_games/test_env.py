@@ -224,6 +224,17 @@ def test_whole_stories_of_all_versions_pass():
         assert textworld_env.story_fault(whole) == ""
 
 
+def test_a_game_beside_another_of_the_same_name_in_small_letters_is_copied_itself(tmp_path):
+    (tmp_path / "a.Z8").write_bytes(b"one")
+    (tmp_path / "a.z8").write_bytes(b"other")
+    if len(list(tmp_path.iterdir())) < 2:
+        pytest.skip("this disk does not tell capitals from small letters")
+    (tmp_path / "a.json").write_text("{}")
+    copy = textworld_env._in_small_letters(tmp_path / "a.Z8")
+    assert (copy.name, copy.read_bytes()) == ("a.z8", b"one")
+    assert sorted(path.name for path in copy.parent.iterdir()) == ["a.json", "a.z8"]
+
+
 def test_a_game_that_is_in_two_splits_is_refused_with_both_names(tmp_path):
     for split, name, content in (
         ("train", "a.tw-pddl", "one"),

@@ -210,11 +210,8 @@ class PPOMax(RLHF):
 
     def settings(self, *, of_actions: bool) -> RLFTConfig:
         """Settings of online RL: the critic is trained alone at first."""
-        return (
-            super()
-            .settings(of_actions=of_actions)
-            .model_copy(update={"critic_warmup_updates": self.config.critic_warmup_updates})
-        )
+        rlft = super().settings(of_actions=of_actions)
+        return rlft.model_copy(update={"critic_warmup_updates": self.config.critic_warmup_updates})
 
     def algorithm(self) -> AlgorithmConfig:
         """PPO with a critic."""

@@ -153,7 +153,8 @@ def _in_small_letters(path: Path) -> Path:
     if not folder.is_dir():
         folder.mkdir()
         for beside in path.parent.iterdir():
-            if beside.stem == path.stem and beside.suffix.lower() in {path.suffix.lower(), ".json"}:
+            # Not `a.z8` beside `a.Z8`: that is another game.
+            if beside == path or (beside.stem == path.stem and beside.suffix.lower() == ".json"):
                 shutil.copyfile(beside, folder / f"{path.stem}{beside.suffix.lower()}")
     return folder / f"{path.stem}{path.suffix.lower()}"
 
@@ -185,7 +186,7 @@ def _read_once(path: Path, changed: int, size: int) -> tuple[str, str]:
 
 
 def story_fault(story: bytes) -> str:
-    """What is wrong with a story file of the Z-machine; empty where its header fits it.
+    """Tell what is wrong with a story file of the Z-machine; empty where its header fits it.
 
     Args:
         story: its content. Old stories, up to version 3, may give neither their length nor a checksum.

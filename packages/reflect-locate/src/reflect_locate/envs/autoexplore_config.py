@@ -53,7 +53,7 @@ class AutoExploreConfig(QuestionTaskConfig):
     """Fullness of the teacher's reflections: `command` = facts, a verdict on the file that was read, and the next
     command; `goal` = what to seek next in its place; `facts` = neither."""
     names: Literal["words", "meaning"] = "words"
-    """How reflections and the explorer choose among names: `words` = by the words that a name shares with the question;
+    """Choice among names by reflections and the explorer: `words` = by the words that a name shares with the question;
     `meaning` = by nearness of meaning, too, and by what was read and walked (needs `reflect-locate[meaning]`)."""
     expert: Literal["explorer", "depth_first"] = "explorer"
     """Player that demonstrations under data.label_source = "exploring" come from: `explorer` compares names and knows

@@ -49,7 +49,7 @@ def place_by_meaning(state: ExplorationState) -> str:
 
 
 def _places(state: ExplorationState, embedding: Embedding) -> Iterator[tuple[float, str]]:
-    """What each place is worth, and its command, in the order of the listing."""
+    """Worth and command of each place, in the order of the listing."""
     asked = question_words(state.question)
 
     def near(name: str) -> float:

@@ -83,6 +83,8 @@ def installed() -> Embedding:
 def spelled(name: str) -> str:
     """The words of a name, as somebody would say them; its ending is left out.
 
+    Numbers stay with their letters, as in `utf8`, which the embedding knows; `words.pieces` cuts them off.
+
     >>> spelled("rate_limits.py"), spelled("httpClient.ts"), spelled("__init__.py")
     ('rate limits', 'http Client', 'init')
     """

@@ -104,7 +104,7 @@ def split_revision(source: str | Path) -> tuple[Path, str]:
 
 
 def _cut_at_signs(text: str) -> Iterator[tuple[str, str]]:
-    """What stands before and behind each `@`, the last one first.
+    """Texts before and behind each `@`, the last one first.
 
     >>> list(_cut_at_signs("a@b@1"))
     [('a@b', '1'), ('a', 'b@1')]

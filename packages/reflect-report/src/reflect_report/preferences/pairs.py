@@ -199,7 +199,7 @@ def _mark(side: EpisodeSide | ActionSide) -> str:
 
 
 def _course(episode: Episode) -> str:
-    """What was seen and done, and no more.
+    """Texts that were seen and actions that were taken, and no more.
 
     An episode's hash also covers probabilities, whose last digits differ between machines and numbers of processes; no
     draw may follow from these.
