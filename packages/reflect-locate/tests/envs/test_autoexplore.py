@@ -17,6 +17,7 @@ from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
+from reflect_rl.batch import MOST_TURNS
 from reflect_rl.errors import UserError
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.prompts import policy_prompt
@@ -110,6 +111,8 @@ def test_at_the_last_turn_only_answers_are_listed_if_there_are_any(tmp_path: Pat
     begin(environment)
     observation = do(environment, "cat readme.md", "cd web").observation
     assert observation.actions == ("id readme.md",)
+    # It cannot be won any more; one turn left would be progress, and online RL would learn to play to the last turn.
+    assert environment.oracle().turns_left >= MOST_TURNS
     # Folders and files, which cannot be entered or read any more, are not shown.
     assert observation.text == (
         "Task: How rate limits are parsed\nTurn 3 of 3 in /web\nRead: readme.md (limits)=0\nLast: cd web"

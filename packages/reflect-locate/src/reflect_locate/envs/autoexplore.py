@@ -413,7 +413,7 @@ class AutoExplore(TextEnv):
         if least == HOPELESS:  # only wrong answers are left: the one that looks best
             # The teacher must name something, and this is what a player without the answer would name.
             best = max(optimal, key=lambda index: len(self._read[self._actions[index][1]][1]))
-            least, optimal = 0, (best,)
+            optimal = (best,)
         return Oracle(best, optimal, self._mistakes(optimal), least + 1, self._explored(best))
 
     def teach(self) -> str:
