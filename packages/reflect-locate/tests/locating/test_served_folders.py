@@ -212,6 +212,17 @@ def test_a_link_to_files_of_the_same_sizes_and_times_is_followed(tmp_path):
     assert library.file_or_folder("a.py")[1].text == "NAME = 'two'\n"
 
 
+def test_a_file_of_the_same_size_and_time_that_takes_the_place_of_another_is_read(tmp_path):
+    """As an archive or a wheel is unpacked, whose files all have the time of the release."""
+    folder = write_files(tmp_path / "kettle", {"version.py": 'VERSION = "1.2.3"\n'})
+    os.utime(folder / "version.py", (1, 1))
+    library = ServedFolders([str(folder)])
+    new = write_files(tmp_path / "new", {"version.py": 'VERSION = "1.2.4"\n'}) / "version.py"
+    os.utime(new, (1, 1))
+    new.rename(folder / "version.py")
+    assert library.file_or_folder("version.py")[1].text == 'VERSION = "1.2.4"\n'
+
+
 def test_a_link_in_a_circle_is_an_error(kettle, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(kettle)
