@@ -269,3 +269,24 @@ def test_the_function_that_does_nothing_is_shown_where_its_class_is_named():
     rarity = dict.fromkeys(words("Interface.check_cookie"), 1.0)
     found = best_lines("handlers.py", text, rarity, names=("Interface", "check_cookie"))[0]
     assert found.symbol == "Interface.check_cookie"
+
+
+OVERLOADS = """\
+class Context:
+    @overload
+    def invoke(self, command: Command) -> None: ...
+
+    @overload
+    def invoke(self, command: Function) -> int: ...
+
+    def invoke(self, command):
+        # Functions return what they return.
+        return command()
+"""
+
+
+@pytest.mark.parametrize("names", [("invoke",), ("Context", "invoke")])
+def test_the_declarations_of_a_method_come_behind_it(names):
+    question = ".".join(names)
+    found = best_lines("context.py", OVERLOADS, dict.fromkeys(words(question), 1.0), names=names)[0]
+    assert (found.symbol, found.first) == ("Context.invoke", 8)

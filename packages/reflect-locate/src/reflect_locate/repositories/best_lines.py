@@ -175,13 +175,16 @@ def _parts(
 def _lower_empty(parts: Sequence[_Part], names: Sequence[str]) -> None:
     """Lower the functions that do nothing where another of their name does something.
 
-    Not those of a class that is named: `Handler.check` asks for no other.
+    Of a class that is named only where the other one is its own, as behind `@overload`: `Handler.check` asks for no
+    other class's.
     """
     functions = [(part, part.symbol) for part in parts if part.symbol and part.symbol.kind == "function"]
-    written = {symbol.name.rpartition(".")[2] for _, symbol in functions if not symbol.is_empty}
+    whole = {symbol.name for _, symbol in functions if not symbol.is_empty}
+    written = {name.rpartition(".")[2] for name in whole}
     for part, symbol in functions:
         around, _, own = symbol.name.rpartition(".")
-        if symbol.is_empty and own in written and not set(around.split(".")) & set(names):
+        is_other = own in written and not set(around.split(".")) & set(names)
+        if symbol.is_empty and (is_other or symbol.name in whole):
             part.share = EMPTY_SHARE
 
 
