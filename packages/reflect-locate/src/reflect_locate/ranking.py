@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -161,6 +161,8 @@ class Answer:
     """Names of code in the question, as they are written there."""
     wants_tests: bool = False
     """True where the question asks for tests."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Number of the line of a file that the question names with it."""
 
     @property
     def sureness(self) -> Sureness:
@@ -189,7 +191,8 @@ class Answer:
             path: of the file.
             most: number of parts.
         """
-        return best_lines(path, tree.text(path), self.rarity, most, self.names, wants_tests=self.wants_tests)
+        line = self.lines.get(path, 0)
+        return best_lines(path, tree.text(path), self.rarity, most, self.names, wants_tests=self.wants_tests, line=line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +269,8 @@ def find(
     if named.is_written:
         # Words that name the file stand in its lines by chance, as where another one is imported.
         answer = replace(answer, rarity={word: value for word, value in rarity.items() if word not in named.words})
-    return replace(cautious(answer, tree), names=names, wants_tests=asks_for_tests(question))
+    answer = replace(answer, names=names, wants_tests=asks_for_tests(question), lines=named.lines)
+    return cautious(answer, tree)
 
 
 def definers(tree: Tree, index: StoredIndex, names: Sequence[str], modules: Set[str] = frozenset()) -> dict[str, float]:

@@ -143,6 +143,7 @@ def reread(reader: PassageReader, tree: Tree, question: str, answer: Answer, thr
         answer_of(files, answer.rarity, likely, answer.episodes, seconds),
         names=answer.names,
         wants_tests=answer.wants_tests,
+        lines=answer.lines,
     )
 
 

@@ -383,3 +383,45 @@ def test_a_large_source_makes_no_guess_of_a_likely_answer():
     }
     found = [find(Tree(Snapshot("x", files, out)), "lid of the kettle") for out in ([], [LeftOut("z.c", "too large")])]
     assert [answer.sureness for answer in found] == ["likely", "likely"]
+
+
+NUMBERED = {
+    "kettle.py": "import line\n\n\ndef lines():\n    return line.all()\n\n\ndef boil():\n    heat()\n\n    return 1\n",
+    "line.py": "# Each line of the kettle.\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "shown", "excerpt"),
+    [
+        ("kettle.py:9", (8, 11), 9),
+        ("kettle.py:9:5:", (8, 11), 9),
+        ("kettle.py line 8", (8, 11), 8),
+        ("what is on lines 8-11 of kettle.py?", (8, 11), 8),
+        ('File "/srv/kitchen/kettle.py", line 11, in boil', (8, 11), 11),
+        ("kettle.py#L1", (1, 1), 1),
+        # A blank line belongs to what stands before it.
+        ("kettle.py:10", (8, 11), 9),
+        ("kettle.py:7", (4, 5), 5),
+        # There is no such line, so the file is shown from its beginning.
+        ("kettle.py:9000", (1, 11), 1),
+        ("kettle.py:0", (1, 11), 1),
+    ],
+)
+def test_a_line_that_is_named_with_its_file_is_shown(question, shown, excerpt):
+    tree = Tree(Snapshot("kitchen", NUMBERED))
+    answer = find(tree, question)
+    (first, *_) = answer.with_lines(tree, 1)
+    assert (first.path, answer.sureness) == ("kettle.py", "sure")
+    assert ((first.lines.first, first.lines.last), first.lines.excerpt_line) == (shown, excerpt)
+    path, lines = passages(tree, answer, 1)[0]
+    assert (path, (lines.first, lines.last)) == ("kettle.py", shown)
+
+
+def test_each_file_has_the_line_that_is_named_behind_it():
+    tree = Tree(Snapshot("kitchen", NUMBERED | {"pot.py": "x = 1\n\n\ndef lid():\n    return x\n"}))
+    answer = find(tree, "kettle.py:9 pot.py:5")
+    assert {entry.path: entry.lines.excerpt_line for entry in answer.with_lines(tree, 2)} == {
+        "kettle.py": 9,
+        "pot.py": 5,
+    }

@@ -9,6 +9,7 @@ count for less unless the question asks for tests.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,6 +97,7 @@ def best_lines(
     names: Sequence[str] = (),
     *,
     wants_tests: bool = False,
+    line: int = 0,
 ) -> list[BestLines]:
     """The best parts of a file, best first; the beginning of the file where no word of the question stands.
 
@@ -106,6 +108,8 @@ def best_lines(
         most: number of parts.
         names: of code in the question, as they are written there; their definitions come first.
         wants_tests: tests beside the code that they test count in full.
+        line: number of the line that is asked for; the part around it comes first (0 = none, and so is one that the
+            file does not have).
     """
     # Parsed whole: a file that is cut anywhere is none that a parser takes.
     found = symbols(path, text)
@@ -115,6 +119,7 @@ def best_lines(
     held = {number + 1: shared for number, shared in lines_with(lines, rarity).items()}
     parts = _parts(lines, found, rarity, held)
     _name(parts, lines, names)
+    _mark(parts, lines, line)
     _lower_empty(parts, names)
     # A file of tests alone has been lowered as a whole.
     _lower_tests(() if wants_tests or is_test(path) else parts)
@@ -216,6 +221,17 @@ def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) ->
         for number, worth in places.values():
             if worth and number + 1 in part.numbers and (worth < 1 or not part.symbol):
                 part.named, part.defines = ASKED_FOR, number + 1
+
+
+def _mark(parts: Sequence[_Part], lines: Sequence[str], line: int) -> None:
+    """Mark the part around a line; one that is blank belongs to what stands before it."""
+    if not 0 < line <= len(lines):
+        return
+    places = [(bisect_right(part.numbers, line), part) for part in parts]
+    before = [(part.numbers[place - 1], part) for place, part in places if place]
+    if before:
+        number, part = max(before, key=lambda row: row[0])
+        part.defines, part.named = number, 2 * ASKED_FOR
 
 
 def _field(lines: Sequence[str], symbol: Symbol, names: Sequence[str]) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from reflect_locate.repositories.roles import TESTS, is_change_note, is_document
 from reflect_locate.repositories.text_rules import SOURCE
@@ -16,6 +16,8 @@ LINE = re.compile(r"(?::\d[\d:,-]*|#L?\d[\dL-]*)$")
 """Lines behind a path, as in `tea.py:12-40`."""
 LINES = re.compile(r"\b(?:(?:at|on|in)[ ]+)?lines?[ ]+\d+(?:[ ]*(?:-|to|and)[ ]*\d+)?", re.IGNORECASE)
 """The same beside a path."""
+NUMBER = re.compile(r"\d{1,9}")
+"""The first line of these; no file has more."""
 CHANGES = re.compile(r"\W*(?:wh\w+ (?:is|are) )?(?:the )?(?:change[- ]?logs?|release[- ]notes?|news)\W*", re.IGNORECASE)
 """A question for the notes of what changed, whatever their file is called."""
 MODULE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+")
@@ -34,7 +36,9 @@ class AskedFiles:
     is_written: bool = False
     """They are named by a path, or by a name with its ending, and not by words alone, which may be other names, too."""
     words: frozenset[str] = frozenset()
-    """Words that stand in these names alone, and nowhere else in the question."""
+    """Words that stand in these names and in the numbers of their lines alone, and nowhere else in the question."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Number of the line that is named with a file, the first of several."""
 
 
 NONE = AskedFiles()
@@ -80,7 +84,21 @@ def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> Asked
     if TESTS.search(rest) or len(others) > max(len(told) - 1, len(found)):
         return NONE
     named = dict.fromkeys(path for files in found.values() for path in files)
-    return AskedFiles(tuple(named), True, theirs - beside)
+    # Numbers of lines are as little part of what is looked for as the names are.
+    return AskedFiles(tuple(named), True, frozenset(words(question)) - beside, _lines(question, found))
+
+
+def _lines(question: str, found: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Line of each file that is named with one: behind its name, or beside it where no other file is named.
+
+    >>> _lines("cups.py:12-40 or pots.py", {"cups.py:12-40": ["a/cups.py"], "pots.py": ["pots.py"]})
+    {'a/cups.py': 12}
+    >>> _lines('File "pots.py", line 7, in pour', {'"pots.py",': ["pots.py"]})
+    {'pots.py': 7}
+    """
+    beside = LINES.search(question) if len(found) == 1 else None
+    said = {token: LINE.search(token.rstrip(CLOSING)) or beside for token in found}
+    return {path: int(NUMBER.findall(place[0])[0]) for token, place in said.items() if place for path in found[token]}
 
 
 def _token(token: str) -> str:
