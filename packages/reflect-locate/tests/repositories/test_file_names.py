@@ -43,6 +43,25 @@ def test_a_path_or_a_name_with_its_ending_names_files(question, found):
     assert (list(asked.paths), asked.is_written) == (found, bool(found))
 
 
+BLANKS = ("First Steps.md", "docs/Getting Started/First Steps.md", "docs/Getting Started/intro.md", "docs/steps.md")
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("docs/Getting Started/First Steps.md", ["docs/Getting Started/First Steps.md"]),
+        ("what does `getting started/first steps.md:3` say?", ["docs/Getting Started/First Steps.md"]),
+        ("/home/me/kitchen/docs/Getting Started/intro.md", ["docs/Getting Started/intro.md"]),
+        ("where is First Steps.md", ["First Steps.md"]),
+        ("Started/First Steps.md", []),
+        ("First Steps.md and docs/Getting Started/intro.md", ["First Steps.md", "docs/Getting Started/intro.md"]),
+        ("steps.md", ["docs/steps.md"]),
+    ],
+)
+def test_a_name_with_blanks_is_one_word(question, found):
+    assert list(files_asked_for(question, BLANKS).paths) == found
+
+
 @pytest.mark.parametrize(
     ("question", "found"),
     [

@@ -18,6 +18,8 @@ LINES = re.compile(r"\b(?:(?:at|on|in)[ ]+)?lines?[ ]+\d+(?:[ ]*(?:-|to|and)[ ]*
 """The same beside a path."""
 NUMBER = re.compile(r"\d{1,9}")
 """The first line of these; no file has more."""
+JOINT = "\0"
+"""Sign for a blank in a name; it parts words, as a blank does, and stands in no question."""
 CHANGES = re.compile(r"\W*(?:wh\w+ (?:is|are) )?(?:the )?(?:change[- ]?logs?|release[- ]notes?|news)\W*", re.IGNORECASE)
 """A question for the notes of what changed, whatever their file is called."""
 MODULE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+")
@@ -61,6 +63,7 @@ def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> Asked
     >>> [files_asked_for(text, paths).paths for text in ("Where is pot_lid.py?", "the pot lids", "readme", "lid.py")]
     [('tea/pot_lid.py',), ('tea/pot_lid.py',), ('README.md',), ()]
     """
+    question = _joined(question, paths)
     # Found before the rest is judged: a name with a dot that is no file is a word of the question.
     tokens = {
         token: _token(token) for token in question.split() if any(mark in token for mark in ("/", ".", "\\", "::"))
@@ -101,13 +104,33 @@ def _lines(question: str, found: Mapping[str, Sequence[str]]) -> dict[str, int]:
     return {path: int(NUMBER.findall(place[0])[0]) for token, place in said.items() if place for path in found[token]}
 
 
+def _joined(question: str, paths: Sequence[str]) -> str:
+    r"""The question, in which a name with blanks and an ending is one word.
+
+    >>> _joined("what is First Steps.md?", ("docs/First Steps.md",))
+    'what is First\x00Steps.md?'
+    """
+    asked, named = question.lower(), set[str]()
+    for path in paths:
+        # Few trees have such names.
+        if " " in path and "." in path and path.rpartition("/")[2].lower() in asked:
+            parts = path.lower().split("/")
+            ends = ("/".join(parts[start:]) for start in range(len(parts)))
+            named.add(next(end for end in ends if end in asked))
+    # The longest first, as it may hold another.
+    for name in sorted(named, key=len, reverse=True):
+        whole = rf"(?<!\w){re.escape(name)}(?!\w)"
+        question = re.sub(whole, lambda found: found[0].replace(" ", JOINT), question, flags=re.IGNORECASE)
+    return question
+
+
 def _token(token: str) -> str:
     """The path in a word of a sentence.
 
     >>> _token("(`./tea/pot.py:12`)."), _token(".github/x.yml")
     ('tea/pot.py', '.github/x.yml')
     """
-    name = LINE.sub("", token.lstrip(OPENING).rstrip(CLOSING)).replace("\\", "/")
+    name = LINE.sub("", token.lstrip(OPENING).rstrip(CLOSING)).replace("\\", "/").replace(JOINT, " ")
     return name.removeprefix("./")
 
 
