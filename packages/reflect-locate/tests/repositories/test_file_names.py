@@ -104,3 +104,17 @@ def test_a_source_may_be_called_as_notes_of_changes_are():
     assert (asked.paths, asked.is_written) == (("CHANGELOG.md",), False)
     asked = files_asked_for("the changelog", ("CHANGELOG.md", "src/changelog.py"))
     assert (asked.paths, asked.is_written) == (("CHANGELOG.md", "src/changelog.py"), False)
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("kitchen/src/tea.py", ["src/tea.py"]),
+        ("../home/kitchen/src/tea.py:3", ["src/tea.py"]),
+        ("kitchen/LICENSE", ["LICENSE"]),
+        ("chicken/src/tea.py", []),
+        ("kitchen/tea.py", []),
+    ],
+)
+def test_a_path_may_begin_above_the_tree(question, found):
+    assert list(files_asked_for(question, PATHS, "kitchen").paths) == found

@@ -57,7 +57,7 @@ def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> Asked
     Args:
         question: in words.
         paths: of all files.
-        top: name of the folder that they lie in, with which the name of a module may begin.
+        top: name of the folder that they lie in, which the name of a path or a module may hold.
 
     >>> paths = ("README.md", "tea/README.md", "tea/pot_lid.py")
     >>> [files_asked_for(text, paths).paths for text in ("Where is pot_lid.py?", "the pot lids", "readme", "lid.py")]
@@ -71,7 +71,7 @@ def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> Asked
     found = {
         token: files
         for token, name in tokens.items()
-        if name and (files := _files_at(name, paths) or _modules(name, paths, top) or _entrances(name, paths))
+        if name and (files := _files_at(name, paths, top) or _modules(name, paths, top) or _entrances(name, paths))
     }
     if not found:
         is_for_notes = CHANGES.fullmatch(question) and not any(_is_called(path, question) for path in paths)
@@ -134,13 +134,18 @@ def _token(token: str) -> str:
     return name.removeprefix("./")
 
 
-def _files_at(name: str, paths: Sequence[str]) -> list[str]:
-    """Files whose path is this one or ends with it; letters of the other case count where nothing else does."""
+def _files_at(name: str, paths: Sequence[str], top: str) -> list[str]:
+    """Files whose path is this one or ends with it; letters of the other case count where nothing else does.
+
+    >>> [_files_at(name, ("tea/pot.py", "pot.py"), "kitchen") for name in ("src/kitchen/pot.py", "src/pot.py")]
+    [['pot.py'], []]
+    """
     if name.startswith(("/", "~/")):
         # Outside of the tree begins what nobody can compare.
         ends = [path for path in paths if name.endswith(f"/{path}")]
         return [max(ends, key=len)] if ends else []
-    near = _ending_with(name, paths)
+    # As it is named from a folder above the tree.
+    near = _ending_with(name, paths) or [path for path in paths if f"/{name}".endswith(f"/{top}/{path}")]
     if not near and "/" in name:
         # As programs import it.
         stems = {path.rpartition(".")[0]: path for path in paths}
