@@ -192,6 +192,32 @@ def test_output_that_cannot_be_written_is_a_mistake(project, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("question", "redirected", "code", "told"),
+    [
+        (QUESTION, "2>&-", 0, ""),
+        (QUESTION, "2>/dev/full", 0, ""),
+        # Exit code 1 would be an answer.
+        ("  ", "2>&-", 2, ""),
+        ("  ", "2>/dev/full", 2, ""),
+        (QUESTION, ">&-", 2, "error: the standard output is closed. Give the answer a place, such as `> FILE`.\n"),
+    ],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_notes_that_cannot_be_written_change_no_answer(project, tmp_path, question, redirected, code, told):
+    words = ["locate", str(project), question, "--json"]
+    script = f"import sys; from reflect_rl.cli.main import main; sys.exit(main({words!r}))"
+    done = subprocess.run(
+        ["bash", "-c", f'"$0" -c "$1" {redirected}', sys.executable, script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        check=False,
+    )
+    assert (done.returncode, done.stderr.rpartition("nothing\n")[2]) == (code, told)
+    assert [entry["path"] for entry in json.loads(done.stdout or "[]")[:1]] == ["src/limits.py"] * (code == 0)
+
+
 UNNEEDED = (
     *("torch", "transformers", "numpy", "scipy", "tree_sitter", "rich", "filelock"),
     *("reflect_rl.types", "reflect_rl.runs", "reflect_rl.cli.help", "reflect_locate.envs"),

@@ -105,7 +105,7 @@ def _run(arguments: Sequence[str]) -> None:
     atexit.register(gc.freeze)
     # With `--json` stdout holds the list alone, so that other programs can read it.
     output = PlainOutput(sys.stdout)
-    notes = PlainOutput(sys.stderr) if options.as_json else output
+    notes = PlainOutput(sys.stderr, are_notes=True) if options.as_json else output
 
     # Imported after the arguments are parsed: `--help` must not wait for it.
     from reflect_locate.ranking import cautious, check_question

@@ -141,8 +141,10 @@ def _ended(stop: KeyboardInterrupt, verb: str) -> int:
 
 
 def _tell(message: str) -> None:
-    # To stderr, so that results in a pipe stay clean.
-    print(message, file=sys.stderr, flush=True)
+    # To stderr, so that results in a pipe stay clean. Whether it is closed or its disk full changes no exit code.
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(message, file=sys.stderr, flush=True)
 
 
 def _is_refused(error: Exception) -> bool:
