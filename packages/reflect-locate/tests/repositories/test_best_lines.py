@@ -290,3 +290,49 @@ def test_the_declarations_of_a_method_come_behind_it(names):
     question = ".".join(names)
     found = best_lines("context.py", OVERLOADS, dict.fromkeys(words(question), 1.0), names=names)[0]
     assert (found.symbol, found.first) == ("Context.invoke", 8)
+
+
+RUST = """\
+pub struct PotBuilder;
+
+impl PotBuilder {
+    pub fn new() -> PotBuilder {
+        PotBuilder
+    }
+}
+
+pub struct Pot<W> {
+    lid: W,
+    next: Option<W>,
+}
+
+impl<W: Write> Pot<W> {
+    pub fn new(lid: W) -> Pot<W> {
+        Pot { lid, next: None }
+    }
+}
+
+impl<W> Iterator for Pot<W> {
+    fn next(&mut self) -> Option<W> {
+        self.next.take()
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        (("Pot",), 9),
+        # Of several types with such a function the one that is named, whatever it is about.
+        (("Pot", "new"), 15),
+        (("PotBuilder", "new"), 4),
+        # A function rather than the field of its name.
+        (("Pot", "next"), 21),
+        (("Pot", "lid"), 9),
+    ],
+)
+def test_a_type_that_is_about_others_is_asked_for_without_them(names, first):
+    pytest.importorskip("tree_sitter_rust")
+    rarity = dict.fromkeys(words("::".join(names)), 1.0)
+    assert best_lines("pot.rs", RUST, rarity, names=names)[0].first == first

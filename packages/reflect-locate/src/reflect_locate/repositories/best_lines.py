@@ -9,6 +9,7 @@ count for less unless the question asks for tests.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from reflect_locate.repositories.definitions import definition
+from reflect_locate.repositories.definitions import JOINT, definition
 from reflect_locate.repositories.index import SATURATION, inverse_frequency
 from reflect_locate.repositories.passages import INVISIBLE, LONGEST_READ, lines_with
 from reflect_locate.repositories.roles import TEST_SHARE, is_test
@@ -36,6 +37,8 @@ ASKED_FOR = 9.0
 """`named` of a part that defines the very name that is asked for."""
 EMPTY_SHARE = 0.5
 """Share of the score that is left to a function that does nothing, where the file has one of its name that does."""
+GENERICS = re.compile(r"[ ]*<[^<>]*>")
+"""Types that a type is about, those inside of which are none."""
 NAME_LINES = 2
 """Lines that a word in the own name of a symbol counts for; one in the names around it counts for one."""
 
@@ -204,19 +207,27 @@ def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) ->
     """Mark the parts that define one of these names."""
     places = {name: definition(lines, name) for name in names}
     types: set[str] = set()
-    for part in parts if names else ():
-        around = part.symbol.name.split(".") if part.symbol else [""]
+    # Of every part its own name, behind those around it.
+    own = [_names(part.symbol.name) if part.symbol and names else [""] for part in parts]
+    functions = {
+        tuple(around[-2:])
+        for part, around in zip(parts, own, strict=True)
+        if part.symbol and part.symbol.kind == "function"
+    }
+    for part, around in zip(parts, own, strict=True) if names else ():
         if part.symbol and around[-1] in names:
             number, _ = definition(lines[part.symbol.first - 1 : part.symbol.last], around[-1])
             part.defines = part.symbol.first + max(number, 0)
             # `get` of `Session.get` and not that of another class.
             part.named = ASKED_FOR * sum(name in around for name in names)
             if part.symbol.kind == "class":
-                if (field := _field(lines, part.symbol, names)) and field in part.numbers:
+                # A function of the same name in the same type is more than the field.
+                others = [name for name in names if name != around[-1] and (around[-1], name) not in functions]
+                if (field := _field(lines, part.symbol, others)) and field in part.numbers:
                     part.named, part.defines = part.named + ASKED_FOR, field
                 # A type before the blocks of code about it, as `impl` of Rust.
-                part.named -= ASKED_FOR / 2 * (part.symbol.name in types)
-                types.add(part.symbol.name)
+                part.named -= ASKED_FOR / 2 * (around[-1] in types)
+                types.add(around[-1])
             continue
         for number, worth in places.values():
             if worth and number + 1 in part.numbers and (worth < 1 or not part.symbol):
@@ -234,10 +245,21 @@ def _mark(parts: Sequence[_Part], lines: Sequence[str], line: int) -> None:
         part.defines, part.named = number, 2 * ASKED_FOR
 
 
+def _names(symbol: str) -> list[str]:
+    """The names in that of a symbol, without the types that it is about.
+
+    >>> _names("Kettle<'a, Cup<T>>.boil"), _names("&'a mut Kettle.boil"), _names("tea::Kettle::boil")
+    (['Kettle', 'boil'], ['Kettle', 'boil'], ['tea', 'Kettle', 'boil'])
+    """
+    before, name = "", symbol.replace("->", "")
+    while name != before:
+        before, name = name, GENERICS.sub("", name)
+    return [part.rpartition(" ")[2].lstrip("&*") for part in JOINT.split(name.strip())]
+
+
 def _field(lines: Sequence[str], symbol: Symbol, names: Sequence[str]) -> int:
-    """Number of the line in which a class assigns one of the names that were asked for with it; 0 = none does."""
-    own = symbol.name.rpartition(".")[2]
-    found = (definition(lines[symbol.first - 1 : symbol.last], name)[0] for name in names if name != own)
+    """Number of the line in which a class assigns one of these names; 0 = none does."""
+    found = (definition(lines[symbol.first - 1 : symbol.last], name)[0] for name in names)
     return next((symbol.first + number for number in found if number > 0), 0)
 
 
