@@ -98,6 +98,8 @@ class Evidence:
     their mean; None = it holds none."""
     asked: bool | None = None
     """The question names this very file (`file_names.files_asked_for`); None = it names none."""
+    quoted: float | None = None
+    """Share of the question's words that a line of it holds as they stand (`quotes.quoted`); None = no file does."""
 
 
 KINDS = tuple(field.name for field in fields(Weights))
@@ -106,7 +108,8 @@ KINDS = tuple(field.name for field in fields(Weights))
 def score(evidence: Evidence, weights: Weights) -> float:
     """Weighted mean of the evidence that there is, in [0, 1]; of a test, a document or code perhaps a share of it.
 
-    Where the question names files, they have the upper half of the scale, and all others the lower one.
+    Where the question names files, they have the upper half of the scale, and all others the lower one. So have, by
+    their share of it, those that hold the question's words as they stand.
 
     >>> score(Evidence(1.0, None, None, 0.0), Weights(coverage=3, named=1))
     0.75
@@ -115,6 +118,7 @@ def score(evidence: Evidence, weights: Weights) -> float:
     known = [(getattr(weights, kind), value) for kind in KINDS if (value := getattr(evidence, kind)) is not None]
     mean = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
     found = share_of(evidence) * mean
+    found = found if evidence.quoted is None else (evidence.quoted + found) / 2
     return found if evidence.asked is None else (evidence.asked + found) / 2
 
 

@@ -31,7 +31,7 @@ from reflect_locate.evidence import (
     score,
     sureness,
 )
-from reflect_locate.repositories._gate import Reason
+from reflect_locate.repositories._gate import SCRIPTS, Reason
 from reflect_locate.repositories.best_lines import BestLines, best_lines
 from reflect_locate.repositories.definitions import (
     INSIDE,
@@ -48,6 +48,7 @@ from reflect_locate.repositories.definitions import (
 )
 from reflect_locate.repositories.file_names import NONE, AskedFiles, files_asked_for
 from reflect_locate.repositories.passages import lines_with, words_together, written_lines
+from reflect_locate.repositories.quotes import quoted, quotes
 from reflect_locate.repositories.roles import (
     TEST_SHARE,
     TESTS,
@@ -130,6 +131,7 @@ class FoundFile:
             "stem": round(self.evidence.stem or 0.0, 4),
             "written": round(self.evidence.written or 0.0, 4),
             "asked": bool(self.evidence.asked),
+            "quoted": round(self.evidence.quoted or 0.0, 4),
             "history": round(self.evidence.history or 0.0, 4),
             "is_test": self.evidence.is_test,
             "is_document": self.evidence.is_document,
@@ -269,7 +271,10 @@ def find(
     if named.is_written:
         # Words that name the file stand in its lines by chance, as where another one is imported.
         answer = replace(answer, rarity={word: value for word, value in rarity.items() if word not in named.words})
-    answer = replace(answer, names=names, wants_tests=asks_for_tests(question), lines=named.lines)
+    parts = quotes(question)
+    held = [entry.path for entry in files if entry.evidence.quoted]
+    lines = {path: quoted(tree.text(path), question, parts)[1] for path in held} | dict(named.lines)
+    answer = replace(answer, names=names, wants_tests=asks_for_tests(question), lines=lines)
     return cautious(answer, tree)
 
 
@@ -466,11 +471,35 @@ def ranked(
             held_names = None if names.written is None else names.written.get(path, 0.0)
             evidence = replace(evidence, defined=defined, stem=asked_stem(path, asked), written=held_names)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
+    # What asks for a test or a document asks for no source. A sentence that is masked stands for a question in other
+    # words; its near copies would be quoted.
+    if rarity is not None and not (wants_tests or wants_documents or tree.masks):
+        found = _with_quotes(found, tree, question, shares, weights)
     if meant and (names.files.is_written or not _is_defined_beside(meant, found, has_compound)):
         judged = [(entry, replace(entry.evidence, asked=entry.path in meant)) for entry in found]
         found = [replace(entry, evidence=evidence, score=score(evidence, weights)) for entry, evidence in judged]
     # The path decides between equal scores, so that the answer does not depend on the order of episodes.
     return sorted(found, key=lambda entry: (-entry.score, first.get(entry.path, 0), entry.path))
+
+
+def _with_quotes(
+    found: list[FoundFile], tree: Tree, question: str, shares: Mapping[str, float], weights: Weights
+) -> list[FoundFile]:
+    """The files, with what those hold of the question's words as they stand: an error message is pasted so.
+
+    Sources alone: documents, tests and data repeat what the code says, and a changelog what subjects of commits say.
+    """
+    parts = quotes(question)
+
+    def share(path: str) -> float:
+        is_code = path.endswith((*SOURCE, *SCRIPTS)) and path not in shares
+        return quoted(tree.text(path), question, parts)[0] if is_code else 0.0
+
+    held = [share(entry.path) for entry in found] if parts else []
+    if not any(held):
+        return found
+    judged = [(entry, replace(entry.evidence, quoted=one)) for entry, one in zip(found, held, strict=True)]
+    return [replace(entry, evidence=evidence, score=score(evidence, weights)) for entry, evidence in judged]
 
 
 def _meant(files: AskedFiles, tests: Set[str], question: str) -> frozenset[str]:

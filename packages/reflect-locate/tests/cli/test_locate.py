@@ -53,7 +53,7 @@ def test_json_is_all_that_is_printed(located, project):
     rows = json.loads(said.out)
     assert 1 <= len(rows) <= 2
     evidence = {"named", "read", "match", "path_match", "defined", "stem", "written", "history", "is_test"}
-    evidence |= {"is_document", "is_aside", "is_data", "asked", "words", "coverage"}
+    evidence |= {"is_document", "is_aside", "is_data", "asked", "quoted", "words", "coverage"}
     lines = {"first_line", "last_line", "symbol", "kind", "excerpt_line", "excerpt"}
     assert set(rows[0]) == {"path", "sureness", "confidence", *lines, "score", *evidence, "walk", "reasons"}
     assert (project / rows[0]["path"]).is_file()

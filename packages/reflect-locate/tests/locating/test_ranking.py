@@ -378,7 +378,7 @@ def test_where_there_are_no_tests_nothing_comes_behind_them():
 
 def test_a_large_source_makes_no_guess_of_a_likely_answer():
     files = {
-        "a.py": "# The lid of the kettle.\nx = 1\n",
+        "a.py": "# The lid of a kettle.\nx = 1\n",
         "b.py": "# The lid of a pot, and its kettle, in many words.\n",
     }
     found = [find(Tree(Snapshot("x", files, out)), "lid of the kettle") for out in ([], [LeftOut("z.c", "too large")])]
@@ -425,3 +425,29 @@ def test_each_file_has_the_line_that_is_named_behind_it():
         "kettle.py": 9,
         "pot.py": 5,
     }
+
+
+MESSAGES = {
+    "cups.py": "# Cups of tea.\ndef left(tea):\n    return tea.cups_left\n\n\ndef tea():\n    return left\n",
+    "pour.py": 'x = 1\n\n\ndef fill(c):\n    raise E(f"no tea is left for {c}")\n\n\ndef tea():\n    return left\n',
+    "docs.md": "# No tea is left\n\nThe message `no tea is left for` tells that.\n",
+    "tests/test_cups.py": 'def test_tea():\n    raises("no tea is left for")\n',
+}
+
+
+def test_a_source_that_holds_the_words_of_an_error_message_comes_first():
+    tree = Tree(Snapshot("kitchen", MESSAGES))
+    answer = find(tree, "no tea is left for 'a cup'")
+    (first, *_) = answer.with_lines(tree, 4)
+    assert (first.path, first.lines.symbol, first.lines.excerpt_line) == ("pour.py", "fill", 5)
+    assert {entry.path: entry.evidence.quoted for entry in answer.files if entry.evidence.quoted} == {"pour.py": 5 / 7}
+
+
+def test_copies_of_a_masked_sentence_are_no_quotes():
+    masked = Tree(Snapshot("kitchen", MESSAGES), masks={"cups.py": [(0, 14)]})
+    assert {entry.evidence.quoted for entry in find(masked, "no tea is left for 'a cup'").files} == {None}
+
+
+def test_without_a_quote_the_scores_stay_as_they_are():
+    tree = Tree(Snapshot("kitchen", MESSAGES))
+    assert {entry.evidence.quoted for entry in find(tree, "left tea for no cup").files} == {None}
