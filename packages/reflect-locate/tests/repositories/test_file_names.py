@@ -18,6 +18,8 @@ PATHS = ("LICENSE", "README.md", "lib/pot.js", "src/README.md", "src/pot_lid.py"
         ("/home/me/kitchen/src/tea.py", ["src/tea.py"]),
         ("tea.py", ["src/tea.py", "tests/tea.py"]),
         ("(see pot_lid.py).", ["src/pot_lid.py"]),
+        ("at kitchen.pots.Lid.open(pot_lid.py:12)", ["src/pot_lid.py"]),
+        ("at Lid.open (/srv/kitchen/lib/pot.js:12:5)", ["lib/pot.js"]),
         ("what does pot_lid.py do?", ["src/pot_lid.py"]),
         ("update pot_lid.py and lib/pot.js", ["src/pot_lid.py", "lib/pot.js"]),
         ("lib/pot", ["lib/pot.js"]),

@@ -127,10 +127,12 @@ def _joined(question: str, paths: Sequence[str]) -> str:
 def _token(token: str) -> str:
     """The path in a word of a sentence.
 
-    >>> _token("(`./tea/pot.py:12`)."), _token(".github/x.yml")
-    ('tea/pot.py', '.github/x.yml')
+    >>> _token("(`./tea/pot.py:12`)."), _token(".github/x.yml"), _token("tea.Pot.boil(Pot.java:12)")
+    ('tea/pot.py', '.github/x.yml', 'Pot.java')
     """
     name = LINE.sub("", token.lstrip(OPENING).rstrip(CLOSING)).replace("\\", "/").replace(JOINT, " ")
+    # A trace of Java names the function before the file.
+    name = name.rpartition("(")[2] if name.count("(") > name.count(")") else name
     return name.removeprefix("./")
 
 
