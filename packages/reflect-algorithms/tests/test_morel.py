@@ -83,6 +83,16 @@ def test_the_game_follows_the_members_and_an_unknown_action_costs_the_penalty_an
     assert (step.observation, step.reward, step.terminated, step.success) == (HALT, -0.7, True, False)
 
 
+def test_a_task_begins_in_the_states_of_its_own_mode():
+    far = Task(TASK.key, "far", "train")
+    other = replace(LOG[0], task=far, turns=LOG[0].turns[1:])
+    learned = World.voted([*LOG, other], {}, 0.5, 0.7)
+    assert learned.tasks == (TASK, far)
+    game = WorldSpec.beside(toy.SPEC, learned).make()
+    begun = [{game.reset(task, np.random.default_rng(seed)) for seed in range(8)} for task in learned.tasks]
+    assert begun == [{HERE}, {THERE}]
+
+
 def test_members_are_tested_on_what_their_samples_left_out():
     said = {GO: "on -0.1\nThere.", STAY: "on -0.2\nThere.", WIN: "won 1"}
     members = [Member(frozenset({WIN, STAY}), said), Member(frozenset({GO}), said)]

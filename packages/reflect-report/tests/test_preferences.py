@@ -73,6 +73,13 @@ def test_every_start_gives_a_pair_before_any_gives_two(episodes):
         assert pair.left.episode.turns[0].observation == pair.right.episode.turns[0].observation
 
 
+def test_episodes_of_two_modes_make_no_pair_although_their_keys_and_first_states_are_equal(episodes):
+    first, second = episodes[0], episodes[4]
+    other = replace(second, episode=replace(second.episode, task=replace(second.episode.task, mode="near")))
+    assert len(list(episode_pairs([first, second], seed=0))) == 1
+    assert list(episode_pairs([first, other], seed=0)) == []
+
+
 def test_episodes_that_went_alike_make_no_pair(episodes):
     again = [replace(played, method="other", episode=replace(played.episode, seed=99)) for played in episodes[4:]]
     assert list(episode_pairs([*episodes[4:], *again], seed=0)) == []

@@ -98,7 +98,7 @@ def train_offline(
         checkpoints_in(training.folder).clear()
         if out is not None:
             twin.save(Path(out) / "model")
-    origin = Origin(name, algorithm_of(chosen), "recorded", len({episode.task.key for episode in log}), seed)
+    origin = Origin(name, algorithm_of(chosen), "recorded", len({episode.task.unique_key for episode in log}), seed)
     writer = chosen.reflector if isinstance(chosen, AsksOutcome) else start.reflector
     return replace(start, model=twin, origin=origin, reflector=writer)
 

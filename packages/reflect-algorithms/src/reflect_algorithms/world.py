@@ -112,8 +112,8 @@ class World:
     """Logged states by their text."""
     tasks: tuple[Task, ...]
     """Logged tasks."""
-    starts: Mapping[str, Sequence[Observation]]
-    """First states of the logged episodes of each task, by its key."""
+    starts: Mapping[tuple[str, str], Sequence[Observation]]
+    """First states of the logged episodes of each task, by its mode and key."""
     outcomes: Mapping[Pair, Outcome]
     """Outcomes of the known actions; the others are unknown."""
     penalty: float
@@ -139,10 +139,10 @@ class World:
             exists = outcome is not None and (outcome.following is None or outcome.following in observations)
             if outcome is not None and exists and disagreement(said) <= threshold:
                 outcomes[pair] = outcome
-        tasks = {episode.task.key: episode.task for episode in episodes}
-        starts = defaultdict[str, list[Observation]](list)
+        tasks = {episode.task.unique_key: episode.task for episode in episodes}
+        starts = defaultdict[tuple[str, str], list[Observation]](list)
         for episode in episodes:
-            starts[episode.task.key].append(episode.turns[0].observation)
+            starts[episode.task.unique_key].append(episode.turns[0].observation)
         return cls(observations, tuple(tasks.values()), starts, outcomes, penalty)
 
     def knows(self, pair: Pair) -> bool:
@@ -185,7 +185,7 @@ class PessimisticGame(TextEnv):
 
     def reset(self, task: Task, rng: np.random.Generator) -> Observation:
         """One of the states in which the task was seen to begin."""
-        seen = self.world.starts[task.key]
+        seen = self.world.starts[task.unique_key]
         self.current = seen[int(rng.integers(len(seen)))]
         return self.current
 

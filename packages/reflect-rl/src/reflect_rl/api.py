@@ -295,7 +295,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
 
     fresh = not isinstance(model, Blueprint)
     config = parse(SFTConfig, ({"learning_rate": PRETRAINED_RATE} if fresh else {}) | {"steps": steps} | settings)
-    starts = len({episode.task.key for episode in kept})
+    starts = len({episode.task.unique_key for episode in kept})
     # Training needs a folder for its checkpoints even where the caller wants to keep nothing.
     with _folder(out) as folder:
         unit, start = Unit(folder, starts, seed), agent.model.hash()

@@ -87,7 +87,7 @@ def _gains(fresh: Sequence[Episode], replayed: Sequence[Episode], scale: float) 
 
 def _trajectory(episode: Episode) -> Trajectory:
     return Trajectory(
-        group=episode.task.key,
+        group="\n".join(episode.task.unique_key),
         rewards=[turn.reward for turn in episode.turns],
         entropies=[_entropy(turn) for turn in episode.turns],
         # Games that do not tell states apart are compared by their whole text.

@@ -31,13 +31,18 @@ class Task:
     """A problem to solve, from the distribution μ of tasks."""
 
     key: str
-    """Unique name, for example `full/137`."""
+    """Name, unique in its mode, for example `full/137`."""
     mode: str = "default"
     """Variant of the game, for example `pickup`; the curriculum orders modes by difficulty."""
     split: str = "train"
     """`train`, `validation` or `test`."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Start of the game, in the environment's own terms; JSON values only."""
+
+    @property
+    def unique_key(self) -> tuple[str, str]:
+        """Mode and key, which tell it from all other tasks of the game: modes may share keys."""
+        return self.mode, self.key
 
 
 @dataclass(frozen=True, slots=True)

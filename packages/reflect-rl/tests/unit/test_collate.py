@@ -50,6 +50,14 @@ def test_views_and_rows_are_the_turns_in_order():
     assert (batch.actions.dtype, batch.advantages.dtype) == (torch.int64, torch.float32)
 
 
+def test_tasks_of_two_modes_with_one_key_are_not_compared():
+    algorithm = reinforce.Reinforce(reinforce.ReinforceConfig(normalise_advantages=False))
+    rewards = [("near", 1.0), ("near", 0.0), ("far", -1.0), ("far", -2.0)]
+    fresh = [episode("a", turn("1", reward), mode=mode) for mode, reward in rewards]
+    _, batch = collate(algorithm, fresh, [], frozenset(), None, None)
+    assert batch.advantages.tolist() == [1.0, -1.0, 1.0, -1.0]
+
+
 def test_excluded_states_are_not_learnt_from():
     views, batch = collate(PLAIN, FRESH, [WIN], frozenset({"1", "3", "5"}), None, None)
     assert [view.observation.state for view in views] == ["2", "4"]
@@ -136,9 +144,9 @@ def test_an_algorithm_sees_tasks_states_and_success():
     recorder = Recorder(PLAIN.config)
     collate(recorder, [*FRESH, WIN], [], frozenset({"1"}), None, None)
     assert [(t.group, t.states, t.success) for t in recorder.seen] == [
-        ("a", ["1", "2"], False),
-        ("b", ["3"], False),
-        ("c", ["4", "5"], True),
+        ("near\na", ["1", "2"], False),
+        ("near\nb", ["3"], False),
+        ("near\nc", ["4", "5"], True),
     ]
     assert recorder.seen[0].rewards == [0.0, 1.0]
     # log 2; ¾ log 4/3 + ¼ log 4.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -239,6 +240,22 @@ def test_a_verdict_survives_the_disk(episodes):
     for verdict in annotate(asked, cast(Endpoint, Scripted(lambda text: f'"{obedient(text)}"')), 60).values():
         row = asdict(verdict)
         assert verdict_from_json(row | {"repairs": list(row["repairs"]), "state": "more"}) == verdict
+
+
+class Numbered(corridor.Corridor):
+    """Corridors of both modes under the same keys."""
+
+    def tasks(self, mode, split):
+        return [replace(task, key=f"{split}/{number}") for number, task in enumerate(super().tasks(mode, split))]
+
+
+def test_a_turn_has_the_text_of_its_own_mode():
+    spec = EnvSpec.of(Numbered)
+    played = demonstrations(DataConfig(modes=("near", "far"), restarts_per_start=0), spec, 4, seed=0)["positive"]
+    notes, _ = written(obedient, None, played, spec)
+    for episode in played:
+        turn = episode.turns[0]
+        assert f"Next: {turn.observation.actions[turn.decision.target]}." in notes.reflection(episode, 0)
 
 
 def test_without_an_annotator_the_notes_are_those_of_play(episodes):

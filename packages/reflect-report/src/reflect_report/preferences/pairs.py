@@ -120,7 +120,7 @@ def played_episodes(
 
     kept = read_jsonl(path, "Delete it.", appended=True) if path.exists() else []
     found = [_played(row, path) for row in kept]
-    known = {(one.method, one.unit, one.episode.task.key, one.episode.seed) for one in found}
+    known = {(one.method, one.unit, one.episode.task.unique_key, one.episode.seed) for one in found}
     # From one start there must be two to compare.
     repetitions = 1 if len(methods) > 1 else 2
     tasks = [task for mode in config.env.modes for task in _some(config.env.tasks(mode, split), starts, seed)]
@@ -134,7 +134,7 @@ def played_episodes(
                 for repetition in range(repetitions)
                 for task in tasks
             ]
-            left = [r for r in requests if (method, unit.name, r.task.key, r.seed) not in known]
+            left = [r for r in requests if (method, unit.name, r.task.unique_key, r.seed) not in known]
             if not left:
                 continue
             reflector, policy = load_players(config, unit, method, "sampled")
@@ -166,14 +166,14 @@ def episode_pairs(episodes: Iterable[Played], seed: int) -> Iterator[Pair]:
 
     Two episodes with the same states and actions are one: there is nothing to choose between them.
     """
-    groups: dict[str, dict[str, Played]] = {}
+    groups: dict[tuple[str, str], dict[str, Played]] = {}
     for played in episodes:
         if played.episode.turns:
             # By what is seen and done, so that a sampled and a greedy game that went alike make no pair.
             start = f"{played.episode.task.key}\x1f{played.episode.turns[0].observation.text}"
-            groups.setdefault(start, {}).setdefault(_course(played.episode), played)
+            groups.setdefault((start, played.episode.task.mode), {}).setdefault(_course(played.episode), played)
     rows = []
-    for start, group in sorted(groups.items()):
+    for (start, _), group in sorted(groups.items()):
         sides = [group[course].side() for course in sorted(group)]
         pairs = list(combinations(sides, 2))
         order = stream(seed, "prefer", "pairs", start).permutation(len(pairs))

@@ -204,14 +204,14 @@ def _parsed(path: Path, number: int, row: Mapping[str, Any]) -> Preference:
         ) from None
 
 
-def _starts(spec: EnvSpec) -> dict[str, Task]:
-    return {task.key: task for mode in spec.all_modes for split in SPLITS for task in spec.tasks(mode, split)}
+def _starts(spec: EnvSpec) -> dict[tuple[str, str], Task]:
+    return {task.unique_key: task for mode in spec.all_modes for split in SPLITS for task in spec.tasks(mode, split)}
 
 
 def _mistake(
     preference: Preference,
     spec: EnvSpec | None,
-    known: Mapping[str, Task] | None,
+    known: Mapping[tuple[str, str], Task] | None,
     fingerprint: str | None,
     kind: str | None,
 ) -> str:
@@ -225,7 +225,7 @@ def _mistake(
         )
     if kind is not None and preference.kind != kind:
         return f"it compares {preference.kind}, and {kind} are needed."
-    if known is not None and _plain(known.get(preference.task.key)) != _plain(preference.task):
+    if known is not None and _plain(known.get(preference.task.unique_key)) != _plain(preference.task):
         return f"the start {preference.task.key!r} is no task of this environment. Are its settings the same?"
     return _damage(preference)
 

@@ -21,7 +21,7 @@ class Trajectory:
     """An episode as numbers; the sequences have one entry per turn."""
 
     group: str
-    """Key of the task; episodes of one task are compared with each other."""
+    """Mode and key of the task; episodes of one task are compared with each other."""
     rewards: Sequence[float]
     entropies: Sequence[float]
     """Entropy of the policy at each turn, in nats."""

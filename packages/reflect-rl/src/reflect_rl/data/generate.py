@@ -236,13 +236,13 @@ def _restarts(
     game = spec.capability(Restartable)
     if game is None:
         return []
-    met: dict[str, tuple[str, list[str]]] = {}
+    met: dict[tuple[str, str], list[str]] = {}
     for episode in episodes:
         states = [turn.observation.state for turn in episode.turns[1:] if turn.observation.state not in avoided]
-        met.setdefault(episode.task.key, (episode.task.mode, []))[1].extend(states)
+        met.setdefault(episode.task.unique_key, []).extend(states)
     return [
         Request(game.task_at(mode, str(state)), int(rng.integers(2**62)))
-        for mode, states in met.values()
+        for (mode, _), states in met.items()
         if states
         # With repetition: an episode can have met fewer states than are asked for.
         for state in rng.choice(states, config.restarts_per_start)

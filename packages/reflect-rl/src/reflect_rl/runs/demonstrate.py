@@ -110,11 +110,11 @@ def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exce
     recorded = of_environment(read_episodes(data.episodes), config.env.identity)
     episodes = usable(recorded, lost=data.lost_episodes)
     refuse_held_out(episodes, config.env, f"data.episodes: {data.episodes}")
-    keys = list(dict.fromkeys(episode.task.key for episode in episodes))
+    keys = list(dict.fromkeys(episode.task.unique_key for episode in episodes))
     # The same starts whatever the order of the file; a smaller budget is a subset of a larger one.
     order = stream(unit.seed, "demonstration starts").permutation(len(keys))[: unit.budget]
     chosen = {sorted(keys)[index] for index in order}
-    return [episode for episode in episodes if episode.task.key in chosen]
+    return [episode for episode in episodes if episode.task.unique_key in chosen]
 
 
 def played_untuned(

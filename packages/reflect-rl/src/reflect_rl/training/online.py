@@ -278,12 +278,12 @@ class OnlineTrainer:
 
     def _share(self, requests: Sequence[Request]) -> Sequence[Request]:
         """The episodes that this process plays."""
-        tasks = list(dict.fromkeys(request.task.key for request in requests))
+        tasks = list(dict.fromkeys(request.task.unique_key for request in requests))
         if len(tasks) < self.engine.count:
             return self.engine.share(requests)
         # By task: its episodes begin alike, and what one process has read and written another would do again.
         own = set(self.engine.share(tasks))
-        return [request for request in requests if request.task.key in own]
+        return [request for request in requests if request.task.unique_key in own]
 
     def _validate(self) -> dict[str, float]:
         rates = {}

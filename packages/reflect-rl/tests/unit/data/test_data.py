@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -212,6 +213,24 @@ def test_restarts_begin_in_states_that_their_own_kind_met(game):
         met = {turn.observation.state for episode in pool for turn in episode.turns[1:]}
         starts = [e.turns[0].observation.state for e in pool]
         assert len([s for s in starts if s in met]) > len(pool) / 4
+
+
+class Numbered(corridor.Corridor):
+    """Corridors of both modes under the same keys."""
+
+    def tasks(self, mode, split):
+        return [replace(task, key=f"{split}/{number}") for number, task in enumerate(super().tasks(mode, split))]
+
+
+def test_restarts_are_in_the_mode_in_which_a_state_was_met():
+    spec = EnvSpec.of(Numbered)
+    played = demonstrations(DataConfig(modes=("near", "far"), perturbation=0.4), spec, 5, seed=0)
+    for pool in played.values():
+        first = [e for e in pool if e.task.key.startswith("train/")]
+        met = {(e.task.mode, turn.observation.state) for e in first for turn in e.turns[1:]}
+        again = {(e.task.mode, e.turns[0].observation.state) for e in pool if e not in first}
+        assert again <= met
+        assert {mode for mode, _ in again} == {mode for mode, _ in met}
 
 
 def test_one_seed_gives_one_set_of_demonstrations():

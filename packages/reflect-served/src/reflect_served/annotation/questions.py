@@ -58,7 +58,7 @@ class Annotator:
         numbering = spec.capability(NumbersActions)
         self._numbered = numbering is not None and numbering.numbered
         self._game = spec.capability(HasUnseenNames)
-        self._names: dict[str, tuple[str, ...]] = {}
+        self._names: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def facts(self, endpoint: EndpointConfig) -> dict[str, Any]:
         """Collect what annotations depend on besides the states: model, prompts and settings."""
@@ -98,9 +98,9 @@ class Annotator:
         return Question(key, told, turn.decision.target, kind, names, request)
 
     def _unseen_names(self, task: Task) -> tuple[str, ...]:
-        if task.key not in self._names:  # a game may search its files for them, once for each task
-            self._names[task.key] = () if self._game is None else tuple(self._game.unseen_names(task))
-        return self._names[task.key]
+        if task.unique_key not in self._names:  # a game may search its files for them, once for each task
+            self._names[task.unique_key] = () if self._game is None else tuple(self._game.unseen_names(task))
+        return self._names[task.unique_key]
 
     def _told(self, turn: Turn, before: Turn | None, names: Sequence[str]) -> Told:
         state, actions = turn.observation.text, turn.observation.actions
@@ -205,11 +205,11 @@ class Annotations:
         return counted([question for question, _ in pairs], verdicts, actions=self.annotator.config.actions)
 
 
-_Place = tuple[str, int, int]
+_Place = tuple[tuple[str, str], int, int]
 
 
 def _place(episode: Episode, number: int) -> _Place:
-    return episode.task.key, episode.seed, number
+    return episode.task.unique_key, episode.seed, number
 
 
 def counted(questions: Sequence[Question], verdicts: Mapping[str, Verdict], *, actions: bool) -> dict[str, Any]:
