@@ -76,7 +76,7 @@ def train_offline(
     refuse_held_out(log, spec, "train_offline")
     name, chosen = _learner(learner)
     start = _agent(model, log, spec.max_actions)
-    twin = trainable_copy(start.model)
+    twin = start.as_trained(trainable_copy(start.model))
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reflect-rl-")) if out is None else out
         training = Training(

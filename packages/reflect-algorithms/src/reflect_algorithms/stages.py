@@ -9,6 +9,7 @@ What there is in the folder of a unit:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -145,7 +146,8 @@ class LearnStage(Stage):
             reward=partial(reward_of_unit, run, job.unit) if method.reward else None,
         )
         kind.for_run(run).train(training)
-        save_whole(model, job.folder / "model", card_of_learned(run, job, method, training))
+        policy = replace(model, rule=run.prompt.scoring)
+        save_whole(policy, job.folder / "model", card_of_learned(run, job, method, training))
         # After the model is whole on the disk: a kill in between must find one of the two.
         if process_rank() == 0:
             checkpoints_in(training.folder).clear()

@@ -107,9 +107,13 @@ class Agent:
         return Path(folder)
 
     def _with_labels(self) -> LanguageModel:
-        """The model with the labels that it was trained with; an untrained one has learned none."""
-        learned = self.origin.method != "base" and self.scoring == "choice_token"
-        return replace(self.model, labels=self.labels.texts) if learned else self.model
+        """The model with the rule and the labels that it was trained with; an untrained one has learned none."""
+        return self.model if self.origin.method == "base" else self.as_trained(self.model)
+
+    def as_trained(self, model: LanguageModel) -> LanguageModel:
+        """A copy of the agent's model with the rule and the labels under which it is trained."""
+        labels = self.labels.texts if self.scoring == "choice_token" else model.labels
+        return replace(model, rule=self.scoring, labels=labels)
 
     @classmethod
     def of(cls, model: LanguageModel, actions: int) -> Agent:
@@ -124,7 +128,8 @@ class Agent:
         """
         check_scoring(model)
         # All that it has learned, since further ones follow the last of them.
-        return cls(model, find_labels(model, max(actions, len(model.labels))))
+        rule = model.rule or "choice_token"
+        return cls(model, find_labels(model, max(actions, len(model.labels)), rule), scoring=rule)
 
 
 Player = Policy | Agent | LanguageModel | str

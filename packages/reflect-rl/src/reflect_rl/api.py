@@ -302,9 +302,9 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
 
         def trained(part: str) -> LanguageModel:
             # A copy: the same model is the start of the policy and of the reflection player, and stays the caller's.
-            twin, place = trainable_copy(agent.model), unit.sft(part)
-            if part != "reflector" and agent.scoring == "choice_token":
-                twin = replace(twin, labels=agent.labels.texts)
+            twin, place = replace(trainable_copy(agent.model), rule=None), unit.sft(part)
+            if part != "reflector":
+                twin = agent.as_trained(twin)
             rule = "choice_token" if part == "reflector" else agent.scoring
             table = pairs(part)
             # Checkpoints in the folder are gone on from silently, so they must be of this very training.
@@ -404,9 +404,7 @@ def train_rl(
     config = parse(RLFTConfig, {**own, "algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
     _whole(spec, max_episode_steps=config.max_episode_steps)
     _, writer = players_of(start, reflector, spec.max_actions, "sampled")
-    twin = trainable_copy(start.model)
-    if start.scoring == "choice_token":
-        twin = replace(twin, labels=start.labels.texts)
+    twin = start.as_trained(trainable_copy(start.model))
     before = start.origin
     method = {"base": "rlft", "sft": "sft_rlft", "sft_reflect": "reflect_rl"}.get(before.method, before.method)
     origin = replace(before, method=method, algorithm=config.algorithm.name, seed=seed)

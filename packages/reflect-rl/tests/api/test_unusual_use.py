@@ -104,6 +104,17 @@ def test_a_saved_model_knows_its_labels(tmp_path, episodes):
     assert won[0] == won[1]
 
 
+def test_a_saved_model_knows_its_rule(tmp_path, agent, episodes):
+    trained = rrl.train_sft(replace(agent, scoring="sum"), episodes, env=Rooms, steps=2, out=tmp_path / "run")
+    for folder in (trained.save(tmp_path / "saved"), *(tmp_path / "run").rglob("models/policy_plain")):
+        again = Agent.of(rrl.load_model(folder, device="cpu"), 3)
+        assert again.scoring == "sum"
+    assert rrl.evaluate(again, Rooms).episodes == rrl.evaluate(replace(trained, origin=again.origin), Rooms).episodes
+    (folder / "scoring.json").write_text('"product"')
+    with pytest.raises(ModelError, match=r"scoring\.json names none of choice_token, line_end, sum, token_mean"):
+        rrl.load_model(folder, device="cpu")
+
+
 def test_a_model_without_weights_has_the_same_labels(tmp_path):
     replace(built(), labels=("A", "B")).save(tmp_path)
     config = ModelConfig(path=str(tmp_path), device="cpu")

@@ -7,6 +7,11 @@ import json
 import pytest
 from tiny_run import SMOKE, TINY
 
+import reflect_rl as rrl
+from reflect_rl.agent import Agent
+from reflect_rl.batch import view_of
+from reflect_rl.types import episode_from_json, stream
+
 
 def test_a_run_scores_lines_in_every_stage_and_online_rl_changes_the_policy(call, tmp_path):
     run = tmp_path / "run"
@@ -39,3 +44,16 @@ def check_online_rl(run) -> None:
     before = (unit / "models" / "policy_plain" / "model.safetensors").read_bytes()
     assert (unit / "rlft" / "sft_rlft" / "model" / "model.safetensors").read_bytes() != before
     assert {row["method"] for row in json.loads((run / "results.json").read_text())} == {"sft", "sft_rlft"}
+    check_python(run, {"sft": unit / "models" / "policy_plain", "sft_rlft": unit / "rlft" / "sft_rlft" / "model"})
+
+
+def check_python(run, models) -> None:
+    """Models that are loaded from Python play as they did in the run."""
+    settings = json.loads((run / "config.json").read_text())["environment"]
+    spec = rrl.make_env(settings.pop("name"), **settings)
+    for method, folder in models.items():
+        agent = Agent.of(rrl.load_model(folder, device="cpu"), spec.max_actions)
+        lines = (run / "starts-4" / "seed-0" / "evaluation" / method / "episodes.jsonl").read_text().splitlines()
+        turn = episode_from_json(json.loads(lines[0])).turns[0]
+        (decision,) = agent.policy().decide([view_of(turn)], [stream(0)])
+        assert decision.log_probs == pytest.approx(turn.decision.log_probs, abs=1e-5)

@@ -9,6 +9,7 @@ What there is in the folder of a unit:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from reflect_algorithms.both.settings import STAGE, reflector_training
 from reflect_algorithms.cards import card_of_settings
@@ -66,7 +67,8 @@ class BothStage(Stage):
         trainer.train(progress)
         steps = f"supervised training on `{data}`, then online RL from the turns of its policy (method `{job.name}`)"
         save_whole(writer.model, job.folder / REFLECTOR, model_card(run, job.unit, "reflector", steps) + more)
-        save_whole(trainer.model, job.folder / "model", card_of_rlft(run, job.unit, job.name) + more)
+        policy = replace(trainer.model, rule=run.prompt.scoring)
+        save_whole(policy, job.folder / "model", card_of_rlft(run, job.unit, job.name) + more)
 
     def refusal(self, run: RunConfig) -> str:
         """The reason why nothing is trained."""

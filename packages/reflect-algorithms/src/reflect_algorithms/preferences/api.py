@@ -65,7 +65,7 @@ def train_on_preferences(
     def do(training: Training) -> Agent:
         chosen.train(training)
         if out is not None:
-            training.model.save(Path(out) / "model")
+            start.as_trained(training.model).save(Path(out) / "model")
         origin = Origin(name, algorithm_of(chosen), "preferences", len({one.start for one in comparisons}), seed)
         return replace(start, model=training.model, origin=origin)
 

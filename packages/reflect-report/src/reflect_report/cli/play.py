@@ -314,8 +314,9 @@ def _policy_of_folder(config: RunConfig, player: str, decoding: Decoding) -> Pol
     from reflect_rl.players.language_model import LanguageModelPolicy
 
     model = _model_of_folder(config, player)
-    labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
-    return LanguageModelPolicy(model, labels, decoding, config.prompt.scoring, player)
+    # Of a folder that does not say its rule, the run's is the likeliest.
+    rule = model.rule or config.prompt.scoring
+    return LanguageModelPolicy(model, find_labels(model, config.env.max_actions, rule), decoding, rule, player)
 
 
 def _reflector(config: RunConfig, who: str, own: Reflector) -> Reflector:

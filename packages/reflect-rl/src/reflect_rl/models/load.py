@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from reflect_rl.config import ModelConfig
+from reflect_rl.config import ModelConfig, Rule
 from reflect_rl.errors import ModelError
 from reflect_rl.models.chat_template import ChatFrame, frame_of
 from reflect_rl.models.precision import choose
@@ -42,6 +42,8 @@ from reflect_rl.store import read_json_value, write_json
 
 LABELS = "labels.json"
 """File of a model's folder: the labels of the listed actions that it was trained with."""
+SCORING = "scoring.json"
+"""File of a policy's folder: the rule by which its actions are scored."""
 
 if TYPE_CHECKING:
     import torch
@@ -68,6 +70,8 @@ class LanguageModel:
     """Activations are computed once more in the backward pass."""
     labels: tuple[str, ...] = ()
     """Labels of the listed actions that it was trained with from Python; empty: those that its tokenizer suggests."""
+    rule: Rule | None = None
+    """Rule by which its actions are scored; None: it was not trained as a policy."""
 
     def __post_init__(self) -> None:
         if self.tokenizer.eos_token_id is None:
@@ -191,6 +195,10 @@ class LanguageModel:
             write_json(folder / LABELS, list(self.labels))
         else:
             (folder / LABELS).unlink(missing_ok=True)
+        if self.rule is None:
+            (folder / SCORING).unlink(missing_ok=True)
+        else:
+            write_json(folder / SCORING, self.rule)
 
     def hash(self) -> str:
         """SHA-256 over names, formats and values of all parameters: equal exactly if no weight has changed."""
@@ -268,6 +276,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         frame_of(tokenizer, base),
         trainable and config.gradient_checkpointing,
         _learned_labels(Path(source)),
+        _learned_rule(Path(source)),
     )
     # Now, while no training has begun; the answer is kept.
     reads_trees(language_model)
@@ -282,6 +291,16 @@ def _learned_labels(folder: Path) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
         raise ModelError(f"{folder / LABELS} holds no list of labels. Save the model again.")
     return tuple(found)
+
+
+def _learned_rule(folder: Path) -> Rule | None:
+    """Rule that a folder's policy was trained with, where it was saved with it."""
+    if not (folder / SCORING).is_file():
+        return None
+    found: Rule = read_json_value(folder / SCORING, "Save the model again.")
+    if found not in get_args(Rule):
+        raise ModelError(f"{folder / SCORING} names none of {', '.join(get_args(Rule))}. Save the model again.")
+    return found
 
 
 def load_reader(config: ModelConfig, path: str | Path | None = None) -> LanguageModel:

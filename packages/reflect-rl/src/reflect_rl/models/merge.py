@@ -45,7 +45,7 @@ def merge_adapter(adapter: str | Path, folder: Path) -> None:
     except OSError as error:
         raise ModelError(f"cannot write {str(folder)!r}: {error.strerror}. Name another folder.") from error
     try:
-        LanguageModel(merged, loaded.tokenizer, labels=loaded.labels).save(scratch)
+        LanguageModel(merged, loaded.tokenizer, labels=loaded.labels, rule=loaded.rule).save(scratch)
         scratch.chmod(0o755)
         scratch.replace(folder)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from reflect_rl.config import Rule
@@ -30,7 +31,8 @@ def train_supervised(job: Job, run: RunConfig, progress: Progress) -> None:
         model = train_until_good(job, run, partial(_train, job, run), progress)
     else:
         model = _train(job, run, 1, progress)
-    save_whole(model, job.unit.model(job.name), card_of_sft(run, job.unit, job.name))
+    rule = None if is_reflector(job.name) else run.prompt.scoring
+    save_whole(replace(model, rule=rule), job.unit.model(job.name), card_of_sft(run, job.unit, job.name))
     # After the model is whole on the disk: a kill in between must find one of the two.
     if process_rank() == 0:
         clear_checkpoints(job, run)
@@ -74,7 +76,8 @@ def train_online(job: Job, run: RunConfig, progress: Progress) -> None:
         write_json(job.folder / "reflection_server.json", origin.model_dump(exclude_none=True))
     trainer = online_trainer(job, run, reflector)
     trainer.train(progress)
-    save_whole(trainer.model, job.folder / "model", card_of_rlft(run, job.unit, job.name))
+    model = replace(trainer.model, rule=run.prompt.scoring)
+    save_whole(model, job.folder / "model", card_of_rlft(run, job.unit, job.name))
 
 
 def online_trainer(job: Job, run: RunConfig, reflector: Reflector) -> OnlineTrainer:
