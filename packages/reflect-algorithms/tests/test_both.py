@@ -18,6 +18,7 @@ from offline_toy import StoppedError
 from reflect_algorithms import train_both
 from reflect_algorithms.both.reflector import OnlineReflector, Written, reflection_loss
 from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_training
+from reflect_rl.agent import Agent
 from reflect_rl.algorithms import Batch
 from reflect_rl.batch import view_of
 from reflect_rl.config import parse
@@ -261,3 +262,12 @@ def test_both_players_are_trained_from_python():
     assert rrl.evaluate(trained, SPEC, split="train").episodes
     with pytest.raises(UserError, match="'none', which cannot be trained"):
         train_both(replace(agent, reflector=NoReflector()), SPEC, turns=1)
+
+
+def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path):
+    agent = Agent(*tiny_player(), FrozenReflector(tiny_player(seed=5)[0], 3))
+    settings = {"turns": 8, "starts_per_update": 2, "validate_every": 0, "out": tmp_path}
+    train_both(agent, SPEC, **settings)
+    for change in ({"seed": 1}, {"learning_rate": 1e-2}, {"reflector": {"kl_coef": 0.3}}, {"algorithm": "grpo"}):
+        with pytest.raises(RunFolderError, match="holds a training with other settings"):
+            train_both(agent, SPEC, **settings | change)

@@ -11,7 +11,7 @@ from reflect_algorithms import train_offline
 from reflect_algorithms.learners.dagger import DAgger, Labelled, labelled_states
 from reflect_algorithms.settings import DAggerConfig
 from reflect_rl.data.recorded import read_episodes
-from reflect_rl.errors import UserError
+from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.types import Decision, Observation, Oracle, Step, View
 from toy import SPEC
 
@@ -61,6 +61,21 @@ def test_an_interruption_changes_nothing(tmp_path: Path, step):
     with pytest.raises(StoppedError):
         train_offline(agent(), [], out=tmp_path, progress=stops_at(step), **SETTINGS)
     assert train_offline(agent(), [], out=tmp_path, **SETTINGS).model.hash() == whole.model.hash()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seed": 1}, "seed is '0' there and '1' here"),
+        ({"learning_rate": 1e-2}, "training.learning_rate is"),
+        ({"learner": DAgger(DAggerConfig(rounds=4))}, "learner is"),
+        ({"env": SPEC.env_class}, "environment_settings"),
+    ],
+)
+def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path: Path, change, said):
+    train_offline(agent(), [], out=tmp_path, **SETTINGS)
+    with pytest.raises(RunFolderError, match=said):
+        train_offline(agent(), [], out=tmp_path, **SETTINGS | change)
 
 
 class NoSolver(rrl.TextEnv):

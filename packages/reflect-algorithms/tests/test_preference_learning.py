@@ -16,7 +16,8 @@ from reflect_algorithms.preferences.dpo import DPO
 from reflect_algorithms.preferences.reward_model import RewardModel
 from reflect_algorithms.preferences.rlhf import RLHF, PPOMax
 from reflect_algorithms.preferences.rrhf import RRHF
-from reflect_algorithms.preferences.settings import DPOConfig, RLHFConfig, RRHFConfig
+from reflect_algorithms.preferences.settings import DPOConfig, RewardConfig, RLHFConfig, RRHFConfig
+from reflect_rl.errors import RunFolderError
 from toy import SPEC, rlft
 
 LEARNED = 0.7
@@ -74,3 +75,15 @@ def test_the_reward_model_ranks_held_out_starts(compare, tmp_path: Path):
     learn_reward(agent(), pairs(compare, "shuffled"), out=tmp_path / "shuffled", **SETTINGS)
     # By hand: each pair is there with both answers, so any scores rank half of the answers right.
     assert json.loads((tmp_path / "shuffled" / "card.json").read_text())["pair_accuracy"] == 0.5
+
+
+def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path: Path):
+    few = SETTINGS | {"steps": 2, "comparisons": pairs("actions", "right")}
+    policy, reward_model = few | {"out": tmp_path / "policy"}, few | {"out": tmp_path / "reward"}
+    train_on_preferences(agent(), **policy)
+    learn_reward(agent(), **reward_model)
+    for change in ({"learner": RRHF()}, {"seed": 1}, {"comparisons": pairs("actions", "shuffled")}):
+        with pytest.raises(RunFolderError, match="holds a training with other settings"):
+            train_on_preferences(agent(), **policy | change)
+    with pytest.raises(RunFolderError, match="holds a training with other settings"):
+        learn_reward(agent(), config=RewardConfig(imitation_coef=0.5), **reward_model)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -12,7 +14,7 @@ from typing import Any
 
 from reflect_algorithms.methods import LearnedMethod
 from reflect_algorithms.settings import LearnerSteps
-from reflect_algorithms.training import AsksOutcome, Learner, Training, algorithm_of, silent
+from reflect_algorithms.training import AsksOutcome, Learner, Training, algorithm_of, settings_of, silent
 from reflect_rl import registry
 from reflect_rl.agent import Agent, Blueprint, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
@@ -24,8 +26,9 @@ from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt
+from reflect_rl.runs.record import begin_training
 from reflect_rl.training.trainer import checkpoints_in
-from reflect_rl.types import Episode, Progress, seed_for
+from reflect_rl.types import Episode, Progress, seed_for, to_json
 
 
 def train_offline(
@@ -57,6 +60,7 @@ def train_offline(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
+        RunFolderError: `out` holds a training with other settings.
         TrainingError: the loss or the gradient is not finite.
         UserError: an episode recorded as training is of a validation or test task of `env`, or the log lacks what the
             learner needs; the message says what, and what to do.
@@ -93,6 +97,16 @@ def train_offline(
             progress,
             rule=start.scoring,
             excluded=held_out_states(spec, spec.modes),
+        )
+        # What lies in the folder is gone on from silently, also played rounds, so it must be of this very training.
+        begin_training(
+            training.folder,
+            training=config,
+            start=start.model.hash(),
+            environment=spec,
+            learner=settings_of(chosen),
+            episodes=hashlib.sha256(json.dumps([to_json(episode) for episode in log]).encode()).hexdigest(),
+            seed=str(seed),
         )
         chosen.train(training)
         checkpoints_in(training.folder).clear()

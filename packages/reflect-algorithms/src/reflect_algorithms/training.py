@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import torch
+from pydantic import BaseModel
 from torch import Tensor, nn
 
 from reflect_algorithms.comparisons import Comparison
@@ -121,6 +122,12 @@ class TrainsOnline(Protocol):
 def algorithm_of(learner: Learner) -> str:
     """Name of a learner's RL algorithm; `NO_ALGORITHM` without online RL."""
     return learner.algorithm().name if isinstance(learner, TrainsOnline) else NO_ALGORITHM
+
+
+def settings_of(learner: Learner) -> list[str]:
+    """The class of a learner and its settings, which must stay the same while its training is interrupted."""
+    own = {name: value.model_dump_json() for name, value in vars(learner).items() if isinstance(value, BaseModel)}
+    return [type(learner).__qualname__, *(f"{name} {value}" for name, value in sorted(own.items()))]
 
 
 class Objective(Protocol):

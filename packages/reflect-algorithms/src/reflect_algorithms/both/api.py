@@ -19,6 +19,7 @@ from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.errors import UserError
 from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.runs.record import begin_training, written_by
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Progress, seed_for
@@ -51,6 +52,7 @@ def train_both(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
+        RunFolderError: `out` holds a training with other settings.
         TrainingError: a loss or gradient is not finite.
         UserError: the agent has no reflection player that can be trained.
     """
@@ -75,6 +77,16 @@ def train_both(
     )
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reflect-rl-")) if out is None else out
+        # Checkpoints in the folder are gone on from silently, so they must be of this very training.
+        begin_training(
+            Path(folder),
+            training=config,
+            start=start.model.hash(),
+            environment=spec,
+            reflector=written_by(frozen),
+            reflector_training=own.model_dump_json(),
+            seed=str(seed),
+        )
         trainer = OnlineTrainer(
             twin,
             start.labels,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,12 +15,13 @@ from reflect_algorithms.preferences.dpo import DPO
 from reflect_algorithms.preferences.reward_model import RewardModel, train_reward
 from reflect_algorithms.preferences.settings import RewardConfig
 from reflect_algorithms.settings import LearnerSteps
-from reflect_algorithms.training import Learner, Training, algorithm_of, silent
+from reflect_algorithms.training import Learner, Training, algorithm_of, settings_of, silent
 from reflect_rl.agent import Agent, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.runs.record import begin_training
 from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Progress, seed_for
 
@@ -55,6 +57,7 @@ def train_on_preferences(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
+        RunFolderError: `out` holds a training with other settings.
         TrainingError: the loss or the gradient is not finite.
         UserError: there are no pairs, or pairs of one start alone.
     """
@@ -78,6 +81,7 @@ def train_on_preferences(
         held_out=held_out,
         progress=progress,
         settings=settings,
+        chosen=settings_of(chosen),
         do=do,
     )
 
@@ -98,13 +102,14 @@ def learn_reward(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
+        RunFolderError: `out` holds a training with other settings.
         TrainingError: the loss or the gradient is not finite.
         UserError: there are no pairs, or pairs of one start alone.
     """
-    start = _agent(model, env)
+    start, own = _agent(model, env), config or RewardConfig()
 
     def do(training: Training) -> RewardModel:
-        return train_reward(training, config or RewardConfig())
+        return train_reward(training, own)
 
     return _trained(
         start,
@@ -115,6 +120,7 @@ def learn_reward(
         held_out=held_out,
         progress=progress,
         settings=settings,
+        chosen=[own.model_dump_json()],
         do=do,
     )
 
@@ -134,6 +140,7 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
     held_out: float,
     progress: Progress,
     settings: dict[str, Any],
+    chosen: list[str],
     do: Callable[[Training], Made],
 ) -> Made:
     spec, config = make_env(env), parse(LearnerSteps, settings)
@@ -156,6 +163,16 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
             excluded=held_out_states(spec, spec.modes),
             comparisons=learned,
             held_out=measured,
+        )
+        # What lies in the folder is gone on from silently, also played rounds, so it must be of this very training.
+        begin_training(
+            training.folder,
+            training=config,
+            start=start.model.hash(),
+            environment=spec,
+            learner=chosen,
+            pairs=hashlib.sha256(repr([learned, measured]).encode()).hexdigest(),
+            seed=str(seed),
         )
         made = do(training)
         checkpoints_in(training.folder).clear()
