@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -154,12 +154,17 @@ def is_deep(value: Any) -> bool:
 
 def dotted_names(values: Any) -> set[str]:
     """The names `package.module:Name` in the raw values of a configuration, where they choose a part."""
+    return {name for _, name in _dotted(values)}
+
+
+def _dotted(values: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """The keys, as flags name them, and the names `package.module:Name` at them."""
     if not isinstance(values, Mapping):
-        return set()
-    listed = values.get("methods")
-    chosen = [*(values.get(key) for key in CHOOSING), *(listed if isinstance(listed, list) else ())]
-    found = {name for name in chosen if isinstance(name, str) and DOTTED.fullmatch(name)}
-    return found.union(*(dotted_names(part) for part in values.values()))
+        return
+    for key, part in values.items():
+        chosen = [part] if key in CHOOSING else part if key == "methods" and isinstance(part, list) else ()
+        yield from ((f"{path}{key}", name) for name in chosen if isinstance(name, str) and DOTTED.fullmatch(name))
+        yield from _dotted(part, f"{path}{key}.")
 
 
 def refuse_foreign(values: Any, source: Path, own: Collection[str] = ()) -> None:
@@ -173,14 +178,14 @@ def refuse_foreign(values: Any, source: Path, own: Collection[str] = ()) -> None
     Raises:
         UnknownNameError: a name of another module than those of installed distributions.
     """
-    names = sorted(dotted_names(values).difference(own))
+    foreign = sorted((name, key) for key, name in _dotted(values) if name not in own)
     # Asked only then: it reads the metadata of all distributions.
-    installed = packages_distributions() if names else {}
-    for name in names:
+    installed = packages_distributions() if foreign else {}
+    for name, key in foreign:
         if name.partition(":")[0].partition(".")[0] not in installed:
             raise UnknownNameError(
                 f"{source} names {name!r}, which no installed distribution provides. If you trust it, name it "
-                f"yourself, for example with --environment.name {name}."
+                f"yourself, with --{key} {name}."
             )
 
 

@@ -68,17 +68,18 @@ def test_suggestions():
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "flag"),
     [
-        {"environment": {"name": "left_here:Game"}},
-        {"rlft": {"algorithm": {"name": "left_here:Game"}}},
-        {"methods": ["sft", "left_here:Game"]},
-        {"environment": {"name": "antigravity:fly_to_the_moon"}},
+        ({"environment": {"name": "left_here:Game"}}, "--environment.name"),
+        ({"rlft": {"algorithm": {"name": "left_here:Game"}}}, "--rlft.algorithm.name"),
+        ({"methods": ["sft", "left_here:Game"]}, "--methods"),
+        ({"environment": {"name": "antigravity:fly_to_the_moon"}}, "--environment.name"),
     ],
 )
-def test_a_run_folder_imports_only_what_is_installed(values, tmp_path):
+def test_a_run_folder_imports_only_what_is_installed(values, flag, tmp_path):
     name = dotted_names(values).pop()
-    with pytest.raises(UnknownNameError, match=f"config.json names '{name}', which no installed distribution"):
+    message = f"config.json names '{name}', which no installed distribution .* yourself, with {flag} {name}"
+    with pytest.raises(UnknownNameError, match=message):
         refuse_foreign(values, tmp_path / "config.json")
     refuse_foreign(values, tmp_path / "config.json", [name])
 

@@ -34,6 +34,9 @@ from reflect_rl.store import read_json, write_json
 SETTINGS = ("environment", "prompt", "model", "data")
 """Parts of the configuration that the data follow from."""
 
+ONLINE = ("methods", "rlft")
+"""Parts that neither data nor supervised models follow from."""
+
 TRAINED = ("sft", "reflector", "rlft")
 """Parts that supervised and further training may follow from besides (`Method.follows`).
 
@@ -318,8 +321,12 @@ def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig
         raise RunFolderError(f"start_from: {source} is the folder of this run itself. {remedy}")
     values = read_json(source / "config.json", f"It is needed for start_from. {remedy}")
     card = read_card(source)
+    own = dotted_names(config.model_dump(mode="json"))
+    if not evaluates and not dotted_names({key: values.get(key) for key in ONLINE}) <= own:
+        # Parts that nobody has named here are not imported. They trained what is not taken.
+        values = {key: value for key, value in values.items() if key not in ONLINE} | {"methods": list(config.methods)}
     try:
-        refuse_foreign(values, source / "config.json", dotted_names(config.model_dump(mode="json")))
+        refuse_foreign(values, source / "config.json", own)
         before = parse(RunConfig, values)
     # A run of another version may name settings, or parts, that do not exist any more.
     except (AttributeError, ConfigError, UnknownNameError) as error:

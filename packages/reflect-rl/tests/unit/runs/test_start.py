@@ -244,6 +244,16 @@ def test_players_are_not_tested_on_games_that_selected_them(tmp_path, monkeypatc
     assert not (tmp_path / "run").exists()
 
 
+def test_algorithms_and_methods_of_a_stranger_are_neither_needed_nor_imported_where_models_are_taken(source, tmp_path):
+    file = source / "config.json"
+    values = json.loads(file.read_text())
+    changed = {"methods": ["reflect_rl", "left_here:METHOD"], "rlft": {"algorithm": {"name": "left_here:Mine"}}}
+    file.write_text(json.dumps(values | changed))
+    assert begin(here(source, tmp_path), "") == [f"{UNIT} {name}" for name in JOBS]
+    with pytest.raises(RunFolderError, match="names 'left_here:METHOD', which no installed distribution provides"):
+        begin(config(tmp_path / "other", start_from=str(source)), "", evaluates=True)
+
+
 def test_what_is_not_finished_there_is_left_to_this_run(source, tmp_path):
     (source / UNIT / "sft" / "reflector" / "done").unlink()
     run = here(source, tmp_path)
