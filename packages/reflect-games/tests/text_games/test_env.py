@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -265,6 +266,36 @@ def test_a_broken_game_file_is_named(tmp_path):
 def test_a_task_without_a_file_is_refused(tmp_path):
     with pytest.raises(UserError, match="names no game file"):
         game(tmp_path).reset(Task("x", "games", "train", {"file": "train/none.z8"}))
+
+
+class Dice:
+    """A game that draws from the clock unless it is seeded before it begins, as Jericho's."""
+
+    drawn = iter(range(100))
+
+    def __init__(self) -> None:
+        self._seed = -1
+
+    def seed(self, seed: int) -> None:
+        self._seed = seed or -1
+
+    def reset(self) -> SimpleNamespace:
+        rolled = next(self.drawn) if self._seed == -1 else self._seed
+        return SimpleNamespace(feedback=f"You rolled {rolled}.", admissible_commands=["roll"])
+
+    def close(self) -> None:
+        pass
+
+
+def test_games_that_draw_are_repeated(tmp_path, monkeypatch):
+    monkeypatch.setitem(
+        sys.modules, "textworld", SimpleNamespace(EnvInfos=SimpleNamespace, start=lambda path, wanted: Dice())
+    )
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "a.tw-pddl").write_text("a game")
+    env = game(tmp_path)
+    (task,) = env.tasks("games", "train")
+    assert env.reset(task) == env.reset(task)
 
 
 def test_a_missing_textworld_is_named_with_the_command_that_installs_it(monkeypatch):
