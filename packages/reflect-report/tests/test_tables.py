@@ -8,7 +8,9 @@ from rich.console import Console
 
 from reflect_report.runs import summarise
 from reflect_report.tables import grids, markdown_table, terminal_table
+from reflect_rl import make_env
 from reflect_rl.errors import RunFolderError
+from reflect_rl.evaluation.evaluate import TestedGames
 
 from .conftest import result_row, typed_row, write_json
 
@@ -58,6 +60,22 @@ def test_results_on_different_games_are_never_pooled(seed: int) -> None:
     assert len(summarise([typed_row(tested=one), typed_row(tested=one, seed=seed)])) == 1
     # Rows from before it was noted say nothing.
     assert len(summarise([typed_row(), typed_row(tested=one, seed=seed)])) == 1
+
+
+@pytest.mark.parametrize("name", ["dangerous_taxi", "corridor"])
+def test_starts_of_another_split_are_other_games(name: str) -> None:
+    specs = [make_env(name, split_seed=seed) for seed in (0, 1)]
+    tested = [TestedGames.of(spec, spec.modes[-1], "test") for spec in specs]
+    assert tested[0] == TestedGames.of(make_env(name), specs[0].modes[-1], "test")
+    for change in ({"seed": 1}, {"method": "sft"}):
+        with pytest.raises(RunFolderError, match=r"results on different games: .*tasks_digest"):
+            summarise([typed_row(tested=tested[0]), typed_row(tested=tested[1], **change)])
+
+
+def test_players_that_were_taught_otherwise_are_not_pooled() -> None:
+    taught = [{"version": 1, "facts": {"advice": advice}} for advice in ("command", "goal")]
+    with pytest.raises(RunFolderError, match="results on different games"):
+        summarise([typed_row(tested=taught[0]), typed_row(tested=taught[1], seed=1)])
 
 
 HOUSEHOLD = {"games_digest": "25d4", "wording": "2.1.1", "state": "notes", "advice": "command"}

@@ -540,9 +540,8 @@ def summarise(rows: Iterable[ResultRow]) -> list[SummaryRow]:
 
 def _refuse_other_games(first: ResultRow, row: ResultRow) -> None:
     """A rate over two sets of games, or two versions of one, would be none of either."""
-    before, now = first.tested, row.tested
-    # Results without a version are older than these notes, and nothing can be said about their games.
-    if before.version is not None and now.version is not None and before != now:
+    # Players that were taught otherwise may share a table, and not a rate.
+    if first.tested.differ(row.tested, apart=()):
         raise _other_games(first, row)
 
 

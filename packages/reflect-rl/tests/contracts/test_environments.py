@@ -112,7 +112,7 @@ def test_what_an_evaluation_may_change_are_settings(spec: EnvSpec):
 def test_a_result_can_name_the_games_it_is_about(spec: EnvSpec):
     game = spec.capability(NamesGames)
     if game is None:
-        pytest.skip(f"{spec.name} has the same games under all settings")
+        pytest.skip(f"the games of {spec.name} are told by its tasks")
     facts = [game.games_tested(spec.all_modes[0], split) for split in ("test", "test", "validation")]
     assert facts[0] == facts[1] != facts[2]
     assert json.loads(json.dumps(facts)) == facts

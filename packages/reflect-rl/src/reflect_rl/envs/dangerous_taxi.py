@@ -384,7 +384,7 @@ class DangerousTaxi(TextEnv):
         return Task(f"{mode}@{state}", mode, "train", {"state": int(state)})
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:
-        """Fullness of the reflections, where it is not the usual one; the games are the same under all settings."""
+        """Fullness of the reflections, where it is not the usual one."""
         return self.text_settings()
 
     def text_settings(self) -> dict[str, str]:

@@ -11,9 +11,11 @@ Players behind servers add where they are and what they took.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self, SupportsFloat
@@ -21,7 +23,7 @@ from typing import Any, Final, Literal, Self, SupportsFloat
 from pydantic import Field, ValidationError
 
 from reflect_rl.config import Frozen
-from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata
+from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata, NamesGames
 from reflect_rl.errors import FaultyEnvironmentError, RunFolderError
 from reflect_rl.evaluation.methods import Decoding, Method
 from reflect_rl.rollout import Metered, Policy, Reflector, Request, RunsElsewhere, play
@@ -63,12 +65,26 @@ class TestedGames(Frozen):
     facts: dict[str, str] = Field(default_factory=dict)
     """Further facts of the environment (`NamesGames`), for example a digest of the games."""
 
-    def differ(self, other: TestedGames) -> bool:
-        """Tell whether the games of two results are known to differ, in version, choice, text or engine."""
+    @classmethod
+    def of(cls, spec: EnvSpec, mode: str, split: str) -> Self:
+        """The games of a mode and split: a hash of the tasks, and what the game says of them."""
+        game = spec.capability(NamesGames)
+        tasks = [[task.key, dict(task.data)] for task in spec.tasks(mode, split)]
+        digest = hashlib.sha256(json.dumps(tasks, sort_keys=True).encode()).hexdigest()[:12]
+        named = {} if game is None else dict(game.games_tested(mode, split))
+        return cls(version=spec.version, facts={"tasks_digest": digest} | named)
+
+    def differ(self, other: TestedGames, apart: Collection[str] = PLAYER_FACTS) -> bool:
+        """Tell whether the games of two results are known to differ, in version, choice, text or engine.
+
+        Args:
+            other: of the other result.
+            apart: facts that are not compared.
+        """
         # Without a version a result is older than these notes; other results lack facts that came later.
         if self.version is None or other.version is None:
             return False
-        shared = self.facts.keys() & other.facts.keys() - {*PLAYER_FACTS}
+        shared = self.facts.keys() & other.facts.keys() - {*apart}
         return self.version != other.version or any(self.facts[key] != other.facts[key] for key in shared)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from filelock import FileLock
 
 from reflect_rl import registry
-from reflect_rl.envs.base import EnvSpec, NamesGames
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.evaluate import (
     Condition,
@@ -191,7 +190,7 @@ def _condition(
     method = config.method(job.name)
     return Condition(
         benchmark=config.environment.name,
-        tested=_tested(config.env, mode, config.evaluation.split),
+        tested=TestedGames.of(config.env, mode, config.evaluation.split),
         label_source=config.data.label_source,
         demonstration_starts=job.unit.budget,
         seed=job.unit.seed,
@@ -204,9 +203,3 @@ def _condition(
         horizon=horizon,
         fingerprint=mark,
     )
-
-
-def _tested(spec: EnvSpec, mode: str, split: str) -> TestedGames:
-    """The rules, and the games where a split alone does not tell which they are."""
-    game = spec.capability(NamesGames)
-    return TestedGames(version=spec.version, facts={} if game is None else dict(game.games_tested(mode, split)))

@@ -110,7 +110,7 @@ def note_evaluation(
         ResultRow.of(
             Condition(
                 benchmark=spec.name,
-                tested=TestedGames(version=spec.version),
+                tested=TestedGames.of(spec, mode, config.split),
                 label_source=origin.label_source,
                 demonstration_starts=origin.starts,
                 seed=origin.seed,
