@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from reflect_rl import registry
-from reflect_rl.errors import ConfigError, UserError, suggestion
+from reflect_rl.errors import BrokenPartError, ConfigError, suggestion
 
 Model = TypeVar("Model", bound="Frozen")
 Added = TypeVar("Added", bound="Section")
@@ -254,10 +254,8 @@ def default_part(kind: type[Model]) -> Model:
 def _class_of(kind: registry.Kind, name: str, key: str) -> object:
     try:
         found: object = registry.find(kind, name)
-    except UserError:
-        raise
-    except Exception as error:  # a module of the user's own may fail in any way
-        raise ConfigError(f"{key}: importing {name!r} failed: {type(error).__name__}: {error}.") from error
+    except BrokenPartError as error:
+        raise ConfigError(f"{key}: {error}") from error
     return found
 
 

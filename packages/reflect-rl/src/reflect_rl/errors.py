@@ -4,6 +4,7 @@ ReflectRLError
 ├── UserError                     a mistake in the input; the command line prints the message and exits with 2
 │   ├── ConfigError               a configuration key or value
 │   ├── UnknownNameError          a name that nothing installed carries
+│   ├── BrokenPartError           a part whose module fails where it is imported
 │   ├── ModelError                a model or tokenizer that cannot be used
 │   ├── EndpointError             a server that does not answer as it should (`llm/errors.py`)
 │   │   ├── RefusedError          a request that it does not take
@@ -38,6 +39,10 @@ class ConfigError(UserError):
 
 class UnknownNameError(UserError):
     """No variation with this name exists."""
+
+
+class BrokenPartError(UserError):
+    """The module of a part fails where it is imported; what it raised is `__cause__`."""
 
 
 class ModelError(UserError):

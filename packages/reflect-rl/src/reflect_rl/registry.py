@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from reflect_rl.errors import UnknownNameError, suggestion
+from reflect_rl.errors import BrokenPartError, ReflectRLError, UnknownNameError, UserError, suggestion
 
 Kind = Literal[
     "environments", "algorithms", "curricula", "policies", "reflectors", "methods",
@@ -100,31 +100,45 @@ def find(kind: Kind, name: str) -> Any:
     Raises:
         UnknownNameError: nothing has this name, or it cannot be imported; the message names the nearest one, or what to
             install.
+        BrokenPartError: its module fails where it is imported.
     """
     if DOTTED.fullmatch(name):
         module, _, attribute = name.partition(":")
         try:
-            # Handlers of their own, because a missing module and a missing name in it need different remedies.
-            return getattr(importlib.import_module(module), attribute)
+            found = importlib.import_module(module)
         except ModuleNotFoundError as error:
             raise UnknownNameError(
                 f"cannot import {name!r} for {kind}: {error}. A module of the current folder is found where you name "
                 "it yourself, in a configuration file or a flag; elsewhere put its folder on PYTHONPATH."
             ) from error
+        except ReflectRLError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _broken(name, module, error) from error
+        try:
+            return getattr(found, attribute)
         except AttributeError:
             raise UnknownNameError(f"the module {module} has no {attribute!r}, which {name!r} asks for.") from None
-        except SystemExit:
-            # It would end the command without a word, as if all were done.
-            raise UnknownNameError(
-                f"the module {module} calls sys.exit() where it is imported. Move that below `if __name__ == "
-                "'__main__':`."
-            ) from None
     # Dashes are what people type on a command line; Python names have underscores.
     point = _installed(kind).get(name.replace("-", "_"))
     if point is None:
         raise UnknownNameError(_unknown(kind, name))
-    # Errors of the import pass as they are: `config_of` names the setting that led here.
-    return point.load()
+    try:
+        return point.load()
+    except ReflectRLError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _broken(name, point.module, error) from error
+
+
+def _broken(name: str, module: str, error: BaseException) -> UserError:
+    """The error of a part whose module fails where it is imported; modules of others may fail in any way."""
+    if isinstance(error, SystemExit):
+        # It would end the command without a word, as if all were done.
+        return UnknownNameError(
+            f"the module {module} calls sys.exit() where it is imported. Move that below `if __name__ == '__main__':`."
+        )
+    return BrokenPartError(f"importing {name!r} failed: {type(error).__name__}: {error}.")
 
 
 DEPTH = 100

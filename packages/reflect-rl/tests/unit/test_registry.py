@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
+
 import pytest
 
 from reflect_rl import registry
 from reflect_rl.config import Frozen, parse
-from reflect_rl.errors import ConfigError, UnknownNameError, suggestion
+from reflect_rl.errors import BrokenPartError, ConfigError, UnknownNameError, suggestion
 from reflect_rl.registry import dotted_names, refuse_foreign
 from reflect_rl.runs.config import RunConfig
 
@@ -54,6 +56,25 @@ def test_a_module_that_ends_the_program_is_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UnknownNameError, match=r"module leaving_game calls sys.exit\(\) where it is imported"):
         registry.find("environments", "leaving_game:Game")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("x = (", r"SyntaxError: '\(' was never closed"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import json\njson.nothing", "AttributeError: module 'json' has no attribute 'nothing'"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["methods", "policies", "reflectors", "commands"])
+def test_a_part_whose_module_fails_is_named_with_what_it_raised(tmp_path, monkeypatch, kind, line, said):
+    (tmp_path / "failing_part.py").write_text(line)
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint("mine", "failing_part:Mine", f"reflect_rl.{kind}")
+    monkeypatch.setattr(registry, "_installed", lambda _: {"mine": point})
+    for name in ("failing_part:Mine", "mine"):
+        with pytest.raises(BrokenPartError, match=f"^importing '{name}' failed: {said}"):
+            registry.find(kind, name)
 
 
 def test_a_companion_that_is_not_installed_is_named(monkeypatch):
