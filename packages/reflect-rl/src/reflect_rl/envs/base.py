@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from pydantic import Field, create_model
@@ -53,7 +54,7 @@ class TextEnv(ABC):
     modes: ClassVar[tuple[str, ...]] = ("default",)
     """Variants of the game, easiest first."""
     max_episode_steps: ClassVar[int] = 30
-    """Turns after which an episode is truncated, where `Config` is not written out."""
+    """Turns after which an episode is truncated, where `Config` does not set them."""
     horizons: ClassVar[tuple[int, ...]] = ()
     """Horizons that evaluations report unless told otherwise (empty: the longest episode)."""
     fixed_horizon: ClassVar[bool] = False
@@ -76,13 +77,14 @@ class TextEnv(ABC):
         # `vars(cls)` and not `getattr`: a subclass would otherwise share its parent's name in results.
         if "name" not in own:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
-        if "Config" not in own:
-            # A class without settings of its own still has its own defaults, so that configurations can name it.
-            fields: dict[str, Any] = {"name": (str, cls.name)}
-            if "max_episode_steps" in own:
-                steps = Field(cls.max_episode_steps, ge=1, le=MOST_STEPS, description=STEPS_HELP)
-                fields["max_episode_steps"] = (int, steps)
-            cls.Config = create_model(f"{cls.__name__}Config", __base__=cls.Config, **fields)
+        # A class without settings of its own still has its own defaults, so that configurations can name it.
+        fields: dict[str, Any] = {} if "Config" in own else {"name": (str, cls.name)}
+        if _steps_are_open(cls):
+            steps = Field(cls.max_episode_steps, ge=1, le=MOST_STEPS, description=STEPS_HELP)
+            fields["max_episode_steps"] = (int, steps)
+        if fields:
+            written = cls.Config
+            cls.Config = create_model(f"{cls.__name__}Config", __base__=written, __doc__=written.__doc__, **fields)
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         self.config = config or self.Config()
@@ -103,6 +105,16 @@ class TextEnv(ABC):
     @abstractmethod
     def step(self, action: int) -> Step:
         """Take the admissible action of this index: next observation, reward in [-1, 1], whether it ended, and how."""
+
+
+def _steps_are_open(game: type[TextEnv]) -> bool:
+    """Tell whether a class says how long its episodes are, and its settings do not."""
+    if "Config" not in vars(game):
+        return "max_episode_steps" in vars(game)
+    settings = game.Config.__mro__[: game.Config.__mro__.index(EnvironmentConfig)]
+    games = game.__mro__[: game.__mro__.index(TextEnv)]
+    is_set = any("max_episode_steps" in get_annotations(kind) for kind in settings)
+    return not is_set and any("max_episode_steps" in vars(kind) for kind in games)
 
 
 @runtime_checkable

@@ -43,6 +43,42 @@ class CountToThree(TextEnv):
         return Observation(f"The count is {self.count}.", ("add nothing", "add one"))
 
 
+class CountConfig(EnvironmentConfig):
+    """Settings that leave the longest episode to the class."""
+
+    step: int = 1
+    """Size of a step."""
+
+
+class LongConfig(CountConfig):
+    """Settings with a longest episode of their own."""
+
+    max_episode_steps: int = 9
+    """Turns."""
+
+
+def test_the_longest_episode_of_the_class_holds_beside_settings_that_leave_it_open():
+    class Own(CountToThree):
+        Config = CountConfig
+        max_episode_steps = 7
+
+    class Later(Own):
+        max_episode_steps = 8
+
+    class Written(CountToThree):
+        Config = LongConfig
+        max_episode_steps = 7
+
+    class Changed(CountToThree):
+        Config = CountConfig
+
+    specs = [EnvSpec.of(game, step=2) for game in (Own, Later, Written, Changed)]
+    assert [spec.max_episode_steps for spec in specs] == [7, 8, 9, 5]
+    assert all(isinstance(spec.config, CountConfig) and spec.config.step == 2 for spec in specs)
+    assert EnvSpec.of(Own, max_episode_steps=4).max_episode_steps == 4
+    assert Own.Config.__doc__ == CountConfig.__doc__
+
+
 def test_three_methods_make_an_environment():
     spec = EnvSpec.of(CountToThree)
     assert (spec.name, spec.identity, spec.modes, spec.max_episode_steps) == (
