@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from reflect_rl.algorithms import Algorithm, Batch, Trajectory
+from reflect_rl.errors import UserError
 from reflect_rl.types import Episode, Turn, View
 
 
@@ -159,13 +160,16 @@ def with_progress(episode: Episode, reward: float, gamma: float) -> Episode:
         gamma: γ, discount of a turn, in [0, 1], as the algorithm has it: with another one circles pay.
 
     Raises:
-        ValueError: a turn does not know it.
+        UserError: a turn does not know it, as an expert may fall silent.
     """
     if not reward:
         return episode
     left = [turn.turns_left for turn in episode.turns]
     if None in left:
-        raise ValueError(f"task {episode.task.key!r} was played without note_turns_left, or its expert fell silent")
+        raise UserError(
+            f"rlft.progress = {reward}: the expert of {episode.environment} does not know at every turn how far the "
+            f"goal is, for example in task {episode.task.key!r}, so progress cannot be rewarded. Set it to 0."
+        )
     known = [turns for turns in left if turns is not None]
     first = next((turns for turns in known if turns < MOST_TURNS), 0)
     progress = [first - turns for turns in known]

@@ -9,6 +9,7 @@ import pytest
 from reflect_rl.batch import MOST_TURNS, with_progress
 from reflect_rl.envs import corridor
 from reflect_rl.envs.base import EnvSpec
+from reflect_rl.errors import UserError
 from reflect_rl.players.scripted import OraclePolicy
 from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn, episode_from_json, to_json
@@ -40,7 +41,7 @@ def test_each_turn_of_progress_has_its_reward(left, success, added):
 def test_nothing_is_added_for_nothing():
     whole = episode([None, None], success=True)
     assert with_progress(whole, 0.0, 1.0) is whole
-    with pytest.raises(ValueError, match="task 't' was played without note_turns_left"):
+    with pytest.raises(UserError, match=r"the expert of game-v1 does not know .* in task 't', .* Set it to 0\."):
         with_progress(whole, 0.1, 1.0)
 
 
