@@ -428,6 +428,28 @@ def test_what_cannot_be_asked_for(agent):
         rrl.evaluate(Says, Rooms)
 
 
+def test_a_training_does_not_go_on_with_other_tasks(tmp_path, agent):
+    class Growing(Rooms):
+        more = 0
+
+        def tasks(self, mode, split):
+            found = super().tasks(mode, split)
+            return found if split != "train" else [*found, *(rrl.Task(f"new/{k}", mode) for k in range(self.more))]
+
+    def train():
+        return rrl.train_rl(agent, Growing, **TINY_RL, out=tmp_path).model.hash()
+
+    first = train()
+    assert train() == first
+    Growing.more = 1
+    with pytest.raises(RunFolderError, match="holds a training with other settings: tasks is"):
+        train()
+    # One of before this was noted goes on.
+    (file,) = tmp_path.rglob("settings.json")
+    file.write_text(json.dumps({key: value for key, value in json.loads(file.read_text()).items() if key != "tasks"}))
+    assert train() == first
+
+
 def test_a_mode_without_validation_tasks_has_no_rate(tmp_path, agent):
     class Two(Rooms):
         modes = ("easy", "hard")

@@ -10,7 +10,7 @@ from typing import Any
 
 from reflect_rl.agent import Agent
 from reflect_rl.config import Frozen
-from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.base import SPLITS, EnvSpec
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.evaluate import (
     Condition,
@@ -57,7 +57,7 @@ def begin_training(
     settings: dict[str, object] = {"training": json.loads(training.model_dump_json(exclude=set(FREE)))}
     if environment is not None:
         chosen = json.loads(environment.config.model_dump_json())
-        settings |= {"environment": environment.identity, "environment_settings": chosen}
+        settings |= {"environment": environment.identity, "environment_settings": chosen, "tasks": _tasks(environment)}
     # The weights and not their path: a model that was trained on in between is another start.
     settings |= {"start": start, **facts}
     path = folder / "settings.json"
@@ -65,10 +65,19 @@ def begin_training(
         write_json(path, settings)
         return path
     # Checkpoints of other settings would be gone on from without a word.
-    changed = sorted(differences(read_json(path, REMEDY), settings))
+    before = read_json(path, REMEDY)
+    # A folder of before tasks were noted says nothing of them.
+    changed = sorted(differences({"tasks": settings.get("tasks"), **before}, {"tasks": None, **settings}))
     if changed:
         raise RunFolderError(f"{folder} holds a training with other settings: {'; '.join(changed[:5])}. {REMEDY}")
     return path
+
+
+def _tasks(spec: EnvSpec) -> str:
+    """A hash of all tasks: under the same settings files, or the class itself, may give others another day."""
+    tasks = {f"{mode}/{split}": spec.tasks(mode, split) for mode in spec.all_modes for split in SPLITS}
+    rows = {part: [[task.key, dict(task.data)] for task in listed] for part, listed in tasks.items()}
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def written_by(reflector: Reflector) -> str:
