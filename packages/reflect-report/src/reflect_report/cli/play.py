@@ -256,7 +256,11 @@ def _task(spec: EnvSpec, options: PlayOptions) -> Task:
         return tasks[int(stream(options.episode_seed, "play").integers(len(tasks)))]
     # All modes, not only those of the run: a key from any report can be looked at.
     modes = [options.mode] if options.mode else spec.all_modes
-    known = {task.key: task for mode in modes for split in SPLITS for task in spec.tasks(mode, split)}
+    every = [task for mode in modes for split in SPLITS for task in spec.tasks(mode, split)]
+    known = {task.key: task for task in every}
+    named = [task.mode for task in every if task.key == options.task]
+    if len(named) > 1:
+        raise UserError(f"the task {options.task!r} is one of the modes {', '.join(named)}. Name one with --mode.")
     if options.task not in known:
         nearest = get_close_matches(options.task, known, n=1) or list(known)[:1]
         where = f" in mode {options.mode!r}" if options.mode else ""
