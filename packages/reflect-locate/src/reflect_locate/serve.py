@@ -42,15 +42,15 @@ ESCAPE = re.compile(
 IDENTITY = re.compile(r'"id"\s*:\s*(\d{1,18}|"[\w-]{1,100}")')
 INSTRUCTIONS = (
     "Finds files and lines of a repository by what they do, from an index in memory. Ask in words, or with the bare "
-    "name of a function, class or constant to get its definition; use grep for any other string, and for all places "
-    "that use a name. An answer always comes; "
+    "name of a function, class or constant to get its definition, or with an error message to get the place that "
+    "raises it; use grep for any other string, and for all places that use a name. An answer always comes; "
     "`sureness` tells how far to trust it. Lines are numbered from 1 and can be opened as they are."
 )
 FIND_FILE = (
     "Find the file that does or holds something, asked in words, for example `Where are rate limits parsed?`. Prefer "
     "it over grep when you do not know how the code names a thing: one call ranks all files, and each comes with its "
-    "best lines and the function around them. A bare name gets its definition. Prefer grep for an error message, a "
-    "regular expression, or every occurrence. Open the lines before you rely on `a guess`."
+    "best lines and the function around them. A bare name gets its definition, and an error message the place that "
+    "raises it. Prefer grep for a regular expression, or every occurrence. Open the lines before you rely on `a guess`."
 )
 FIND_PASSAGE = (
     "Find the lines that answer a question in words, the best of all files, each with its function, class or heading. "
