@@ -17,7 +17,6 @@ from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import WordStore
-from reflect_rl.batch import MOST_TURNS
 from reflect_rl.errors import UserError
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.prompts import policy_prompt
@@ -106,13 +105,26 @@ def test_wrong_answers_and_the_horizon_cost_the_same(tmp_path: Path):
     assert environment.answer == ""
 
 
+def test_to_reach_the_last_turn_is_no_progress(tmp_path: Path):
+    """One turn left there, with the target unread, would reward online RL for playing to the last turn."""
+    environment = game(tmp_path, max_episode_steps=5)
+    begin(environment)
+    left = [environment.oracle().turns_left]
+    for command in ("cat readme.md", "cd web", "cd ..", "cd web"):
+        do(environment, command)
+        left.append(environment.oracle().turns_left)
+    assert all(action.startswith("id ") for action in environment.shown.actions)
+    assert left[4] == left[2]
+    assert left[3] == left[1]
+
+
 def test_at_the_last_turn_only_answers_are_listed_if_there_are_any(tmp_path: Path):
     environment = game(tmp_path, max_episode_steps=3)
     begin(environment)
     observation = do(environment, "cat readme.md", "cd web").observation
     assert observation.actions == ("id readme.md",)
-    # It cannot be won any more; one turn left would be progress, and online RL would learn to play to the last turn.
-    assert environment.oracle().turns_left >= MOST_TURNS
+    oracle = environment.oracle()
+    assert environment.shown.actions[oracle.best] == "id readme.md"
     # Folders and files, which cannot be entered or read any more, are not shown.
     assert observation.text == (
         "Task: How rate limits are parsed\nTurn 3 of 3 in /web\nRead: readme.md (limits)=0\nLast: cd web"

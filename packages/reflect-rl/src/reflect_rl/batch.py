@@ -143,21 +143,17 @@ class Replay:
 
 
 MOST_TURNS = 100
-"""Turns left from which on a game counts as lost: it cannot be won any more."""
+"""Turns left of a game that cannot be won any more."""
 
 
-def with_progress(episode: Episode, reward: float, gamma: float) -> Episode:
-    """The episode with rewards for progress: for turns by which its actions have shortened the solution.
+def with_progress(episode: Episode, reward: float) -> Episode:
+    """The episode with `reward` for each turn by which an action shortened the solution, less for each longer one.
 
-    It is shaping by a potential (Ng, Harada and Russell 1999): Φ is `reward` for each turn by which the solution is
-    shorter than at the beginning, and a turn earns γΦ(after) - Φ(before). So no walk in a circle pays. An action that
-    wins leaves no turn. The last action of a lost episode keeps Φ, as nothing is known after it; and where the game
-    cannot be won any more, all progress is lost.
+    An action that wins leaves no turn. After the last action of a lost episode nothing is known, and nothing added.
 
     Args:
         episode: whose turns know `turns_left`.
         reward: for one turn of progress; 0 changes nothing.
-        gamma: γ, discount of a turn, in [0, 1], as the algorithm has it: with another one circles pay.
 
     Raises:
         UserError: a turn does not know it, as an expert may fall silent.
@@ -170,17 +166,13 @@ def with_progress(episode: Episode, reward: float, gamma: float) -> Episode:
             f"rlft.progress = {reward}: the expert of {episode.environment} does not know at every turn how far the "
             f"goal is, for example in task {episode.task.key!r}, so progress cannot be rewarded. Set it to 0."
         )
-    known = [turns for turns in left if turns is not None]
-    first = next((turns for turns in known if turns < MOST_TURNS), 0)
-    progress = [first - turns for turns in known]
-    for number, turns in enumerate(known):
-        # What a lost position costs is bounded by what was gained; a distance would drown the game's own rewards.
-        if turns >= MOST_TURNS:
-            progress[number] = min(progress[number - 1], 0) if number else 0
-    after = [*progress[1:], first if episode.success else progress[-1]]
-    shaped = (
-        replace(turn, reward=turn.reward + reward * (gamma * then - before))
-        for turn, before, then in zip(episode.turns, progress, after, strict=True)
+    # A cap bounds the reward for leaving a lost position, or entering one.
+    known = [min(turns, MOST_TURNS) for turns in left if turns is not None]
+    # A lost episode's last action keeps the potential, which adds nothing.
+    after = [*known[1:], 0 if episode.success else known[-1]]
+    turns = (
+        replace(turn, reward=turn.reward + reward * (before - then))
+        for turn, before, then in zip(episode.turns, known, after, strict=True)
     )
     # A copy: metrics and the replay keep the game's own rewards.
-    return replace(episode, turns=tuple(shaped))
+    return replace(episode, turns=tuple(turns))

@@ -413,7 +413,8 @@ class AutoExplore(TextEnv):
         if least == HOPELESS:  # only wrong answers are left: the one that looks best
             # The teacher must name something, and this is what a player without the answer would name.
             best = max(optimal, key=lambda index: len(self._read[self._actions[index][1]][1]))
-            optimal = (best,)
+            # The length of the way goes on as at the turns before: one turn left would be progress, and be rewarded.
+            least, optimal = self._way().turns_from(self._folder, self._page) - 1, (best,)
         return Oracle(best, optimal, self._mistakes(optimal), least + 1, self._explored(best))
 
     def teach(self) -> str:
@@ -457,10 +458,12 @@ class AutoExplore(TextEnv):
             found = (path for path, _ in self._known.rank(words(subject)) if path not in self._read)
             if any(path in self._targets for _, path in zip(range(HITS), found, strict=False)):
                 return 2
-        way = Way(self._tree, self.config.page_entries, self._targets, frozenset(self._read), frozenset(self._hits))
         if kind == "cd":
-            return way.turns_from(subject, 0)
-        return way.turns_from(self._folder, int(subject) if kind == "page" else self._page)
+            return self._way().turns_from(subject, 0)
+        return self._way().turns_from(self._folder, int(subject) if kind == "page" else self._page)
+
+    def _way(self) -> Way:
+        return Way(self._tree, self.config.page_entries, self._targets, frozenset(self._read), frozenset(self._hits))
 
     def _mistakes(self, optimal: tuple[int, ...]) -> tuple[int, ...]:
         """Wrong ways and wrong files: those with the best names, and some others."""

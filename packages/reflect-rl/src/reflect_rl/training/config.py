@@ -108,7 +108,7 @@ class RLFTConfig(Frozen):
     """Games played at once."""
     progress: float = Field(0.0, ge=0, le=1)
     """Reward, in training only, for each turn by which an action shortens the solver's solution, less where it makes it
-    longer; 0 = only the game's own rewards. It is discounted like the algorithm's returns, so that no circle pays."""
+    longer; 0 = only the game's own rewards. With a discount below 1 it tells single actions apart."""
     max_episode_steps: int | None = Field(None, ge=1)
     """Turns until truncation while training (unset: the environment's)."""
     validate_every: int = Field(5, ge=0)

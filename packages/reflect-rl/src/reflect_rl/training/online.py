@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor
 
 from reflect_rl import registry
-from reflect_rl.algorithms import Batch, PolicyGradientConfig
+from reflect_rl.algorithms import Batch
 from reflect_rl.batch import Replay, with_progress
 from reflect_rl.config import Rule
 from reflect_rl.envs.base import EnvSpec, require_known
@@ -215,9 +215,7 @@ class OnlineTrainer:
         }
 
     def _progress_rewards(self, episodes: Sequence[Episode]) -> tuple[list[Episode], dict[str, float]]:
-        algorithm = self.config.algorithm
-        gamma = algorithm.gamma if isinstance(algorithm, PolicyGradientConfig) else 1.0
-        return [with_progress(episode, self.config.progress, gamma) for episode in episodes], {}
+        return [with_progress(episode, self.config.progress) for episode in episodes], {}
 
     def _roll_out(self, stage: Sequence[str]) -> list[Episode]:
         rng = stream(self.seed, "tasks", self.update)

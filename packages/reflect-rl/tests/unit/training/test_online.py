@@ -345,13 +345,6 @@ def test_given_rewards_are_learnt_from_and_stay_out_of_the_metrics(tmp_path):
     assert rows[-1]["reward/mine"] == 0.0 != rows[-1]["rollout/mean_return"]
 
 
-def test_progress_is_discounted_as_the_algorithm_discounts(tmp_path):
-    config = rlft(progress=0.25, algorithm={"name": "ppo", "gamma": 0.5})
-    training = trainer(tmp_path, config, OracleReflector())
-    played = training._roll_out(("near", "far"))
-    assert training._progress_rewards(played)[0] == [with_progress(episode, 0.25, 0.5) for episode in played]
-
-
 def test_progress_is_learnt_from_and_stays_out_of_the_metrics(tmp_path, monkeypatch):
     """Replayed episodes too: what is kept of them are the game's own rewards, and how far the solver was."""
     config = rlft(progress=0.25, replay_capacity=5, replay_per_update=2, validate_every=1)
@@ -367,7 +360,7 @@ def test_progress_is_learnt_from_and_stays_out_of_the_metrics(tmp_path, monkeypa
     training.train(lambda *_: None)
     assert any(replayed for _, replayed in learnt)
     for own, (shaped, replayed) in zip(played, learnt, strict=True):
-        assert shaped == [with_progress(episode, 0.25, 1.0) for episode in own] != own
+        assert shaped == [with_progress(episode, 0.25) for episode in own] != own
         for episode in replayed:
             assert episode.success
             plain = next(e for part in played for e in part if e.seed == episode.seed)
