@@ -78,6 +78,16 @@ def test_players_that_were_taught_otherwise_are_not_pooled() -> None:
         summarise([typed_row(tested=taught[0]), typed_row(tested=taught[1], seed=1)])
 
 
+@pytest.mark.parametrize("digest", [{}, {"tasks_digest": "a1"}])
+def test_a_fact_that_one_side_lacks_keeps_results_apart(digest: dict[str, str]) -> None:
+    """`names` is told where it is not the usual setting alone; the tasks are told by results of today alone."""
+    plain, near = ({"version": 1, "facts": digest | facts} for facts in ({}, {"names": "meaning"}))
+    with pytest.raises(RunFolderError, match="results on different games"):
+        summarise([typed_row(tested=plain), typed_row(tested=near, seed=1)])
+    older = {"version": 1, "facts": {"names": "meaning"}}
+    assert len(summarise([typed_row(tested=older), typed_row(tested=near, seed=1)])) == 1
+
+
 HOUSEHOLD = {"games_digest": "25d4", "wording": "2.1.1", "state": "notes", "advice": "command"}
 
 

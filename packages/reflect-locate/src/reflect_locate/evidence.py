@@ -99,7 +99,7 @@ class Evidence:
     asked: bool | None = None
     """The question names this very file (`file_names.files_asked_for`); None = it names none."""
     quoted: float | None = None
-    """Share of the question's words that a line of it holds as they stand (`quotes.quoted`); None = no file does."""
+    """Share of the question's words that its strings hold as they stand (`quotes.quoted`); None = no file does."""
 
 
 KINDS = tuple(field.name for field in fields(Weights))
@@ -108,8 +108,8 @@ KINDS = tuple(field.name for field in fields(Weights))
 def score(evidence: Evidence, weights: Weights) -> float:
     """Weighted mean of the evidence that there is, in [0, 1]; of a test, a document or code perhaps a share of it.
 
-    Where the question names files, they have the upper half of the scale, and all others the lower one. So have, by
-    their share of it, those that hold the question's words as they stand.
+    Where the question names files, they have the upper half of the scale, and all others the lower one. Where files
+    hold its words as they stand, half of the scale is the share that they hold.
 
     >>> score(Evidence(1.0, None, None, 0.0), Weights(coverage=3, named=1))
     0.75

@@ -164,7 +164,7 @@ class Answer:
     wants_tests: bool = False
     """True where the question asks for tests."""
     lines: Mapping[str, int] = field(default_factory=dict)
-    """Number of the line of a file that the question names with it."""
+    """File -> number of its line that the question names, or that holds most of its words as they stand."""
 
     @property
     def sureness(self) -> Sureness:
@@ -471,8 +471,8 @@ def ranked(
             held_names = None if names.written is None else names.written.get(path, 0.0)
             evidence = replace(evidence, defined=defined, stem=asked_stem(path, asked), written=held_names)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
-    # What asks for a test or a document asks for no source. A sentence that is masked stands for a question in other
-    # words; its near copies would be quoted.
+    # What asks for a test or a document asks for no source. A masked sentence stands for a question in other words, and
+    # what repeats it elsewhere would be quoted.
     if rarity is not None and not (wants_tests or wants_documents or tree.masks):
         found = _with_quotes(found, tree, question, shares, weights)
     if meant and (names.files.is_written or not _is_defined_beside(meant, found, has_compound)):

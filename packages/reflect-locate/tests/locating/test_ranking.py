@@ -378,7 +378,7 @@ def test_where_there_are_no_tests_nothing_comes_behind_them():
 
 def test_a_large_source_makes_no_guess_of_a_likely_answer():
     files = {
-        "a.py": "# The lid of a kettle.\nx = 1\n",
+        "a.py": "# The lid of the kettle.\nx = 1\n",
         "b.py": "# The lid of a pot, and its kettle, in many words.\n",
     }
     found = [find(Tree(Snapshot("x", files, out)), "lid of the kettle") for out in ([], [LeftOut("z.c", "too large")])]

@@ -2,7 +2,10 @@
 
 import pytest
 
+from reflect_locate.ranking import find
 from reflect_locate.repositories.quotes import quoted, quotes
+from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.tree import Tree
 
 TEXT = """\
 class TeaError(Exception):
@@ -37,3 +40,28 @@ def test_the_share_and_the_line_of_a_quote(question, share, line):
 
 def test_words_that_stand_in_every_file_are_no_quote():
     assert quoted("this is not a valid one", "is not a valid", quotes("is not a valid")) == (0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "share"),
+    [
+        ("raise E('the lid of the kettle')", 1.0),
+        ("raise E(`the lid of the kettle`)", 1.0),
+        ("# TODO: don't move the lid of the kettle", 0.0),
+        ("  // it's the lid of the kettle", 0.0),
+        ("move = the lid of the kettle", 0.0),
+        ("# the lid of the kettle\nraise E('the lid of the kettle')", 1.0),
+    ],
+)
+def test_a_comment_is_no_quote(line, share):
+    question = "the lid of the kettle"
+    assert quoted(line, question, quotes(question))[0] == share
+
+
+def test_a_comment_that_repeats_a_question_does_not_come_before_the_code():
+    files = {
+        "kettle.py": "class Kettle:\n    def lid(self):\n        return self.top\n",
+        "notes.py": "# TODO: move the lid of the kettle elsewhere.\nx = 1\n",
+    }
+    answer = find(Tree(Snapshot("kitchen", files)), "lid of the kettle")
+    assert {entry.evidence.quoted for entry in answer.files} == {None}

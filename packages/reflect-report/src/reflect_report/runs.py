@@ -541,7 +541,7 @@ def summarise(rows: Iterable[ResultRow]) -> list[SummaryRow]:
 def _refuse_other_games(first: ResultRow, row: ResultRow) -> None:
     """A rate over two sets of games, or two versions of one, would be none of either."""
     # Players that were taught otherwise may share a table, and not a rate.
-    if first.tested.differ(row.tested, apart=()):
+    if not first.tested.can_pool(row.tested):
         raise _other_games(first, row)
 
 

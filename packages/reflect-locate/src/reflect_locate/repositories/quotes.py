@@ -1,4 +1,4 @@
-"""Lines that hold the words of a question as they stand in it, one after another, such as those of an error message."""
+"""Strings of the code that hold the words of a question as they stand in it, such as those of an error message."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ SHARE = 0.5
 """Least share of a question's words that are quoted. The others may be values, which a message is written around."""
 MARKS = "\"'`()[]{}<>.,:;!?"
 """Marks at an end of a quote, which the code may have elsewhere."""
+OPENS = ('"', "'", "`")
+"""Marks that begin a string of the code."""
+COMMENTS = ("#", "//", "/*", "*", "--")
+"""Beginnings of a line that is a comment: it may repeat what is asked about, and raises nothing."""
 
 
 def quotes(question: str) -> tuple[str, ...]:
@@ -30,7 +34,9 @@ def quotes(question: str) -> tuple[str, ...]:
 
 
 def quoted(text: str, question: str, parts: Sequence[str]) -> tuple[float, int]:
-    r"""Share of the words of a question that a text holds as they stand, and the line with most; (0, 0) for none.
+    r"""Share of the words of a question that strings of a file hold as they stand, and the line with most of them.
+
+    (0, 0) if there is no quote.
 
     >>> question = "error: no tea is left"
     >>> quoted("x = 1\nraise TeaError('no tea is left')\n", question, quotes(question))
@@ -41,7 +47,7 @@ def quoted(text: str, question: str, parts: Sequence[str]) -> tuple[float, int]:
         question: in words.
         parts: its `quotes`.
     """
-    places = [text.find(part) for part in parts]
+    places = [_place(text, part) for part in parts]
     held = {word for start, place in enumerate(places) if place >= 0 for word in range(start, start + LEAST)}
     said = question.split()
     share = len(held) / max(len(said), 1)
@@ -49,3 +55,14 @@ def quoted(text: str, question: str, parts: Sequence[str]) -> tuple[float, int]:
         return 0.0, 0
     lines = Counter(text.count("\n", 0, place) + 1 for place in places if place >= 0)
     return share, max(lines, key=lambda line: (lines[line], -line))
+
+
+def _place(text: str, part: str) -> int:
+    """The first place of a part in a string of the code, as far as its line tells; -1 for none."""
+    place = text.find(part)
+    while place >= 0:
+        before = text[text.rfind("\n", 0, place) + 1 : place]
+        if any(mark in before for mark in OPENS) and not before.lstrip().startswith(COMMENTS):
+            break
+        place = text.find(part, place + 1)
+    return place

@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self, SupportsFloat
@@ -53,6 +53,8 @@ def algorithm_of(method: Method, configured: str) -> str:
 
 PLAYER_FACTS: Final = ("advice", "expert")
 """Facts of a game that tell who taught its players; the games are the same."""
+TASKS_DIGEST: Final = "tasks_digest"
+"""Fact of every result: a hash of the tasks. Older results lack it."""
 
 
 class TestedGames(Frozen):
@@ -72,20 +74,26 @@ class TestedGames(Frozen):
         tasks = [[task.key, dict(task.data)] for task in spec.tasks(mode, split)]
         digest = hashlib.sha256(json.dumps(tasks, sort_keys=True).encode()).hexdigest()[:12]
         named = {} if game is None else dict(game.games_tested(mode, split))
-        return cls(version=spec.version, facts={"tasks_digest": digest} | named)
+        return cls(version=spec.version, facts={TASKS_DIGEST: digest} | named)
 
-    def differ(self, other: TestedGames, apart: Collection[str] = PLAYER_FACTS) -> bool:
-        """Tell whether the games of two results are known to differ, in version, choice, text or engine.
-
-        Args:
-            other: of the other result.
-            apart: facts that are not compared.
-        """
+    def differ(self, other: TestedGames) -> bool:
+        """Tell whether the games of two results are known to differ, in version, choice, text or engine."""
         # Without a version a result is older than these notes; other results lack facts that came later.
         if self.version is None or other.version is None:
             return False
-        shared = self.facts.keys() & other.facts.keys() - {*apart}
+        shared = self.facts.keys() & other.facts.keys() - {*PLAYER_FACTS}
         return self.version != other.version or any(self.facts[key] != other.facts[key] for key in shared)
+
+    def can_pool(self, other: TestedGames) -> bool:
+        """Tell whether two results can be one rate: all facts are the same, also those of the players.
+
+        An older result does not say which tasks it was played on, and one without a version says nothing.
+        """
+        if self.version is None or other.version is None:
+            return True
+        # A fact that one side lacks stands for the usual setting there, and the other side has another one.
+        said, others = ({k: v for k, v in one.facts.items() if k != TASKS_DIGEST} for one in (self, other))
+        return said == others and not self.differ(other)
 
 
 class RemotePlayers(Frozen):
