@@ -298,6 +298,6 @@ def _entries(top: str, config: IngestRules) -> Iterator[str]:
 
 
 def _line(path: str, status: os.stat_result) -> str:
-    # Size and times instead of content: this runs before every answer. Unpacking sets the first time, and nobody the
-    # second; rights that are given change that alone.
+    # Size and times instead of content: this runs before every answer. Programs that unpack files set the first time to
+    # that of the archive; the second one they cannot set. It changes with the rights of a file, too.
     return f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\n"
