@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from reflect_algorithms.preferences.reward_model import RewardModel
 from reflect_algorithms.preferences.rlhf import RLHF, PPOMax
 from reflect_algorithms.preferences.rrhf import RRHF
 from reflect_algorithms.preferences.settings import DPOConfig, RewardConfig, RLHFConfig, RRHFConfig
+from reflect_algorithms.training import Training, settings_of
 from reflect_rl.errors import RunFolderError
 from toy import SPEC, rlft
 
@@ -87,3 +89,29 @@ def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path: Path):
             train_on_preferences(agent(), **policy | change)
     with pytest.raises(RunFolderError, match="holds a training with other settings"):
         learn_reward(agent(), config=RewardConfig(imitation_coef=0.5), **reward_model)
+
+
+@dataclass(slots=True)
+class Slotted:
+    """A learner without `__dict__`."""
+
+    rate: float = 1.0
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    made: object = field(default_factory=object)
+
+    def train(self, training: Training) -> None:
+        """Nothing."""
+
+
+class Plain(Slotted):
+    """The same with one."""
+
+
+@pytest.mark.parametrize("kind", [Slotted, Plain])
+def test_settings_of_a_learner_are_its_plain_attributes(kind: type[Slotted]):
+    first = settings_of(kind())
+    assert first == settings_of(kind())
+    assert first[0] == f"{__name__}.{kind.__name__}"
+    assert first != settings_of(kind(rate=2.0))
+    assert first != settings_of(kind(reward=RewardConfig(imitation_coef=0.5)))
+    assert len(first) == 3

@@ -60,7 +60,7 @@ def train_offline(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
-        RunFolderError: `out` holds a training with other settings.
+        RunFolderError: `out` holds a training with other settings, finished or not.
         TrainingError: the loss or the gradient is not finite.
         UserError: an episode recorded as training is of a validation or test task of `env`, or the log lacks what the
             learner needs; the message says what, and what to do.
@@ -102,7 +102,7 @@ def train_offline(
         begin_training(
             training.folder,
             training=config,
-            start=start.model.hash(),
+            start=start,
             environment=spec,
             learner=settings_of(chosen),
             episodes=hashlib.sha256(json.dumps([to_json(episode) for episode in log]).encode()).hexdigest(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
@@ -125,9 +125,20 @@ def algorithm_of(learner: Learner) -> str:
 
 
 def settings_of(learner: Learner) -> list[str]:
-    """The class of a learner and its settings, which must stay the same while its training is interrupted."""
-    own = {name: value.model_dump_json() for name, value in vars(learner).items() if isinstance(value, BaseModel)}
-    return [type(learner).__qualname__, *(f"{name} {value}" for name, value in sorted(own.items()))]
+    """The class of a learner and its settings, which must stay the same while its training is interrupted.
+
+    Settings are its attributes that are pydantic models, texts, numbers, truth values or tuples.
+    """
+    kind, named = type(learner), dict.fromkeys(getattr(learner, "__dict__", ()))
+    # A dataclass with slots has no `__dict__`.
+    named |= dict.fromkeys(field.name for field in fields(learner)) if is_dataclass(learner) else {}
+    own = {name: getattr(learner, name) for name in sorted(named)}
+    told = [
+        f"{name} {value.model_dump_json() if isinstance(value, BaseModel) else repr(value)}"
+        for name, value in own.items()
+        if isinstance(value, BaseModel | str | int | float | tuple | None)
+    ]
+    return [f"{kind.__module__}.{kind.__qualname__}", *told]
 
 
 class Objective(Protocol):

@@ -298,7 +298,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     starts = len({episode.task.unique_key for episode in kept})
     # Training needs a folder for its checkpoints even where the caller wants to keep nothing.
     with _folder(out) as folder:
-        unit, start = Unit(folder, starts, seed), agent.model.hash()
+        unit = Unit(folder, starts, seed)
 
         def trained(part: str) -> LanguageModel:
             # A copy: the same model is the start of the policy and of the reflection player, and stays the caller's.
@@ -308,9 +308,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             rule = "choice_token" if part == "reflector" else agent.scoring
             table = pairs(part)
             # Checkpoints in the folder are gone on from silently, so they must be of this very training.
-            begun = begin_training(
-                place, training=config, start=start, rows=digest(table), labels=list(agent.labels.texts)
-            )
+            begun = begin_training(place, training=config, start=agent, rows=digest(table))
             train_on_pairs(
                 twin,
                 table,
@@ -411,9 +409,7 @@ def train_rl(
     with _folder(out) as run:
         folder = Unit(run, before.starts, seed).rlft(method)
         # Checkpoints in the folder go on silently, so their settings and first weights must be the ones asked for.
-        begin_training(
-            folder, training=config, start=start.model.hash(), environment=spec, reflector=written_by(writer)
-        )
+        begin_training(folder, training=config, start=start, environment=spec, reflector=written_by(writer))
         OnlineTrainer(
             twin,
             start.labels,

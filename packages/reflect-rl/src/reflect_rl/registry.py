@@ -138,7 +138,8 @@ def _broken(name: str, module: str, error: BaseException) -> UserError:
         return UnknownNameError(
             f"the module {module} calls sys.exit() where it is imported. Move that below `if __name__ == '__main__':`."
         )
-    return BrokenPartError(f"importing {name!r} failed: {type(error).__name__}: {error}.")
+    remedy = f"Mend the module {module}: `python -c 'import {module}'` shows the line."
+    return BrokenPartError(f"importing {name!r} failed: {type(error).__name__}: {error}. {remedy}")
 
 
 DEPTH = 100

@@ -106,7 +106,8 @@ def test_a_saved_model_knows_its_labels(tmp_path, episodes):
 
 def test_a_saved_model_knows_its_rule(tmp_path, agent, episodes):
     trained = rrl.train_sft(replace(agent, scoring="sum"), episodes, env=Rooms, steps=2, out=tmp_path / "run")
-    for folder in (trained.save(tmp_path / "saved"), *(tmp_path / "run").rglob("models/policy_plain")):
+    (kept,) = (tmp_path / "run").rglob("models/policy_plain")
+    for folder in (trained.save(tmp_path / "saved"), kept):
         again = Agent.of(rrl.load_model(folder, device="cpu"), 3)
         assert again.scoring == "sum"
     assert rrl.evaluate(again, Rooms).episodes == rrl.evaluate(replace(trained, origin=again.origin), Rooms).episodes
@@ -441,6 +442,8 @@ def test_a_training_does_not_go_on_with_other_tasks(tmp_path, agent):
 
     first = train()
     assert train() == first
+    with pytest.raises(RunFolderError, match="scoring is"):
+        rrl.train_rl(replace(agent, scoring="sum"), Growing, **TINY_RL, out=tmp_path)
     Growing.more = 1
     with pytest.raises(RunFolderError, match="holds a training with other settings: tasks is"):
         train()

@@ -52,7 +52,7 @@ def train_both(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
-        RunFolderError: `out` holds a training with other settings.
+        RunFolderError: `out` holds a training with other settings, finished or not.
         TrainingError: a loss or gradient is not finite.
         UserError: the agent has no reflection player that can be trained.
     """
@@ -81,7 +81,7 @@ def train_both(
         begin_training(
             Path(folder),
             training=config,
-            start=start.model.hash(),
+            start=start,
             environment=spec,
             reflector=written_by(frozen),
             reflector_training=own.model_dump_json(),

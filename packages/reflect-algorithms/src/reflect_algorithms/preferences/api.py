@@ -57,7 +57,7 @@ def train_on_preferences(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
-        RunFolderError: `out` holds a training with other settings.
+        RunFolderError: `out` holds a training with other settings, finished or not.
         TrainingError: the loss or the gradient is not finite.
         UserError: there are no pairs, or pairs of one start alone.
     """
@@ -102,7 +102,7 @@ def learn_reward(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
-        RunFolderError: `out` holds a training with other settings.
+        RunFolderError: `out` holds a training with other settings, finished or not.
         TrainingError: the loss or the gradient is not finite.
         UserError: there are no pairs, or pairs of one start alone.
     """
@@ -168,7 +168,7 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
         begin_training(
             training.folder,
             training=config,
-            start=start.model.hash(),
+            start=start,
             environment=spec,
             learner=chosen,
             pairs=hashlib.sha256(repr([learned, measured]).encode()).hexdigest(),

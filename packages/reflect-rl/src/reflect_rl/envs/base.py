@@ -35,6 +35,10 @@ SPLITS = ("train", "validation", "test")
 Capability = TypeVar("Capability")
 
 
+GENERATED: set[type] = set()
+"""Settings that were made for a class which says only some of them; their author set nothing."""
+
+
 class TextEnv(ABC):
     """A game whose states are texts with a list of admissible actions, acted on by index.
 
@@ -85,6 +89,7 @@ class TextEnv(ABC):
         if fields:
             written = cls.Config
             cls.Config = create_model(f"{cls.__name__}Config", __base__=written, __doc__=written.__doc__, **fields)
+            GENERATED.add(cls.Config)
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         self.config = config or self.Config()
@@ -113,7 +118,7 @@ def _steps_are_open(game: type[TextEnv]) -> bool:
         return "max_episode_steps" in vars(game)
     settings = game.Config.__mro__[: game.Config.__mro__.index(EnvironmentConfig)]
     games = game.__mro__[: game.__mro__.index(TextEnv)]
-    is_set = any("max_episode_steps" in get_annotations(kind) for kind in settings)
+    is_set = any("max_episode_steps" in get_annotations(kind) for kind in settings if kind not in GENERATED)
     return not is_set and any("max_episode_steps" in vars(kind) for kind in games)
 
 

@@ -34,17 +34,19 @@ FREE = ("checkpoint_every", "keep_checkpoints", "num_envs", "micro_batch_tokens"
 """Settings that change no result, so that a training may go on with others."""
 
 REMEDY = "Choose another `out`, or delete the folder."
+LATER = ("tasks", "scoring", "labels")
+"""Facts that older folders do not note, and say nothing of."""
 
 
 def begin_training(
-    folder: Path, *, training: Frozen, start: str, environment: EnvSpec | None = None, **facts: str | list[str]
+    folder: Path, *, training: Frozen, start: Agent, environment: EnvSpec | None = None, **facts: str | list[str]
 ) -> Path:
     """Write the settings of a training, or check that the one that was interrupted in this folder had the same.
 
     Args:
         folder: of the training.
         training: its settings.
-        start: hash of the weights at its beginning.
+        start: agent whose model is trained; its weights, scoring rule and labels are noted.
         environment: where it plays one.
         **facts: what else must not change while it is interrupted.
 
@@ -59,23 +61,22 @@ def begin_training(
         chosen = json.loads(environment.config.model_dump_json())
         settings |= {"environment": environment.identity, "environment_settings": chosen, "tasks": _tasks(environment)}
     # The weights and not their path: a model that was trained on in between is another start.
-    settings |= {"start": start, **facts}
+    settings |= {"start": start.model.hash(), "scoring": start.scoring, "labels": list(start.labels.texts), **facts}
     path = folder / "settings.json"
     if not path.exists():
         write_json(path, settings)
         return path
     # Checkpoints of other settings would be gone on from without a word.
-    before = read_json(path, REMEDY)
-    # A folder of before tasks were noted says nothing of them.
-    changed = sorted(differences({"tasks": settings.get("tasks"), **before}, {"tasks": None, **settings}))
+    before = {fact: settings.get(fact) for fact in LATER} | read_json(path, REMEDY)
+    changed = sorted(differences(before, {"tasks": None, **settings}))
     if changed:
         raise RunFolderError(f"{folder} holds a training with other settings: {'; '.join(changed[:5])}. {REMEDY}")
     return path
 
 
 def _tasks(spec: EnvSpec) -> str:
-    """A hash of all tasks: under the same settings files, or the class itself, may give others another day."""
-    tasks = {f"{mode}/{split}": spec.tasks(mode, split) for mode in spec.all_modes for split in SPLITS}
+    """A hash of the tasks: under the same settings files, or the class itself, may give others another day."""
+    tasks = {f"{mode}/{split}": spec.tasks(mode, split) for mode in spec.modes for split in SPLITS}
     rows = {part: [[task.key, dict(task.data)] for task in listed] for part, listed in tasks.items()}
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:12]
 

@@ -72,8 +72,12 @@ def test_the_longest_episode_of_the_class_holds_beside_settings_that_leave_it_op
     class Changed(CountToThree):
         Config = CountConfig
 
-    specs = [EnvSpec.of(game, step=2) for game in (Own, Later, Written, Changed)]
-    assert [spec.max_episode_steps for spec in specs] == [7, 8, 9, 5]
+    class Derived(Own):
+        Config = type("DerivedConfig", (Own.Config,), {})
+        max_episode_steps = 6
+
+    specs = [EnvSpec.of(game, step=2) for game in (Own, Later, Written, Changed, Derived)]
+    assert [spec.max_episode_steps for spec in specs] == [7, 8, 9, 5, 6]
     assert all(isinstance(spec.config, CountConfig) and spec.config.step == 2 for spec in specs)
     assert EnvSpec.of(Own, max_episode_steps=4).max_episode_steps == 4
     assert Own.Config.__doc__ == CountConfig.__doc__

@@ -10,6 +10,7 @@ from reflect_rl.runs import stages, train
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.stages import execute, plan
 from reflect_rl.runs.start import open_run
+from toy import tiny_player
 
 
 def test_one_flipped_bit_in_the_data_stops_the_training_that_reads_them(tmp_path):
@@ -52,7 +53,7 @@ def test_a_policy_learns_where_its_answer_ends_where_that_is_a_text(tmp_path, mo
         if job.kind == "data":
             execute(job, config, lambda *_: None)
         if job.kind == "sft":
-            monkeypatch.setattr(train, "load_of_run", lambda *_, **__: None)
+            monkeypatch.setattr(train, "load_of_run", lambda *_, **__: tiny_player()[0])
             monkeypatch.setattr(train, "save_whole", lambda *_: None)
             monkeypatch.setattr(
                 train, "train_sft", lambda *_, name=job.name, **rest: trained.update({name: rest["ends"]})
