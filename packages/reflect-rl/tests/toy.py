@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,14 @@ from reflect_rl.types import Task, View
 SMALL = CorridorConfig(length=5, lengths=2, max_episode_steps=6)
 """Corridors of 5 and 6 cells: 18 tasks, few enough to be learned by heart."""
 SPEC = EnvSpec(Corridor, SMALL)
+
+
+class Numbered(Corridor):
+    """Corridors of both modes under the same keys."""
+
+    def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
+        """Those of the corridor, numbered in each split."""
+        return tuple(replace(task, key=f"{split}/{k}") for k, task in enumerate(super().tasks(mode, split)))
 
 
 def training_tasks(config: CorridorConfig = SMALL) -> list[Task]:

@@ -34,16 +34,8 @@ def shortest() -> tuple[str, int]:
     return task.key, abs(task.data["goal"] - task.data["start"])
 
 
-def test_a_key_that_two_modes_have_needs_the_mode(call, tmp_path, monkeypatch):
-    (tmp_path / "numbered_game.py").write_text(
-        "from dataclasses import replace\n"
-        "from reflect_rl.envs.corridor import Corridor\n"
-        "class Numbered(Corridor):\n"
-        "    def tasks(self, mode, split):\n"
-        "        return [replace(task, key=f'{split}/{k}') for k, task in enumerate(super().tasks(mode, split))]\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    play = ("play", "--environment.name", "numbered_game:Numbered", "--task", "test/0")
+def test_a_key_that_two_modes_have_needs_the_mode(call):
+    play = ("play", "--environment.name", "toy:Numbered", "--task", "test/0")
     assert "the task 'test/0' is one of the modes near, far. Name one with --mode" in call(*play).mistake
     assert call(*play, "--mode", "near").code == 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -30,6 +29,7 @@ from reflect_served.annotation.questions import (
 from reflect_served.llm import ChatAnswer, ChatRequest, Endpoint, EndpointConfig, EndpointError, RefusedError
 from reflect_served.settings import AnnotationConfig
 from small_task_set import save_small_task_set
+from toy import Numbered
 
 CORRIDOR = EnvSpec.of(corridor.Corridor)
 LABELS = tuple("ABCDEF")
@@ -240,13 +240,6 @@ def test_a_verdict_survives_the_disk(episodes):
     for verdict in annotate(asked, cast(Endpoint, Scripted(lambda text: f'"{obedient(text)}"')), 60).values():
         row = asdict(verdict)
         assert verdict_from_json(row | {"repairs": list(row["repairs"]), "state": "more"}) == verdict
-
-
-class Numbered(corridor.Corridor):
-    """Corridors of both modes under the same keys."""
-
-    def tasks(self, mode, split):
-        return [replace(task, key=f"{split}/{number}") for number, task in enumerate(super().tasks(mode, split))]
 
 
 def test_a_turn_has_the_text_of_its_own_mode():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,6 +29,7 @@ from reflect_rl.prompts import parts_of
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn
 from small_task_set import save_small_task_set
 from three_projects import save_three_projects
+from toy import Numbered
 
 CORRIDOR = EnvSpec.of(corridor.Corridor)
 LABELS = tuple("ABCDEF")
@@ -213,13 +213,6 @@ def test_restarts_begin_in_states_that_their_own_kind_met(game):
         met = {turn.observation.state for episode in pool for turn in episode.turns[1:]}
         starts = [e.turns[0].observation.state for e in pool]
         assert len([s for s in starts if s in met]) > len(pool) / 4
-
-
-class Numbered(corridor.Corridor):
-    """Corridors of both modes under the same keys."""
-
-    def tasks(self, mode, split):
-        return [replace(task, key=f"{split}/{number}") for number, task in enumerate(super().tasks(mode, split))]
 
 
 def test_restarts_are_in_the_mode_in_which_a_state_was_met():
