@@ -271,3 +271,5 @@ def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path):
     for change in ({"seed": 1}, {"learning_rate": 1e-2}, {"reflector": {"kl_coef": 0.3}}, {"algorithm": "grpo"}):
         with pytest.raises(RunFolderError, match="holds a training with other settings"):
             train_both(agent, SPEC, **settings | change)
+    with pytest.raises(RunFolderError, match="other settings: scoring is 'choice_token' there and 'sum' here"):
+        train_both(replace(agent, scoring="sum"), SPEC, **settings)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import preferences_toy
-from offline_toy import agent, success_of
+from offline_toy import StoppedError, agent, stops_at, success_of
 from reflect_algorithms.comparisons import Comparison
 from reflect_algorithms.preferences.api import learn_reward, train_on_preferences
 from reflect_algorithms.preferences.dpo import DPO
@@ -18,7 +18,6 @@ from reflect_algorithms.preferences.reward_model import RewardModel
 from reflect_algorithms.preferences.rlhf import RLHF, PPOMax
 from reflect_algorithms.preferences.rrhf import RRHF
 from reflect_algorithms.preferences.settings import DPOConfig, RewardConfig, RLHFConfig, RRHFConfig
-from reflect_algorithms.training import Training, settings_of
 from reflect_rl.errors import RunFolderError
 from toy import SPEC, rlft
 
@@ -82,8 +81,11 @@ def test_the_reward_model_ranks_held_out_starts(compare, tmp_path: Path):
 def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path: Path):
     few = SETTINGS | {"steps": 2, "comparisons": pairs("actions", "right")}
     policy, reward_model = few | {"out": tmp_path / "policy"}, few | {"out": tmp_path / "reward"}
-    train_on_preferences(agent(), **policy)
-    learn_reward(agent(), **reward_model)
+    for train, arguments in ((train_on_preferences, policy), (learn_reward, reward_model)):
+        with pytest.raises(StoppedError):
+            train(agent(), progress=stops_at(1), **arguments)
+        with pytest.raises(RunFolderError, match="other settings: scoring is 'choice_token' there and 'sum' here"):
+            train(replace(agent(), scoring="sum"), **arguments)
     for change in ({"learner": RRHF()}, {"seed": 1}, {"comparisons": pairs("actions", "shuffled")}):
         with pytest.raises(RunFolderError, match="holds a training with other settings"):
             train_on_preferences(agent(), **policy | change)
@@ -91,27 +93,9 @@ def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path: Path):
         learn_reward(agent(), config=RewardConfig(imitation_coef=0.5), **reward_model)
 
 
-@dataclass(slots=True)
-class Slotted:
-    """A learner without `__dict__`."""
-
-    rate: float = 1.0
-    reward: RewardConfig = field(default_factory=RewardConfig)
-    made: object = field(default_factory=object)
-
-    def train(self, training: Training) -> None:
-        """Nothing."""
-
-
-class Plain(Slotted):
-    """The same with one."""
-
-
-@pytest.mark.parametrize("kind", [Slotted, Plain])
-def test_settings_of_a_learner_are_its_plain_attributes(kind: type[Slotted]):
-    first = settings_of(kind())
-    assert first == settings_of(kind())
-    assert first[0] == f"{__name__}.{kind.__name__}"
-    assert first != settings_of(kind(rate=2.0))
-    assert first != settings_of(kind(reward=RewardConfig(imitation_coef=0.5)))
-    assert len(first) == 3
+def test_a_finished_folder_is_used_again_with_other_settings(tmp_path: Path):
+    few = SETTINGS | {"steps": 2, "comparisons": pairs("actions", "right"), "out": tmp_path}
+    train_on_preferences(agent(), **few)
+    again = train_on_preferences(agent(), learner=RRHF(), **few).model.hash()
+    assert again == train_on_preferences(agent(), learner=RRHF(), **few | {"out": None}).model.hash()
+    learn_reward(agent(), **few)

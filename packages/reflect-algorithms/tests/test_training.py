@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -13,15 +15,18 @@ from safetensors.torch import load_file
 import reflect_rl as rrl
 from offline_toy import StoppedError, agent, stops_at
 from reflect_algorithms import train_offline
-from reflect_algorithms.learners.cloning import Imitation
+from reflect_algorithms.learners.cloning import Cloning, Imitation
 from reflect_algorithms.learners.gail import GAIL
 from reflect_algorithms.learners.morel import MOReL
+from reflect_algorithms.learners.rvs import RvS
 from reflect_algorithms.log import turns_of
 from reflect_algorithms.preferences.rlhf import RLHF
-from reflect_algorithms.training import draw_examples, frozen_scores
+from reflect_algorithms.settings import RvSConfig
+from reflect_algorithms.training import Training, draw_examples, frozen_scores, settings_of
 from reflect_rl import registry
-from reflect_rl.errors import ConfigError, TrainingError, UserError
-from toy import SPEC
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.errors import ConfigError, RunFolderError, TrainingError, UserError
+from toy import SMALL, SPEC, rlft
 
 SETTINGS = {"env": SPEC, "steps": 9, "batch_size": 8, "save_steps": 3}
 
@@ -46,6 +51,73 @@ def test_an_interrupted_training_goes_on_to_the_same_weights_and_metrics(mixed_l
     resumed = train_offline(agent(), mixed_log, out=tmp_path / "cut", **SETTINGS)
     assert resumed.model.hash() == whole.model.hash()
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+
+
+def test_an_interrupted_training_does_not_go_on_under_another_rule(mixed_log, tmp_path: Path):
+    with pytest.raises(StoppedError):
+        train_offline(agent(), mixed_log, out=tmp_path, progress=stops_at(5), **SETTINGS)
+    with pytest.raises(RunFolderError, match="other settings: scoring is 'choice_token' there and 'sum' here"):
+        train_offline(replace(agent(), scoring="sum"), mixed_log, out=tmp_path, **SETTINGS)
+
+
+def test_tasks_of_a_learners_own_curriculum_are_noted(mixed_log, tmp_path: Path):
+    near = EnvSpec.of(SPEC.env_class, **SMALL.model_dump() | {"modes": ["near"]})
+    for learner, modes in (("bc", {"near"}), (GAIL(rlft=rlft()), {"near", "far"})):
+        folder = tmp_path / str(len(modes))
+        with pytest.raises(StoppedError):
+            train_offline(agent(), mixed_log, learner=learner, out=folder, progress=stops, **SETTINGS | {"env": near})
+        noted = json.loads((folder / "settings.json").read_text())["tasks"]
+        assert {part.split("/")[0] for part in noted} == modes
+
+
+def stops(done: int, total: int, note: str) -> None:
+    raise StoppedError
+
+
+def test_a_finished_folder_is_used_again_with_other_settings(mixed_log, tmp_path: Path):
+    train_offline(agent(), mixed_log, out=tmp_path / "used", **SETTINGS)
+    for folder in ("used", "fresh"):
+        train_offline(agent(), mixed_log, learner="rvs", out=tmp_path / folder, **SETTINGS | {"steps": 6})
+    used, fresh = (load_file(tmp_path / folder / "model" / "model.safetensors") for folder in ("used", "fresh"))
+    assert all(torch.equal(used[name], weight) for name, weight in fresh.items())
+    assert losses(tmp_path / "used") == losses(tmp_path / "fresh")
+
+
+@dataclass
+class Plain(Cloning):
+    """Behaviour cloning with settings that are no configuration."""
+
+    rate: float = 1.0
+    levels: tuple[object, ...] = ("low", None)
+    helper: object = field(default_factory=object)
+
+
+@dataclass(slots=True, weakref_slot=True)
+class Slotted:
+    """Behaviour cloning without a `__dict__`."""
+
+    rate: float = 1.0
+    config: RvSConfig = field(default_factory=RvSConfig)
+
+    def train(self, training: Training) -> None:
+        Cloning().train(training)
+
+
+def test_settings_are_configurations_and_plain_values():
+    assert settings_of(Plain()) == [f"{__name__}.Plain", "levels ('low', None)", "rate 1.0"]
+    # Equal learners have equal settings, whatever objects they carry.
+    assert settings_of(Plain()) == settings_of(Plain()) != settings_of(Plain(levels=("low", 1)))
+    config = RvSConfig().model_dump_json()
+    assert settings_of(Slotted(2.0)) == [f"{__name__}.Slotted", f"config {config}", "rate 2.0"]
+    assert settings_of(RvS())[:2] == ["reflect_algorithms.learners.rvs.RvS", f"config {config}"]
+
+
+@pytest.mark.parametrize("learner", [Plain, Slotted])
+def test_an_interrupted_training_does_not_go_on_with_another_plain_setting(mixed_log, tmp_path: Path, learner):
+    with pytest.raises(StoppedError):
+        train_offline(agent(), mixed_log, learner=learner(), out=tmp_path, progress=stops_at(5), **SETTINGS)
+    with pytest.raises(RunFolderError, match=r"other settings: learner is .*rate 1\.0.* there and .*rate 2\.0.* here"):
+        train_offline(agent(), mixed_log, learner=learner(rate=2.0), out=tmp_path, **SETTINGS)
 
 
 def losses(folder: Path):

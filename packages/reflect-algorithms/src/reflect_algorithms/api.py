@@ -14,7 +14,16 @@ from typing import Any
 
 from reflect_algorithms.methods import LearnedMethod
 from reflect_algorithms.settings import LearnerSteps
-from reflect_algorithms.training import AsksOutcome, Learner, Training, algorithm_of, settings_of, silent
+from reflect_algorithms.training import (
+    AsksOutcome,
+    Learner,
+    Training,
+    algorithm_of,
+    end_training,
+    settings_of,
+    silent,
+    stages_of,
+)
 from reflect_rl import registry
 from reflect_rl.agent import Agent, Blueprint, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
@@ -27,7 +36,6 @@ from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt
 from reflect_rl.runs.record import begin_training
-from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Episode, Progress, seed_for, to_json
 
 
@@ -53,14 +61,15 @@ def train_offline(
         learner: name of a method of this package, or a learner with its settings, for example
             `reflect_algorithms.learners.cloning.Cloning()`.
         out: folder for metrics, checkpoints and the model; a training that was interrupted there goes on (None:
-            nothing is kept).
+            nothing is kept). A finished one can be used again. With learners that keep what they played (`dagger`,
+            `rcrl`, `linvit`, `archer`) or a learned world (`morel`), it refuses other settings.
         seed: of everything random.
         progress: told about each logged step.
         **settings: fields of `LearnerSteps`: `steps`, `batch_size`, `learning_rate`, ...
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
-        RunFolderError: `out` holds a training with other settings, finished or not.
+        RunFolderError: `out` holds a training with other settings that was interrupted or keeps what it played.
         TrainingError: the loss or the gradient is not finite.
         UserError: an episode recorded as training is of a validation or test task of `env`, or the log lacks what the
             learner needs; the message says what, and what to do.
@@ -99,17 +108,18 @@ def train_offline(
             excluded=held_out_states(spec, spec.modes),
         )
         # What lies in the folder is gone on from silently, also played rounds, so it must be of this very training.
-        begin_training(
+        begun = begin_training(
             training.folder,
             training=config,
             start=start,
             environment=spec,
+            stages=stages_of(chosen),
             learner=settings_of(chosen),
             episodes=hashlib.sha256(json.dumps([to_json(episode) for episode in log]).encode()).hexdigest(),
             seed=str(seed),
         )
         chosen.train(training)
-        checkpoints_in(training.folder).clear()
+        end_training(begun)
         if out is not None:
             twin.save(Path(out) / "model")
     origin = Origin(name, algorithm_of(chosen), "recorded", len({episode.task.unique_key for episode in log}), seed)

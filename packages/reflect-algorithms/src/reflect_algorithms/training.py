@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
@@ -28,12 +28,12 @@ from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import check_context, row_tokens, score
 from reflect_rl.players.language_model import score_views, tokenize
 from reflect_rl.rollout import Reflector
-from reflect_rl.training.config import OptimiserConfig
+from reflect_rl.training.config import OptimiserConfig, RLFTConfig
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import no_dropout
 from reflect_rl.training.loop import PartialLoss
 from reflect_rl.training.metrics import MetricsLog
-from reflect_rl.training.trainer import Rows, RowTrainer, passes
+from reflect_rl.training.trainer import Rows, RowTrainer, checkpoints_in, passes
 from reflect_rl.types import Episode, Progress, Task, View, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 
@@ -127,18 +127,54 @@ def algorithm_of(learner: Learner) -> str:
 def settings_of(learner: Learner) -> list[str]:
     """The class of a learner and its settings, which must stay the same while its training is interrupted.
 
-    Settings are its attributes that are pydantic models, texts, numbers, truth values or tuples.
+    Settings are attributes that are configurations, or plain values and tuples of them; other objects are left out.
     """
-    kind, named = type(learner), dict.fromkeys(getattr(learner, "__dict__", ()))
-    # A dataclass with slots has no `__dict__`.
-    named |= dict.fromkeys(field.name for field in fields(learner)) if is_dataclass(learner) else {}
-    own = {name: getattr(learner, name) for name in sorted(named)}
-    told = [
-        f"{name} {value.model_dump_json() if isinstance(value, BaseModel) else repr(value)}"
-        for name, value in own.items()
-        if isinstance(value, BaseModel | str | int | float | tuple | None)
-    ]
-    return [f"{kind.__module__}.{kind.__qualname__}", *told]
+    own = {
+        name: value.model_dump_json() if isinstance(value, BaseModel) else repr(value)
+        for name, value in _attributes(learner).items()
+        if isinstance(value, BaseModel) or _is_plain(value)
+    }
+    kind = type(learner)
+    return [f"{kind.__module__}.{kind.__qualname__}", *(f"{name} {value}" for name, value in sorted(own.items()))]
+
+
+def stages_of(learner: Learner) -> list[str]:
+    """Stages that the curriculum of a learner's online RL names, as it names them."""
+    online = [value for value in _attributes(learner).values() if isinstance(value, RLFTConfig)]
+    return [stage for settings in online for stage in settings.curriculum.named_modes]
+
+
+def _attributes(learner: Learner) -> dict[str, object]:
+    """Attributes of an object, also those in slots."""
+    slots = [vars(kind).get("__slots__", ()) for kind in type(learner).__mro__]
+    # One slot may be named by a text alone.
+    names = [name for part in slots for name in ([part] if isinstance(part, str) else part)]
+    # Two are Python's own: the dictionary of what has no slot, and who refers to the object.
+    own = [name for name in names if name not in ("__dict__", "__weakref__") and hasattr(learner, name)]
+    kept = {name: getattr(learner, name) for name in own}
+    return kept | (vars(learner) if hasattr(learner, "__dict__") else {})
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+RESULTS = frozenset({"settings.json", "metrics.jsonl", "card.json", "checkpoints", "model"})
+"""Names in the folder of a finished training that no other one goes on from."""
+
+
+def end_training(begun: Path) -> None:
+    """Remove the checkpoints of a finished training, and the note of its settings where nothing else could go on.
+
+    Args:
+        begun: the note, as `begin_training` gives it.
+    """
+    checkpoints_in(begun.parent).clear()
+    # Played rounds and learned worlds are gone on from silently, so only equal settings may find them.
+    if all(path.name in RESULTS for path in begun.parent.iterdir()):
+        begun.unlink()
 
 
 class Objective(Protocol):

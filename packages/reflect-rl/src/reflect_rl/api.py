@@ -308,7 +308,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             rule = "choice_token" if part == "reflector" else agent.scoring
             table = pairs(part)
             # Checkpoints in the folder are gone on from silently, so they must be of this very training.
-            begun = begin_training(place, training=config, start=agent, rows=digest(table))
+            begun = begin_training(place, training=config, start=replace(agent, scoring=rule), rows=digest(table))
             train_on_pairs(
                 twin,
                 table,
@@ -409,7 +409,14 @@ def train_rl(
     with _folder(out) as run:
         folder = Unit(run, before.starts, seed).rlft(method)
         # Checkpoints in the folder go on silently, so their settings and first weights must be the ones asked for.
-        begin_training(folder, training=config, start=start, environment=spec, reflector=written_by(writer))
+        begin_training(
+            folder,
+            training=config,
+            start=start,
+            environment=spec,
+            stages=config.curriculum.named_modes,
+            reflector=written_by(writer),
+        )
         OnlineTrainer(
             twin,
             start.labels,

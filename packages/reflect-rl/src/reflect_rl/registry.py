@@ -138,8 +138,10 @@ def _broken(name: str, module: str, error: BaseException) -> UserError:
         return UnknownNameError(
             f"the module {module} calls sys.exit() where it is imported. Move that below `if __name__ == '__main__':`."
         )
-    remedy = f"Mend the module {module}: `python -c 'import {module}'` shows the line."
-    return BrokenPartError(f"importing {name!r} failed: {type(error).__name__}: {error}. {remedy}")
+    return BrokenPartError(
+        f"importing {name!r} failed: {type(error).__name__}: {error}. The module must import by itself: "
+        f'python -c "import {module}" shows where it fails.'
+    )
 
 
 DEPTH = 100

@@ -442,15 +442,52 @@ def test_a_training_does_not_go_on_with_other_tasks(tmp_path, agent):
 
     first = train()
     assert train() == first
-    with pytest.raises(RunFolderError, match="scoring is"):
-        rrl.train_rl(replace(agent, scoring="sum"), Growing, **TINY_RL, out=tmp_path)
     Growing.more = 1
-    with pytest.raises(RunFolderError, match="holds a training with other settings: tasks is"):
+    with pytest.raises(RunFolderError, match=r"holds a training with other settings: tasks\.default/train is"):
         train()
     # One of before this was noted goes on.
     (file,) = tmp_path.rglob("settings.json")
     file.write_text(json.dumps({key: value for key, value in json.loads(file.read_text()).items() if key != "tasks"}))
     assert train() == first
+
+
+def test_tasks_of_modes_that_are_not_trained_may_change(tmp_path, agent):
+    class Modes(Rooms):
+        modes = ("easy", "named", "other")
+        changed = ""
+
+        def tasks(self, mode, split):
+            return [replace(task, key=f"{task.key}, {mode == self.changed}") for task in super().tasks(mode, split)]
+
+    def train():
+        curriculum = {"name": "stages", "modes": ["easy+named"]}
+        spec = rrl.make_env(Modes, modes=("easy",))
+        return rrl.train_rl(agent, spec, **TINY_RL, curriculum=curriculum, out=tmp_path).model.hash()
+
+    first = train()
+    Modes.changed = "other"
+    assert train() == first
+    for Modes.changed in ("easy", "named"):
+        with pytest.raises(RunFolderError, match=f"other settings: tasks.{Modes.changed}/test is"):
+            train()
+
+
+def test_a_training_does_not_go_on_under_another_rule_or_other_labels(tmp_path, agent):
+    def train(start):
+        return rrl.train_rl(start, Rooms, **TINY_RL, out=tmp_path).model.hash()
+
+    first = train(agent)
+    with pytest.raises(RunFolderError, match="other settings: scoring is 'choice_token' there and 'sum' here"):
+        train(replace(agent, scoring="sum"))
+    others = Agent.of(replace(agent.model, labels=agent.labels.texts[::-1]), 3)
+    with pytest.raises(RunFolderError, match="other settings: labels is "):
+        train(replace(others, origin=agent.origin))
+    # One of before these were noted goes on.
+    (file,) = tmp_path.rglob("settings.json")
+    values = json.loads(file.read_text())
+    del values["scoring"], values["labels"]
+    file.write_text(json.dumps(values))
+    assert train(agent) == first
 
 
 def test_a_mode_without_validation_tasks_has_no_rate(tmp_path, agent):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -73,7 +74,8 @@ def test_a_part_whose_module_fails_is_named_with_what_it_raised(tmp_path, monkey
     point = EntryPoint("mine", "failing_part:Mine", f"reflect_rl.{kind}")
     monkeypatch.setattr(registry, "_installed", lambda _: {"mine": point})
     for name in ("failing_part:Mine", "mine"):
-        with pytest.raises(BrokenPartError, match=f"^importing '{name}' failed: {said}"):
+        remedy = re.escape('The module must import by itself: python -c "import failing_part" shows where it fails.')
+        with pytest.raises(BrokenPartError, match=rf"^importing '{name}' failed: {said}.*\. {remedy}$"):
             registry.find(kind, name)
 
 

@@ -52,7 +52,7 @@ def train_both(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
-        RunFolderError: `out` holds a training with other settings, finished or not.
+        RunFolderError: `out` holds a training with other settings.
         TrainingError: a loss or gradient is not finite.
         UserError: the agent has no reflection player that can be trained.
     """
@@ -83,6 +83,7 @@ def train_both(
             training=config,
             start=start,
             environment=spec,
+            stages=config.curriculum.named_modes,
             reflector=written_by(frozen),
             reflector_training=own.model_dump_json(),
             seed=str(seed),

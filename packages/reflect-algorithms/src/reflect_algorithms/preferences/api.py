@@ -15,14 +15,13 @@ from reflect_algorithms.preferences.dpo import DPO
 from reflect_algorithms.preferences.reward_model import RewardModel, train_reward
 from reflect_algorithms.preferences.settings import RewardConfig
 from reflect_algorithms.settings import LearnerSteps
-from reflect_algorithms.training import Learner, Training, algorithm_of, settings_of, silent
+from reflect_algorithms.training import Learner, Training, algorithm_of, end_training, settings_of, silent, stages_of
 from reflect_rl.agent import Agent, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.runs.record import begin_training
-from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Progress, seed_for
 
 Made = TypeVar("Made")
@@ -49,7 +48,7 @@ def train_on_preferences(
         env: their environment.
         learner: with its settings, for example `RRHF()` or `RLHF(reward=...)` (None: `DPO()`).
         out: folder for metrics, checkpoints, `card.json` and the model; a training that was interrupted there goes on
-            (None: nothing is kept).
+            (None: nothing is kept). A finished one can be used again.
         seed: of everything random.
         held_out: share of the starts whose pairs are measured with and not learned from.
         progress: told about each logged step.
@@ -57,7 +56,7 @@ def train_on_preferences(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
-        RunFolderError: `out` holds a training with other settings, finished or not.
+        RunFolderError: `out` holds an interrupted training with other settings.
         TrainingError: the loss or the gradient is not finite.
         UserError: there are no pairs, or pairs of one start alone.
     """
@@ -82,6 +81,7 @@ def train_on_preferences(
         progress=progress,
         settings=settings,
         chosen=settings_of(chosen),
+        stages=stages_of(chosen),
         do=do,
     )
 
@@ -102,7 +102,7 @@ def learn_reward(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
-        RunFolderError: `out` holds a training with other settings, finished or not.
+        RunFolderError: `out` holds an interrupted training with other settings.
         TrainingError: the loss or the gradient is not finite.
         UserError: there are no pairs, or pairs of one start alone.
     """
@@ -141,6 +141,7 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
     progress: Progress,
     settings: dict[str, Any],
     chosen: list[str],
+    stages: Sequence[str] = (),
     do: Callable[[Training], Made],
 ) -> Made:
     spec, config = make_env(env), parse(LearnerSteps, settings)
@@ -165,15 +166,16 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
             held_out=measured,
         )
         # What lies in the folder is gone on from silently, also played rounds, so it must be of this very training.
-        begin_training(
+        begun = begin_training(
             training.folder,
             training=config,
             start=start,
             environment=spec,
+            stages=stages,
             learner=chosen,
             pairs=hashlib.sha256(repr([learned, measured]).encode()).hexdigest(),
             seed=str(seed),
         )
         made = do(training)
-        checkpoints_in(training.folder).clear()
+        end_training(begun)
     return made

@@ -35,10 +35,6 @@ SPLITS = ("train", "validation", "test")
 Capability = TypeVar("Capability")
 
 
-GENERATED: set[type] = set()
-"""Settings that were made for a class which says only some of them; their author set nothing."""
-
-
 class TextEnv(ABC):
     """A game whose states are texts with a list of admissible actions, acted on by index.
 
@@ -88,8 +84,9 @@ class TextEnv(ABC):
             fields["max_episode_steps"] = (int, steps)
         if fields:
             written = cls.Config
-            cls.Config = create_model(f"{cls.__name__}Config", __base__=written, __doc__=written.__doc__, **fields)
-            GENERATED.add(cls.Config)
+            cls.Config = create_model(
+                f"{cls.__name__}Config", __base__=written, __doc__=written.__doc__, __module__=__name__, **fields
+            )
 
     def __init__(self, config: EnvironmentConfig | None = None) -> None:
         self.config = config or self.Config()
@@ -118,7 +115,9 @@ def _steps_are_open(game: type[TextEnv]) -> bool:
         return "max_episode_steps" in vars(game)
     settings = game.Config.__mro__[: game.Config.__mro__.index(EnvironmentConfig)]
     games = game.__mro__[: game.__mro__.index(TextEnv)]
-    is_set = any("max_episode_steps" in get_annotations(kind) for kind in settings if kind not in GENERATED)
+    # Those that were made here, as their module tells, only repeat what a parent's class says.
+    written = [kind for kind in settings if kind.__module__ != __name__]
+    is_set = any("max_episode_steps" in get_annotations(kind) for kind in written)
     return not is_set and any("max_episode_steps" in vars(kind) for kind in games)
 
 

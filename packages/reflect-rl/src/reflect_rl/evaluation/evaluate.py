@@ -57,6 +57,12 @@ TASKS_DIGEST: Final = "tasks_digest"
 """Fact of every result: a hash of the tasks. Older results lack it."""
 
 
+def tasks_digest(spec: EnvSpec, mode: str, split: str) -> str:
+    """A hash of the tasks of a mode and split: settings files, or the class itself, may give others another day."""
+    tasks = [[task.key, dict(task.data)] for task in spec.tasks(mode, split)]
+    return hashlib.sha256(json.dumps(tasks, sort_keys=True).encode()).hexdigest()[:12]
+
+
 class TestedGames(Frozen):
     """The games that were played, where a split alone does not tell which they are."""
 
@@ -71,10 +77,8 @@ class TestedGames(Frozen):
     def of(cls, spec: EnvSpec, mode: str, split: str) -> Self:
         """The games of a mode and split: a hash of the tasks, and what the game says of them."""
         game = spec.capability(NamesGames)
-        tasks = [[task.key, dict(task.data)] for task in spec.tasks(mode, split)]
-        digest = hashlib.sha256(json.dumps(tasks, sort_keys=True).encode()).hexdigest()[:12]
         named = {} if game is None else dict(game.games_tested(mode, split))
-        return cls(version=spec.version, facts={TASKS_DIGEST: digest} | named)
+        return cls(version=spec.version, facts={TASKS_DIGEST: tasks_digest(spec, mode, split)} | named)
 
     def differ(self, other: TestedGames) -> bool:
         """Tell whether the games of two results are known to differ, in version, choice, text or engine."""

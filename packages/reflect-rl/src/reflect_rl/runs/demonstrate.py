@@ -113,9 +113,9 @@ def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exce
     keys = list(dict.fromkeys(episode.task.unique_key for episode in episodes))
     # The same starts whatever the order of the file; a smaller budget is a subset of a larger one.
     order = stream(unit.seed, "demonstration starts").permutation(len(keys))[: unit.budget]
-    # By key first: modes may begin with one another's names.
-    listed = sorted(keys, key=lambda unique: unique[::-1])
-    chosen = {listed[index] for index in order}
+    # By key first: modes only tell apart the starts that share one.
+    ordered = sorted(keys, key=lambda pair: pair[::-1])
+    chosen = {ordered[index] for index in order}
     return [episode for episode in episodes if episode.task.unique_key in chosen]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from reflect_rl.evaluation.evaluate import (
     TestedGames,
     measured,
     read_rows,
+    tasks_digest,
     write_rows,
 )
 from reflect_rl.evaluation.methods import Decoding
@@ -33,21 +34,29 @@ from reflect_rl.types import Episode
 FREE = ("checkpoint_every", "keep_checkpoints", "num_envs", "micro_batch_tokens")
 """Settings that change no result, so that a training may go on with others."""
 
-REMEDY = "Choose another `out`, or delete the folder."
 LATER = ("tasks", "scoring", "labels")
-"""Facts that older folders do not note, and say nothing of."""
+"""Facts that folders of before they were noted say nothing of."""
+
+REMEDY = "Choose another `out`, or delete the folder."
 
 
 def begin_training(
-    folder: Path, *, training: Frozen, start: Agent, environment: EnvSpec | None = None, **facts: str | list[str]
+    folder: Path,
+    *,
+    training: Frozen,
+    start: Agent,
+    environment: EnvSpec | None = None,
+    stages: Collection[str] = (),
+    **facts: str | list[str],
 ) -> Path:
     """Write the settings of a training, or check that the one that was interrupted in this folder had the same.
 
     Args:
         folder: of the training.
         training: its settings.
-        start: agent whose model is trained; its weights, scoring rule and labels are noted.
+        start: the agent at its beginning: its weights, and the rule and labels under which it is trained.
         environment: where it plays one.
+        stages: those that its curriculum names, as it names them.
         **facts: what else must not change while it is interrupted.
 
     Returns:
@@ -59,7 +68,8 @@ def begin_training(
     settings: dict[str, object] = {"training": json.loads(training.model_dump_json(exclude=set(FREE)))}
     if environment is not None:
         chosen = json.loads(environment.config.model_dump_json())
-        settings |= {"environment": environment.identity, "environment_settings": chosen, "tasks": _tasks(environment)}
+        tasks = _tasks(environment, stages)
+        settings |= {"environment": environment.identity, "environment_settings": chosen, "tasks": tasks}
     # The weights and not their path: a model that was trained on in between is another start.
     settings |= {"start": start.model.hash(), "scoring": start.scoring, "labels": list(start.labels.texts), **facts}
     path = folder / "settings.json"
@@ -67,18 +77,19 @@ def begin_training(
         write_json(path, settings)
         return path
     # Checkpoints of other settings would be gone on from without a word.
-    before = {fact: settings.get(fact) for fact in LATER} | read_json(path, REMEDY)
-    changed = sorted(differences(before, {"tasks": None, **settings}))
+    before = read_json(path, REMEDY)
+    changed = sorted(differences({name: settings.get(name) for name in LATER} | before, settings))
     if changed:
         raise RunFolderError(f"{folder} holds a training with other settings: {'; '.join(changed[:5])}. {REMEDY}")
     return path
 
 
-def _tasks(spec: EnvSpec) -> str:
-    """A hash of the tasks: under the same settings files, or the class itself, may give others another day."""
-    tasks = {f"{mode}/{split}": spec.tasks(mode, split) for mode in spec.modes for split in SPLITS}
-    rows = {part: [[task.key, dict(task.data)] for task in listed] for part, listed in tasks.items()}
-    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:12]
+def _tasks(spec: EnvSpec, stages: Collection[str]) -> dict[str, str]:
+    """A hash of the tasks of each split in the modes of the settings and of the stages of a curriculum."""
+    trained = {*spec.modes, *(mode for stage in stages for mode in stage.split("+"))}
+    # Other modes are not asked for: games of many warn of each that they cannot list.
+    modes = [mode for mode in spec.all_modes if mode in trained]
+    return {f"{mode}/{split}": tasks_digest(spec, mode, split) for mode in modes for split in SPLITS}
 
 
 def written_by(reflector: Reflector) -> str:

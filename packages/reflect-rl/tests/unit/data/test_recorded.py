@@ -17,6 +17,7 @@ from reflect_rl.errors import UserError
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.demonstrate import demonstrated
 from reflect_rl.runs.folder import units
+from reflect_rl.types import stream
 
 OTHER_SPLIT = {"length": 5, "lengths": 2, "max_episode_steps": 6, "split_seed": 1}
 OTHER = rrl.make_env("corridor", **OTHER_SPLIT)
@@ -90,6 +91,24 @@ def test_a_run_refuses_a_file_with_them(episodes, tmp_path):
     assert len(learned(**OTHER_SPLIT | {"split_seed": 0})) == len(episodes)
     with pytest.raises(UserError, match=rf"data.episodes: {path}: {len(held_out(episodes))} of {len(episodes)}"):
         learned(**OTHER_SPLIT)
+
+
+def test_starts_are_chosen_by_their_keys_before_their_modes(tmp_path):
+    game, path = rrl.make_env(toy.Numbered, **toy.SMALL.model_dump(exclude={"name"})), tmp_path / "played.jsonl"
+    count = sum(len(game.tasks(mode, "train")) for mode in game.modes)
+    rrl.write_episodes(path, rrl.collect(game, "oracle", episodes=count))
+    values = {
+        "output_dir": str(tmp_path / "run"),
+        "environment": toy.SMALL.model_dump() | {"name": "toy:Numbered"},
+        "data": {"episodes": str(path), "demonstration_starts": [3]},
+    }
+    run = parse(RunConfig, values)
+    unit = next(iter(units(run)))
+    chosen = {episode.task.unique_key for episode in demonstrated(run, unit, frozenset())["positive"]}
+    # By key, so that a mode whose name begins another's changes no choice, and then by mode, where keys are shared.
+    keys = sorted((task.key, mode) for mode in game.modes for task in game.tasks(mode, "train"))
+    order = stream(unit.seed, "demonstration starts").permutation(count)[:3]
+    assert chosen == {keys[index][::-1] for index in order}
 
 
 class Worded(Corridor):
