@@ -18,16 +18,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from measure_find import rate
+from measure_names import Place, asked
 
-from reflect_locate import Tree, find, open_repository
+from reflect_locate import Tree, open_repository
 from reflect_locate.repositories.roles import is_test
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.word_store import WordStore
 
 FEWEST, MOST = 4, 25
 """Words of a message."""
-Place = tuple[str, int, int]
-"""Path, first and last line."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -78,16 +77,6 @@ def said(node: ast.expr) -> str:
     texts = [part.value if isinstance(part, ast.Constant) else "foo" for part in parts]
     is_text = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
     return " ".join("".join(map(str, texts)).split()) if is_text else ""
-
-
-def asked(tree: Tree, index: StoredIndex, message: str, places: Sequence[Place]) -> tuple[str, bool, bool]:
-    """The word of the answer, and whether its first file is right, and its lines as well."""
-    answer = find(tree, message, index)
-    (best,) = answer.with_lines(tree, 1)
-    right = [(first, last) for path, first, last in places if path == best.path]
-    lines = best.lines
-    is_shown = lines is not None and any(lines.first <= last and lines.last >= first for first, last in right)
-    return answer.sureness, bool(right), is_shown
 
 
 def show(rows: Sequence[tuple[str, bool, bool]]) -> None:

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
             if not names:
                 continue
             print(f"{Path(folder).name}, {kind}")
-            show([asked(tree, index, name, places[name][0]) for name in names])
+            show([asked(tree, index, name, places[name]) for name in names])
     return 0
 
 
@@ -92,14 +92,14 @@ def drawn(places: Mapping[str, Sequence[Place]], most: int, seed: int) -> list[s
     return names[:most]
 
 
-def asked(tree: Tree, index: StoredIndex, name: str, place: Place) -> tuple[str, bool, bool]:
+def asked(tree: Tree, index: StoredIndex, question: str, places: Sequence[Place]) -> tuple[str, bool, bool]:
     """The word of the answer, and whether its first file is right, and its lines as well."""
-    path, first, last = place
-    answer = find(tree, name, index)
+    answer = find(tree, question, index)
     (best,) = answer.with_lines(tree, 1)
-    is_file = best.path == path
-    shown = best.lines is not None and best.lines.first <= last and best.lines.last >= first
-    return answer.sureness, is_file, is_file and shown
+    right = [(first, last) for path, first, last in places if path == best.path]
+    lines = best.lines
+    is_shown = lines is not None and any(lines.first <= last and lines.last >= first for first, last in right)
+    return answer.sureness, bool(right), is_shown
 
 
 def show(rows: Sequence[tuple[str, bool, bool]]) -> None:

@@ -107,7 +107,7 @@ def train_offline(
             rule=start.scoring,
             excluded=held_out_states(spec, spec.modes),
         )
-        # What lies in the folder is gone on from silently, also played rounds, so it must be of this very training.
+        # Files in the folder are gone on from silently, also played rounds, so they must be of this very training.
         begun = begin_training(
             training.folder,
             training=config,

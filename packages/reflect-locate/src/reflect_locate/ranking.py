@@ -115,6 +115,8 @@ class FoundFile:
     """Word for the trust that this file answers; of all but the first file `a guess`."""
     lines: BestLines | None = None
     """Its best part (`Answer.with_lines`)."""
+    quoted_line: int = 0
+    """Number of the line that holds most of the question's words as they stand; 0 = none does."""
 
     def to_json(self) -> dict[str, Any]:
         """JSON form, for example `{"path": "a/b.py", "sureness": "likely", "score": 0.82, "words": ["rate"], ...}`."""
@@ -271,9 +273,7 @@ def find(
     if named.is_written:
         # Words that name the file stand in its lines by chance, as where another one is imported.
         answer = replace(answer, rarity={word: value for word, value in rarity.items() if word not in named.words})
-    parts = quotes(question)
-    held = [entry.path for entry in files if entry.evidence.quoted]
-    lines = {path: quoted(tree.text(path), question, parts)[1] for path in held} | dict(named.lines)
+    lines = {entry.path: entry.quoted_line for entry in files if entry.quoted_line} | dict(named.lines)
     answer = replace(answer, names=names, wants_tests=asks_for_tests(question), lines=lines)
     return cautious(answer, tree)
 
@@ -471,8 +471,8 @@ def ranked(
             held_names = None if names.written is None else names.written.get(path, 0.0)
             evidence = replace(evidence, defined=defined, stem=asked_stem(path, asked), written=held_names)
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
-    # What asks for a test or a document asks for no source. A masked sentence stands for a question in other words, and
-    # what repeats it elsewhere would be quoted.
+    # Questions for tests or documents ask for no source. A masked sentence stands for a question in other words, and
+    # its copies elsewhere would be quoted.
     if rarity is not None and not (wants_tests or wants_documents or tree.masks):
         found = _with_quotes(found, tree, question, shares, weights)
     if meant and (names.files.is_written or not _is_defined_beside(meant, found, has_compound)):
@@ -491,15 +491,20 @@ def _with_quotes(
     """
     parts = quotes(question)
 
-    def share(path: str) -> float:
+    def held(path: str) -> tuple[float, int]:
         is_code = path.endswith((*SOURCE, *SCRIPTS)) and path not in shares
-        return quoted(tree.text(path), question, parts)[0] if is_code else 0.0
+        return quoted(tree.text(path), question, parts) if is_code else (0.0, 0)
 
-    held = [share(entry.path) for entry in found] if parts else []
-    if not any(held):
+    told = [held(entry.path) for entry in found] if parts else []
+    if not any(share for share, _ in told):
         return found
-    judged = [(entry, replace(entry.evidence, quoted=one)) for entry, one in zip(found, held, strict=True)]
-    return [replace(entry, evidence=evidence, score=score(evidence, weights)) for entry, evidence in judged]
+    judged = [
+        (entry, replace(entry.evidence, quoted=share), line) for entry, (share, line) in zip(found, told, strict=True)
+    ]
+    return [
+        replace(entry, evidence=evidence, score=score(evidence, weights), quoted_line=line)
+        for entry, evidence, line in judged
+    ]
 
 
 def _meant(files: AskedFiles, tests: Set[str], question: str) -> frozenset[str]:

@@ -26,6 +26,6 @@ def test_names_that_are_defined_once_are_asked_for():
 def test_lines_are_right_where_they_meet_the_definition():
     script, tree = load_script("measure_names"), Tree(Snapshot("kitchen", FILES))
     index = StoredIndex(tree, WordStore())
-    assert script.asked(tree, index, "pour_tea", ("pot.py", 5, 6))[1:] == (True, True)
-    assert script.asked(tree, index, "pour_tea", ("pot.py", 1, 1))[1:] == (True, False)
-    assert script.asked(tree, index, "pour_tea", ("cup.py", 1, 6))[1:] == (False, False)
+    assert script.asked(tree, index, "pour_tea", [("pot.py", 5, 6)])[1:] == (True, True)
+    assert script.asked(tree, index, "pour_tea", [("pot.py", 1, 1)])[1:] == (True, False)
+    assert script.asked(tree, index, "pour_tea", [("cup.py", 1, 6)])[1:] == (False, False)

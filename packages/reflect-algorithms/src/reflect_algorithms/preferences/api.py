@@ -165,7 +165,7 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
             comparisons=learned,
             held_out=measured,
         )
-        # What lies in the folder is gone on from silently, also played rounds, so it must be of this very training.
+        # Files in the folder are gone on from silently, also played rounds, so they must be of this very training.
         begun = begin_training(
             training.folder,
             training=config,

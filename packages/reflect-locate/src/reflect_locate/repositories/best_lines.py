@@ -207,7 +207,7 @@ def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) ->
     """Mark the parts that define one of these names."""
     places = {name: definition(lines, name) for name in names}
     types: set[str] = set()
-    # Of every part its own name, behind those around it.
+    # The own name of each part is the last one, behind those around it.
     own = [_names(part.symbol.name) if part.symbol and names else [""] for part in parts]
     functions = {
         tuple(around[-2:])

@@ -146,8 +146,10 @@ def _files_at(name: str, paths: Sequence[str], top: str) -> list[str]:
         # Outside of the tree begins what nobody can compare.
         ends = [path for path in paths if name.endswith(f"/{path}")]
         return [max(ends, key=len)] if ends else []
-    # As it is named from a folder above the tree.
-    near = _ending_with(name, paths) or [path for path in paths if f"/{name}".endswith(f"/{top}/{path}")]
+    near = _ending_with(name, paths)
+    # As it is named from a folder above the tree; most words of a question hold no name of a folder.
+    if not near and f"/{top}/" in f"/{name}":
+        near = [path for path in paths if f"/{name}".endswith(f"/{top}/{path}")]
     if not near and "/" in name:
         # As programs import it.
         stems = {path.rpartition(".")[0]: path for path in paths}
