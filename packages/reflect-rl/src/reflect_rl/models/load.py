@@ -225,6 +225,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     Raises:
         ModelError: the model cannot be used; the message says why and what to do.
     """
+    from reflect_rl.models.frozen import keep_frozen
     from reflect_rl.models.network import reads_trees
 
     device = device_of(config.device)
@@ -278,8 +279,10 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         _learned_labels(Path(source)),
         _learned_rule(Path(source)),
     )
-    # Now, while no training has begun; the answer is kept.
+    # Now, while no training has begun; the answers are kept.
     reads_trees(language_model)
+    if trainable and config.train_layers:
+        keep_frozen(language_model, config.train_layers)
     return language_model
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -260,6 +261,7 @@ class Network(nn.Module):
         vocabulary: Tensor | None = None,
         tree: Tree | None = None,
         past: Past | None = None,
+        begun: AbstractContextManager[None] | None = None,
     ) -> Read:
         """Read the positions (rows[m], columns[m]).
 
@@ -270,24 +272,27 @@ class Network(nn.Module):
             vocabulary: (V,) tokens whose logits are wanted, None = all.
             tree: what follows what, where the rows are no plain sequences.
             past: what was read before, if the rows are trees, or where keys and values are wanted.
+            begun: puts what the lowest trained block reads in the place of the blocks below (`models/frozen.py`).
         """
         kind = input_ids.device.type
         # A graph must not hold weights that were cast before it.
         with torch.autocast(kind, torch.bfloat16, enabled=self.mixed, cache_enabled=kind != "cuda"):
-            if past is None:
+            shared, options = 0, dict[str, Any](use_cache=False)
+            if past is None and begun is None:
                 shared, options = self._beginning(input_ids, columns)
-            else:
-                shared, options = 0, {"use_cache": True, "past_key_values": past.cache}
+            elif past is not None:
+                options = {"use_cache": True, "past_key_values": past.cache}
                 tree = tree.behind(past) if tree is not None else None
             # No mask otherwise: padding is on the right, where causal attention never looks.
             options["attention_mask"] = None
             if tree is not None:
                 options["attention_mask"] = tree.mask[:, :, shared:].to(self.language_model.dtype)
                 options["position_ids"] = tree.depths[:, shared:]
-            states = None if shared or past is not None else self._replayed(input_ids, options)
+            states = None if shared or past is not None or begun is not None else self._replayed(input_ids, options)
             if states is None:
                 inside = backbone(self.language_model)
-                states = inside(input_ids=input_ids[:, shared:], **options).last_hidden_state
+                with begun or nullcontext():
+                    states = inside(input_ids=input_ids[:, shared:], **options).last_hidden_state
             # Only these positions are projected: logits of all would be the largest tensor of the pass.
             hidden = states[rows, columns - shared]
             logits = self.project(hidden, vocabulary).float()

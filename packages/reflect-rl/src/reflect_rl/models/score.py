@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import get_args
 
@@ -29,6 +30,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from reflect_rl.config import Rule
 from reflect_rl.errors import ModelError
+from reflect_rl.models.frozen import FrozenBlocks, frozen_of
 from reflect_rl.models.graphs import COLUMNS
 from reflect_rl.models.kept import Beginning, Kept, Layers
 from reflect_rl.models.load import LanguageModel
@@ -174,6 +176,7 @@ def read(
     network: torch.nn.Module | None = None,
     trees: Sequence[Sequence[int]] = (),
     past: Past | None = None,
+    begun: AbstractContextManager[None] | None = None,
 ) -> Read:
     """Run one forward pass over right-padded sequences, read at M positions only.
 
@@ -186,6 +189,7 @@ def read(
         trees: of each sequence, the place of the token that each token follows, -1 for the first (unset: the one
             before it).
         past: what was read before the sequences, and where to keep what is read now.
+        begun: see `Network.forward`.
 
     Raises:
         ModelError: a sequence is longer than the model's context.
@@ -197,7 +201,7 @@ def read(
     ids = pad_sequence([torch.as_tensor(sequence) for sequence in sequences], batch_first=True)
     # A batch whose completions are all empty reads nothing.
     rows, columns = torch.tensor(positions, device=model.device, dtype=torch.long).view(-1, 2).T
-    answer: Read = (network or Network(model))(ids.to(model.device), rows, columns, vocabulary, tree, past)
+    answer: Read = (network or Network(model))(ids.to(model.device), rows, columns, vocabulary, tree, past, begun)
     return answer
 
 
@@ -240,7 +244,8 @@ def score(
     place = {key: row for row, key in enumerate(unique)}
     rows = torch.tensor([place[key] for key in keys], device=model.device)
     scorer = _score_listed if rule in LISTED else _score_texts
-    read_by = Passes(model, max_tokens or token_budget(model), network, kept)
+    frozen = frozen_of(model.model) if rule in LISTED else None
+    read_by = Passes(model, max_tokens or token_budget(model), network, kept, frozen)
     raw, hidden, values = scorer(model, unique, rule, read_by)
     counts = torch.tensor([len(a) for _, a in unique], device=model.device)
     admissible = torch.arange(raw.shape[1], device=model.device)[None] < counts[:, None]
@@ -331,6 +336,8 @@ class Passes:
     max_tokens: int
     network: torch.nn.Module | None = None
     kept: Kept | None = None
+    frozen: FrozenBlocks | None = None
+    """Where each sequence is read whole by the frozen blocks, once."""
 
     def __call__(
         self,
@@ -348,7 +355,7 @@ class Passes:
             vocabulary: see `read`.
         """
         kept = self.kept if shares(self.model.model) and reads_trees(self.model) else None
-        if kept is None or torch.is_grad_enabled():
+        if kept is None or torch.is_grad_enabled() or self.frozen is not None:
             for rows in shared_rows(self.model, sequences, reads, whole, self.max_tokens):
                 yield self._pass(rows, vocabulary)
             return
@@ -413,9 +420,25 @@ class Passes:
         number = {place: m for m, place in enumerate(dict.fromkeys(reads))}
         behind = past is not None and past.cache.get_seq_length() > 0
         trees = [row.parents for row in rows] if behind or any(row.branches for row in rows) else ()
-        answer = read(self.model, [row.ids for row in rows], list(number), vocabulary, self.network, trees, past)
+        begun = None if self.frozen is None or past is not None else self._begun(self.frozen, rows)
+        answer = read(self.model, [row.ids for row in rows], list(number), vocabulary, self.network, trees, past, begun)
         taken = {i: [number[k, place] for place in own] for k, row in enumerate(rows) for i, own in row.places.items()}
         return taken, answer
+
+    def _begun(self, frozen: FrozenBlocks, rows: Sequence[Row]) -> AbstractContextManager[None] | None:
+        """Hidden states that the frozen blocks give; None where rows share most of what they read."""
+        paths = [[row.path(max(places)) for places in row.places.values()] for row in rows]
+        # Rows that begin alike are read faster together than each by itself, and hardly come back.
+        if sum(len(path) for row in paths for path in row) > 2 * sum(len(row.ids) for row in rows):
+            return None
+        parts = []
+        for row, own in zip(rows, paths, strict=True):
+            known = [(path, frozen.states([row.ids[place] for place in path])) for path in own]
+            states = known[0][1].new_zeros(len(row.ids), known[0][1].shape[-1])
+            for path, values in known:
+                states[path] = values
+            parts.append(states)
+        return frozen.replaced(pad_sequence(parts, batch_first=True))
 
 
 def _some(
@@ -501,7 +524,8 @@ def completion_losses(
     # Narrow models read each row by itself.
     whole = [len(ids) + 1 for ids in input_ids]
     # One pass, as callers have cut their rows to the budget.
-    ((taken, answer),) = Passes(model, sys.maxsize, network)(sequences, reads, whole)
+    passes = Passes(model, sys.maxsize, network, frozen=frozen_of(model.model))
+    ((taken, answer),) = passes(sequences, reads, whole)
     at = [place for number in range(len(input_ids)) for place in taken[number]]
     # All in their order, the most usual case: a selection would copy a tensor of vocabulary width.
     logits = answer.logits if at == list(range(len(answer.logits))) else answer.logits[at]

@@ -11,6 +11,7 @@ from reflect_rl.models.source import ADAPTER_WEIGHTS, explained
 
 if TYPE_CHECKING:
     from peft import PeftModel
+    from torch.nn import Module
     from transformers import PreTrainedModel
 
     from reflect_rl.config import LoRAConfig
@@ -141,18 +142,35 @@ def train_last_blocks(model: Any, count: int, source: str) -> None:
     Raises:
         ModelError: the model has fewer blocks.
     """
-    from torch.nn import ModuleList
-
     total = int(model.config.num_hidden_layers)
     if count > total:
         raise ModelError(f"model.train_layers is {count}, {source!r} has {total} blocks. Set it to {total} or less.")
-    # Architectures name this list differently; its length is what they share.
-    lists = (module for module in model.modules() if isinstance(module, ModuleList) and len(module) == total)
-    blocks = next(lists, None)
-    if blocks is None:
-        raise ModelError(f"the blocks of {source!r} were not found. Set model.train_layers = 0, or use lora.rank.")
+    try:
+        owner, name = blocks_of(model)
+    except LookupError:
+        raise ModelError(
+            f"the blocks of {source!r} were not found. Set model.train_layers = 0, or use lora.rank."
+        ) from None
+    blocks = getattr(owner, name)
     # By identity: tensors compare element by element.
     kept = {id(weight) for block in list(blocks)[total - count :] for weight in block.parameters()}
     for weight in model.parameters():
         if id(weight) not in kept:
             weight.requires_grad_(False)
+
+
+def blocks_of(model: Any) -> tuple[Module, str]:
+    """The module that holds the transformer blocks of a model, and the name under which it does.
+
+    Raises:
+        LookupError: there is no list of as many modules as the model has blocks.
+    """
+    from torch.nn import ModuleList
+
+    total = int(model.config.num_hidden_layers)
+    # Architectures name this list differently; its length is what they share.
+    for module in model.modules():
+        for name, part in module.named_children():
+            if isinstance(part, ModuleList) and len(part) == total:
+                return module, name
+    raise LookupError(f"no list of {total} blocks")

@@ -1,0 +1,169 @@
+"""Hidden states of frozen blocks, kept: below the trained blocks each prompt is read once.
+
+With `model.train_layers` the blocks below never change, and a game's prompts come back in every pass over supervised
+rows and in update after update. On a processor, later passes compute the trained blocks alone.
+
+Each prompt is read by itself, so what is kept does not depend on the pass in which it first came, and an interrupted
+training goes on to the same weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from reflect_rl.models.network import alike, backbone, context_of
+from reflect_rl.models.trainable import blocks_of
+
+if TYPE_CHECKING:
+    from reflect_rl.models.load import LanguageModel
+
+KEPT_BYTES = 2**30
+"""Most bytes of hidden states that are kept: about 2,700 prompts of 170 tokens with SmolLM2-135M in float32."""
+
+FROZEN = "_reflect_rl_frozen"
+"""Attribute of a network that holds its `FrozenBlocks`, which end with it."""
+
+
+class FrozenBlocks:
+    """The blocks below the lowest trained one; the oldest prompts go first where all take more than `most_bytes`."""
+
+    def __init__(self, model: LanguageModel, count: int, most_bytes: int = KEPT_BYTES) -> None:
+        self.model, self.count, self.most_bytes = model, count, most_bytes
+        self.owner, self.name = blocks_of(model.model)
+        blocks: list[nn.Module] = list(getattr(self.owner, self.name))
+        self.below = blocks[:count]
+        above = {id(weight) for block in blocks[count:] for weight in block.parameters()}
+        self.weights = [weight for weight in model.model.parameters() if id(weight) not in above]
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all prompts."""
+        self._version = self._weights_version()
+        self._held: dict[tuple[int, ...], Tensor] = {}
+        self.bytes = 0
+
+    def states(self, prompt: Sequence[int]) -> Tensor:
+        """(T, H) what the lowest trained block reads of the T tokens of a prompt."""
+        # Weights that were loaded into the network since then are other weights.
+        if self._weights_version() != self._version:
+            self.clear()
+        key = tuple(prompt)
+        states = self._held.pop(key, None)
+        if states is None:
+            states = self._read(key)
+            self.bytes += _bytes(states)
+        # The last place is that of the latest.
+        self._held[key] = states
+        while self.bytes > self.most_bytes:
+            self.bytes -= _bytes(self._held.pop(next(iter(self._held))))
+        return states
+
+    @contextmanager
+    def replaced(self, states: Tensor) -> Iterator[None]:
+        """Let passes of the network begin above the frozen blocks, with these hidden states (N, T, H)."""
+        blocks: Any = getattr(self.owner, self.name)
+        stand_ins = [_StandIn(block, states) for block in self.below]
+        setattr(self.owner, self.name, nn.ModuleList([*stand_ins, *blocks[self.count :]]))
+        try:
+            yield
+        finally:
+            setattr(self.owner, self.name, blocks)
+
+    def _weights_version(self) -> int:
+        return sum(weight._version for weight in self.weights)
+
+    @torch.no_grad()
+    def _read(self, prompt: tuple[int, ...]) -> Tensor:
+        """Run a prompt through the frozen blocks alone, in eval mode."""
+        network = self.model.model
+        training = [module for module in network.modules() if module.training]
+        network.eval()
+        handle = self.below[-1].register_forward_hook(_stop)
+        try:
+            with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.model.mixed):
+                ids = torch.tensor([prompt], device=self.model.device)
+                backbone(network)(input_ids=ids, attention_mask=None, use_cache=False)
+        except _ReachedError as reached:
+            return reached.states[0]
+        finally:
+            handle.remove()
+            for module in training:
+                module.training = True
+        raise RuntimeError("the pass did not come through the frozen blocks")
+
+
+def keep_frozen(model: LanguageModel, trained: int) -> None:
+    """Keep the hidden states below the last `trained` blocks of a network, if it can be done and pays.
+
+    Not on a GPU, where passes are replayed whole, nor for a network that does more with its blocks than run one after
+    the other, which shows on a short prompt.
+    """
+    network: Any = model.model
+    count = int(network.config.num_hidden_layers) - trained
+    if count <= 0 or model.device.type != "cpu" or hasattr(network, "quantization_method"):
+        return
+    found = FrozenBlocks(model, count)
+    if _is_plain(found):
+        found.clear()
+        vars(network)[FROZEN] = found
+
+
+def frozen_of(network: Any) -> FrozenBlocks | None:
+    """Frozen blocks of a network; None where nothing is kept, or where its weights are sharded."""
+    found: FrozenBlocks | None = vars(network).get(FROZEN)
+    # A sharded weight is a part of itself, which a pass outside the wrapped module cannot use.
+    return None if found is None or hasattr(found.weights[0], "full_tensor") else found
+
+
+@torch.no_grad()
+def _is_plain(frozen: FrozenBlocks) -> bool:
+    model, inside = frozen.model, backbone(frozen.model.model)
+    ids = model.encode("0 1 2 3")[: context_of(model.model.config)]
+    whole = {"input_ids": torch.tensor([ids]), "attention_mask": None, "use_cache": False}
+    try:
+        with torch.autocast("cpu", torch.bfloat16, enabled=model.mixed):
+            expected = inside(**whole).last_hidden_state
+            with frozen.replaced(frozen.states(ids)[None]):
+                found = inside(**whole).last_hidden_state
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # what an architecture does without its lower blocks is any exception
+        return False
+    return alike(model, found.float(), expected.float())
+
+
+class _ReachedError(Exception):
+    """The frozen blocks were run."""
+
+    def __init__(self, states: Tensor) -> None:
+        self.states = states
+        super().__init__()
+
+
+def _stop(block: nn.Module, inputs: Any, output: Any) -> None:
+    raise _ReachedError(output)
+
+
+class _StandIn(nn.Module):
+    """The place of a frozen block: gives what the last of them gave, whatever it is given."""
+
+    def __init__(self, block: nn.Module, states: Tensor) -> None:
+        super().__init__()
+        # In a tuple, which no module takes for its own part.
+        self._block, self._states = (block,), states
+
+    def forward(self, *_: Any, **__: Any) -> Tensor:
+        return self._states
+
+    def __getattr__(self, name: str) -> Any:
+        # Networks ask their blocks for settings, such as the kind of attention.
+        return getattr(vars(self)["_block"][0], name)
+
+
+def _bytes(states: Tensor) -> int:
+    return states.numel() * states.element_size()
