@@ -118,6 +118,12 @@ def test_ppo_max_divides_by_the_deviation_and_clips():
     assert metrics["reward/clipped_share"] == 0.5
 
 
+def test_equal_learned_returns_are_not_divided_by_their_rounding():
+    returns = torch.full((48,), 0.7)
+    assert returns.std(correction=0) > 0  # what rounding makes of them
+    assert rlhf.clipped(torch.tensor([-0.25]), returns, 2.0).tolist() == [-0.25]
+
+
 def test_regret_is_zero_for_the_best_action_of_a_state():
     model, labels = tiny_player()
     head = ActionHead(16, 3)

@@ -31,6 +31,7 @@ from reflect_algorithms.preferences.reward_model import RewardModel
 from reflect_algorithms.preferences.settings import RLHFConfig, preferences_config, whole_episodes
 from reflect_algorithms.training import Reward, Training, chosen, frozen_scores
 from reflect_rl.algorithms._common import BaselineConfig
+from reflect_rl.algorithms._returns import std
 from reflect_rl.algorithms.ppo import PPOConfig
 from reflect_rl.config import AlgorithmConfig, Rule
 from reflect_rl.errors import ConfigError, UserError
@@ -87,14 +88,12 @@ class LearnedReward:
 
 
 def clipped(rewards: Tensor, returns: Tensor, bound: float) -> Tensor:
-    """Rewards (N,), divided by the standard deviation of the returns and cut to [-bound, bound].
+    """Rewards (N,), divided by the standard deviation of the returns (1 where they are equal), cut to [-bound, bound].
 
     >>> clipped(torch.tensor([1.0, -6.0]), torch.tensor([1.0, 5.0]), 2.0)
     tensor([ 0.5000, -2.0000])
     """
-    # Equal returns have no deviation; there is nothing to learn from them either.
-    scale = float(returns.std(correction=0)) or 1.0
-    return (rewards / scale).clamp(-bound, bound)
+    return (rewards / std(returns.tolist())).clamp(-bound, bound)
 
 
 def _log_prob(turn: Turn) -> float:
