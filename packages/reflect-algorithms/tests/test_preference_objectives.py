@@ -22,6 +22,7 @@ from reflect_algorithms.preferences.settings import RLHFConfig, preferences_conf
 from reflect_algorithms.training import by_action, frozen_scores
 from reflect_rl import registry
 from reflect_rl.algorithms import Outputs, Trajectory
+from reflect_rl.algorithms.ppo import PPOConfig
 from reflect_rl.config import AlgorithmConfig, parse
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.runs.config import RunConfig
@@ -106,6 +107,19 @@ def test_the_learned_reward_pays_for_leaving_the_supervised_policy():
     assert metrics["reward/true_return"] == -21.0
     assert metrics["reward/learned_return"] == 4.0
     assert metrics["reward/kl"] == pytest.approx(sum(ratios), abs=1e-6)
+
+
+def test_a_policy_that_is_the_supervised_one_pays_nothing_at_any_temperature(monkeypatch):
+    model, labels = tiny_player()
+    row = tuple(frozen_scores(model, labels, [A], "choice_token", temperature=3.0).log_probs[0].tolist())
+    episode = Episode(Task("t", split="train"), (turn(A, 1, row),), True, False, True, 0, "")
+    paid = []
+    monkeypatch.setattr(rlhf, "train_online", lambda *_, rewards, **rest: paid.append(rewards([episode])[1]))
+    training = SimpleNamespace(start=lambda: model, labels=labels, rule="choice_token", comparisons=())
+    for temperature in (3.0, 1.0):
+        RLHF(rlft=RLFTConfig(algorithm=PPOConfig(), temperature=temperature), reward=Fixed()).train(training)
+    assert paid[0]["reward/kl"] == pytest.approx(0.0, abs=1e-6)
+    assert abs(paid[1]["reward/kl"]) > 1e-4
 
 
 def test_ppo_max_divides_by_the_deviation_and_clips():

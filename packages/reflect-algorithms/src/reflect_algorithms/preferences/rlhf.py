@@ -57,6 +57,8 @@ class LearnedReward:
     """η."""
     clip: float | None = None
     """Bound of a turn's reward after division by the deviation of the learned returns; None = neither is done."""
+    temperature: float = 1.0
+    """Temperature at which the episodes are played."""
 
     def relabelled(self, episodes: Sequence[Episode]) -> tuple[list[Episode], dict[str, float]]:
         """Episodes with learned rewards, and what to log about them.
@@ -71,7 +73,9 @@ class LearnedReward:
         actions = torch.tensor([turn.decision.index for turn in turns])
         learned = self.reward.rewards(views, actions)
         # Anew in each update and never kept: a resumed training computes the same batches.
-        reference = chosen(frozen_scores(self.reference, self.labels, views, self.rule).log_probs, actions)
+        # At the temperature of play, or a policy that has learned nothing would pay for another one.
+        scored = frozen_scores(self.reference, self.labels, views, self.rule, temperature=self.temperature)
+        reference = chosen(scored.log_probs, actions)
         log_ratio = torch.tensor([_log_prob(turn) for turn in turns]) - reference
         owner = torch.tensor([k for k, episode in enumerate(episodes) for _ in acted([episode])])
         returns, divergence = (torch.zeros(len(episodes)).index_add(0, owner, part) for part in (learned, log_ratio))
@@ -191,6 +195,7 @@ class RLHF:
             training.rule,
             self.config.kl_coef,
             self.config.reward_clip if self.clips else None,
+            settings.temperature,
         )
         train_online(training, settings, modes=self.modes, rewards=learned.relabelled, reference=reference)
 
