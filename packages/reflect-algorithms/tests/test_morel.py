@@ -104,6 +104,14 @@ def test_members_are_tested_on_what_their_samples_left_out():
     assert (found["accuracy"], found["unknown_share_of_never_played"]) == (1.0, None)
 
 
+def test_rewards_that_their_text_rounds_are_those_of_the_log():
+    rows = [(GO, Outcome(-1 / 30, "There.")), (WIN, Outcome(1 / 3, None, won=True))]
+    said = {pair: outcome.answer for pair, outcome in rows}
+    learned = World.voted(LOG, {pair: [text] * 2 for pair, text in said.items()}, 0.0, 1.0)
+    found = quality_of(rows, learned, [Member(frozenset(), said)] * 2)
+    assert (found["accuracy"], found["out_of_sample_accuracy"]) == (1.0, 1.0)
+
+
 RL = {"total_turns": 800, "starts_per_update": 16, "learning_rate": 1e-2, "algorithm": {"name": "ppo"}}
 
 

@@ -119,11 +119,13 @@ def quality_of(rows: Rows, world: World, members: Sequence[Member]) -> dict[str,
         world: that the members voted for.
         members: the ensemble.
     """
-    shown = defaultdict[Pair, set[Outcome]](set)
+    # As texts, which round the rewards: a reward that was read from one is none of the log's.
+    shown = defaultdict[Pair, set[str]](set)
     for pair, outcome in rows:
-        shown[pair].add(outcome)
+        shown[pair].add(outcome.answer)
     # A member is asked about pairs that its own sample left out, so that no part of the log is lost to a test.
-    tests = [outcome_of(m.answers[p]) in outcomes for m in members for p, outcomes in shown.items() if p not in m.seen]
+    said = [(outcome_of(m.answers[p]), answers) for m in members for p, answers in shown.items() if p not in m.seen]
+    tests = [outcome is not None and outcome.answer in answers for outcome, answers in said]
     pairs = pairs_of(world.observations)
     never = [pair for pair in pairs if pair not in shown]
 
@@ -137,7 +139,7 @@ def quality_of(rows: Rows, world: World, members: Sequence[Member]) -> dict[str,
         "unknown_share": share([not world.knows(pair) for pair in pairs]),
         "unknown_share_of_logged": share([not world.knows(pair) for pair in shown]),
         "unknown_share_of_never_played": share([not world.knows(pair) for pair in never]),
-        "accuracy": share([world.outcomes[p] in outcomes for p, outcomes in shown.items() if world.knows(p)]),
+        "accuracy": share([world.outcomes[p].answer in answers for p, answers in shown.items() if world.knows(p)]),
         "out_of_sample_answers": len(tests),
         "out_of_sample_accuracy": share(tests),
     }
