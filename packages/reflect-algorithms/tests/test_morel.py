@@ -172,7 +172,7 @@ def test_the_policy_clones_the_log_and_is_held_near_that(mixed_log, tmp_path: Pa
 
 def test_logs_that_show_too_little_are_refused():
     settings = {"env": toy.SPEC, "steps": 1}
-    endless = [replace(LOG[1], turns=LOG[1].turns[:1])]
+    endless = [replace(LOG[1], turns=LOG[1].turns[:1], environment=toy.SPEC.identity)]
     with pytest.raises(UserError, match="no turn of the log shows what follows it"):
         train_offline(agent(), endless, learner="morel", **settings)
     near = [episode for episode in offline_toy.log("random", 1) if episode.task.mode == "near"]

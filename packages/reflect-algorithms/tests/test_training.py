@@ -163,6 +163,9 @@ def test_mistakes_are_named(mixed_log):
     tests = rrl.collect(SPEC, "random", episodes=2, split="test")
     with pytest.raises(UserError, match="none of the 2 episodes is of a training task"):
         train_offline(agent(), tests, env=SPEC)
+    taxi = rrl.collect("dangerous_taxi", "random", episodes=2)
+    with pytest.raises(UserError, match="an episode is of the environment 'dangerous_taxi-v1', and 'corridor-v1' is"):
+        train_offline(agent(), [*mixed_log, *taxi], env=SPEC)
 
 
 @pytest.mark.parametrize("learner", [GAIL, MOReL, RLHF])

@@ -30,7 +30,7 @@ from reflect_rl.api import Environment, make_env
 from reflect_rl.batch import view_of
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
-from reflect_rl.data.recorded import refuse_held_out
+from reflect_rl.data.recorded import of_environment, refuse_held_out
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.load import LanguageModel
@@ -71,8 +71,8 @@ def train_offline(
         ConfigError: a setting does not exist or has a wrong value.
         RunFolderError: `out` holds a training with other settings that was interrupted or keeps what it played.
         TrainingError: the loss or the gradient is not finite.
-        UserError: an episode recorded as training is of a validation or test task of `env`, or the log lacks what the
-            learner needs; the message says what, and what to do.
+        UserError: an episode is of another environment, one recorded as training is of a validation or test task of
+            `env`, or the log lacks what the learner needs; the message says what, and what to do.
 
     >>> import reflect_rl as rrl
     >>> log = rrl.collect("corridor", "random", episodes=8)
@@ -81,7 +81,7 @@ def train_offline(
     'bc'
     """
     spec, config = make_env(env), parse(LearnerSteps, settings)
-    log = [episode for episode in episodes if episode.task.split == "train"]
+    log = [episode for episode in of_environment(episodes, spec.identity) if episode.task.split == "train"]
     if episodes and not log:
         raise UserError(
             f"none of the {len(episodes)} episodes is of a training task, so there is nothing to learn from."
