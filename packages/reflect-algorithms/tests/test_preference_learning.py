@@ -8,10 +8,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 
 import preferences_toy
 from offline_toy import StoppedError, agent, stops_at, success_of
 from reflect_algorithms.comparisons import Comparison
+from reflect_algorithms.heads import ActionHead
 from reflect_algorithms.preferences.api import learn_reward, train_on_preferences
 from reflect_algorithms.preferences.dpo import DPO
 from reflect_algorithms.preferences.reward_model import RewardModel
@@ -19,7 +21,7 @@ from reflect_algorithms.preferences.rlhf import RLHF, PPOMax
 from reflect_algorithms.preferences.rrhf import RRHF
 from reflect_algorithms.preferences.settings import DPOConfig, RewardConfig, RLHFConfig, RRHFConfig
 from reflect_rl.errors import RunFolderError
-from toy import SPEC, rlft
+from toy import SPEC, rlft, tiny_player
 
 LEARNED = 0.7
 """Share of games that a learner wins, drawing its actions; nobody who has learned nothing wins 0.6."""
@@ -91,6 +93,26 @@ def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path: Path):
             train_on_preferences(agent(), **policy | change)
     with pytest.raises(RunFolderError, match="holds a training with other settings"):
         learn_reward(agent(), config=RewardConfig(imitation_coef=0.5), **reward_model)
+
+
+def test_an_interrupted_training_does_not_go_on_with_another_reward_model(tmp_path: Path):
+    model, labels = tiny_player()
+    first = RewardModel(model, labels, ActionHead(16, 3))
+    trained = ActionHead(16, 3)
+    torch.nn.init.ones_(trained.layer.bias)
+
+    def stops(done: int, total: int, note: str) -> None:
+        raise StoppedError
+
+    def train(reward: RewardModel, **arguments) -> None:
+        train_on_preferences(agent(), env=SPEC, learner=RLHF(rlft=rlft(), reward=reward), out=tmp_path, **arguments)
+
+    with pytest.raises(StoppedError):
+        train(first, progress=stops)
+    for other in (replace(first, scale=2.0), replace(first, head=trained), replace(first, model=tiny_player(1)[0])):
+        with pytest.raises(RunFolderError, match="holds a training with other settings"):
+            train(other)
+    train(replace(first))
 
 
 def test_a_finished_folder_is_used_again_with_other_settings(tmp_path: Path):

@@ -124,18 +124,32 @@ def algorithm_of(learner: Learner) -> str:
     return learner.algorithm().name if isinstance(learner, TrainsOnline) else NO_ALGORITHM
 
 
+@runtime_checkable
+class HasWeights(Protocol):
+    """An object that is known by its weights, such as a language model or a reward model."""
+
+    def hash(self) -> str:
+        """A text that is equal exactly if the weights are."""
+
+
 def settings_of(learner: Learner) -> list[str]:
     """The class of a learner and its settings, which must stay the same while its training is interrupted.
 
-    Settings are attributes that are configurations, or plain values and tuples of them; other objects are left out.
+    Settings are attributes that are configurations, plain values and tuples of them, or models; other objects are left
+    out.
     """
-    own = {
-        name: value.model_dump_json() if isinstance(value, BaseModel) else repr(value)
-        for name, value in _attributes(learner).items()
-        if isinstance(value, BaseModel) or _is_plain(value)
-    }
+    own = {name: text for name, value in _attributes(learner).items() if (text := _as_setting(value)) is not None}
     kind = type(learner)
     return [f"{kind.__module__}.{kind.__qualname__}", *(f"{name} {value}" for name, value in sorted(own.items()))]
+
+
+def _as_setting(value: object) -> str | None:
+    if isinstance(value, BaseModel):
+        return value.model_dump_json()
+    # A class that has weights is no object with any.
+    if isinstance(value, HasWeights) and not isinstance(value, type):
+        return value.hash()
+    return repr(value) if _is_plain(value) else None
 
 
 def stages_of(learner: Learner) -> list[str]:

@@ -16,6 +16,7 @@ learned from, and not centred, since a constant a turn would say what a longer e
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,12 @@ class RewardModel:
     def rewards(self, views: Sequence[View], actions: Tensor) -> Tensor:
         """(N,) reward of each action (N,) in its state."""
         return chosen(self.table(views), actions)
+
+    def hash(self) -> str:
+        """SHA-256 over all that its rewards follow from."""
+        facts = (self.model.hash(), self.labels.texts, self.rule, self.regret, self.scale)
+        weights = [weight.tolist() for weight in self.head.state_dict().values()]
+        return hashlib.sha256(repr([facts, weights]).encode()).hexdigest()
 
     def save(self, folder: Path) -> None:
         """Write head and facts beside the model, which is saved by itself."""
