@@ -67,7 +67,7 @@ def leave_one_out(groups: Sequence[str], returns: Sequence[float]) -> list[float
     for group, value in zip(groups, returns, strict=True):
         count, total = len(members[group]), sum(members[group])
         # The others' sum without adding them up for each member.
-        out.append(value - ((total - value) / (count - 1) if count > 1 else overall))
+        out.append(_above(value, (total - value) / (count - 1) if count > 1 else overall))
     return out
 
 
@@ -92,7 +92,7 @@ def group_relative(
     for group, value in zip(groups, values, strict=True):
         # A group of one has no mean to be above; against all values it still learns whether it did well.
         peers = values if pool_singles and len(members[group]) == 1 else members[group]
-        out.append((value - float(np.mean(peers))) / (std(peers) if scaled else 1.0))
+        out.append(_above(value, float(np.mean(peers))) / (std(peers) if scaled else 1.0))
     return out
 
 
@@ -112,7 +112,13 @@ def turn_baseline(returns: Sequence[Sequence[float]]) -> list[list[float]]:
     longest = max(map(len, returns))
     # For each turn its own mean: late turns have less reward to come than early ones.
     means = [float(np.mean([row[t] for row in returns if t < len(row)])) for t in range(longest)]
-    return [[value - means[t] for t, value in enumerate(row)] for row in returns]
+    return [[_above(value, means[t]) for t, value in enumerate(row)] for row in returns]
+
+
+def _above(value: float, baseline: float) -> float:
+    """The difference; exactly zero where it is rounding, as a turn whose advantage is zero is not computed."""
+    difference = value - baseline
+    return difference if abs(difference) > SMALLEST_STD else 0.0
 
 
 def std(values: Sequence[float]) -> float:

@@ -55,6 +55,14 @@ def test_leave_one_out_of_two_groups_and_a_single_one():
     assert leave_one_out(["a", "b", "a"], [1.0, 5.0, 3.0]) == [-2.0, 2.0, 2.0]
 
 
+@pytest.mark.parametrize("count", range(2, 9))
+def test_equal_returns_are_worth_exactly_nothing(count):
+    returns, group = [-0.7] * count, ["a"] * count
+    # Their mean is rounded, and a turn with any advantage is computed.
+    found = (leave_one_out(group, returns), group_relative(group, returns), turn_baseline([[-0.7]] * count))
+    assert found == ([0.0] * count, [0.0] * count, [[0.0]] * count)
+
+
 @given(st.integers(2, 6), st.integers(1, 4), st.data())
 def test_leave_one_out_sums_to_zero_in_groups_of_equal_size(size, groups, data):
     names = [str(k) for k in range(groups) for _ in range(size)]
