@@ -182,4 +182,16 @@ def test_logs_that_show_too_little_are_refused():
 
 
 def test_all_listed_actions_are_asked_about():
-    assert pairs_of(world().observations) == [GO, STAY, WIN]
+    assert pairs_of(LOG) == [GO, STAY, WIN]
+
+
+def test_states_of_equal_texts_may_list_other_actions():
+    wide = Observation("Here.", ("stay", "jump", "go"), "h2")
+    log = [*LOG, episode((wide, 1, -0.3), (THERE, 0, 1.0)), episode((wide, 1, -0.3), (THERE, 0, 1.0))]
+    assert pairs_of(log) == [GO, STAY, WIN, Pair("Here.", "jump")]
+    answers = {pair: ["won 1"] * 2 for pair in pairs_of(log)}
+    learned = World.voted(log, answers, 0.0, 1.0)
+    assert WorldSpec.beside(toy.SPEC, learned).max_actions == 3
+    member = Member(frozenset(), {pair: said[0] for pair, said in answers.items()})
+    found = quality_of(transitions(log), learned, [member] * 2)
+    assert (found["pairs"], found["logged_pairs"], found["unknown_share_of_logged"]) == (4, 4, 0.0)

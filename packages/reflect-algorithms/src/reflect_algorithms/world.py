@@ -159,9 +159,10 @@ def observations_of(episodes: Sequence[Episode]) -> dict[str, Observation]:
     return found
 
 
-def pairs_of(observations: Mapping[str, Observation]) -> list[Pair]:
-    """All actions of all logged states, also those that nobody has played."""
-    return [Pair(text, action) for text, seen in observations.items() for action in seen.actions]
+def pairs_of(episodes: Sequence[Episode]) -> list[Pair]:
+    """All actions of all logged states, also those that nobody has played, and all that states of equal texts list."""
+    seen = dict.fromkeys(turn.observation for episode in episodes for turn in episode.turns)
+    return list(dict.fromkeys(Pair(state.text, action) for state in seen for action in state.actions))
 
 
 class PessimisticGame(TextEnv):
@@ -177,7 +178,8 @@ class PessimisticGame(TextEnv):
     def __init__(self, config: EnvironmentConfig, world: World) -> None:
         super().__init__(config)
         self.world, self.current = world, HALT
-        self.max_actions = max(len(seen.actions) for seen in world.observations.values())
+        starts = (seen for states in world.starts.values() for seen in states)
+        self.max_actions = max(len(seen.actions) for seen in (*world.observations.values(), *starts))
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
         """The logged training tasks of a mode; a log shows no others."""

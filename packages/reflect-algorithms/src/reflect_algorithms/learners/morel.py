@@ -35,7 +35,6 @@ from reflect_algorithms.world import (
     Pair,
     World,
     WorldSpec,
-    observations_of,
     outcome_of,
     pairs_of,
     transitions,
@@ -126,7 +125,7 @@ def quality_of(rows: Rows, world: World, members: Sequence[Member]) -> dict[str,
     # A member is asked about pairs that its own sample left out, so that no part of the log is lost to a test.
     said = [(outcome_of(m.answers[p]), answers) for m in members for p, answers in shown.items() if p not in m.seen]
     tests = [outcome is not None and outcome.answer in answers for outcome, answers in said]
-    pairs = pairs_of(world.observations)
+    pairs = list(members[0].answers)
     never = [pair for pair in pairs if pair not in shown]
 
     def share(part: Sequence[bool]) -> float | None:
@@ -177,7 +176,7 @@ class MOReL:
         if not rows:
             raise UserError("morel: no turn of the log shows what follows it. Log more episodes.")
         self._check_modes(training.episodes)
-        pairs = pairs_of(observations_of(training.episodes))
+        pairs = pairs_of(training.episodes)
         members = [member_of(training, number, rows, pairs) for number in range(self.config.members)]
         answers = {pair: [member.answers[pair] for member in members] for pair in pairs}
         world = World.voted(training.episodes, answers, self.config.threshold, self.config.penalty)
