@@ -14,6 +14,7 @@ import preferences_toy
 from offline_toy import StoppedError, agent, stops_at, success_of
 from reflect_algorithms.comparisons import Comparison
 from reflect_algorithms.heads import ActionHead
+from reflect_algorithms.players import AskedOutcome
 from reflect_algorithms.preferences.api import learn_reward, train_on_preferences
 from reflect_algorithms.preferences.dpo import DPO
 from reflect_algorithms.preferences.reward_model import RewardModel
@@ -113,6 +114,12 @@ def test_an_interrupted_training_does_not_go_on_with_another_reward_model(tmp_pa
         with pytest.raises(RunFolderError, match="holds a training with other settings"):
             train(other)
     train(replace(first))
+
+
+def test_what_was_trained_without_reflections_plays_without():
+    few = SETTINGS | {"steps": 2, "comparisons": pairs("actions", "right")}
+    asks = replace(agent(), reflector=AskedOutcome("Asked: win."))
+    assert train_on_preferences(asks, **few).reflector.name == "none"
 
 
 def test_a_finished_folder_is_used_again_with_other_settings(tmp_path: Path):

@@ -168,6 +168,13 @@ def test_mistakes_are_named(mixed_log):
         train_offline(agent(), [*mixed_log, *taxi], env=SPEC)
 
 
+def test_what_was_trained_without_reflections_plays_without(mixed_log):
+    asked = train_offline(agent(), mixed_log, learner="rvs", **SETTINGS)
+    assert asked.reflector.name == "asked_outcome"
+    cloned = train_offline(asked, mixed_log, learner="bc", **SETTINGS)
+    assert cloned.reflector.name == "none"
+
+
 @pytest.mark.parametrize("learner", [GAIL, MOReL, RLHF])
 def test_learners_that_play_need_no_settings(learner):
     config = learner().rlft

@@ -35,6 +35,7 @@ from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt
+from reflect_rl.rollout import NoReflector
 from reflect_rl.runs.record import begin_training
 from reflect_rl.types import Episode, Progress, seed_for, to_json
 
@@ -55,7 +56,7 @@ def train_offline(
     Episodes of validation and test tasks are left out.
 
     Args:
-        model: what to start from.
+        model: what to start from. Reflections are not read, so an agent's reflection player does not come along.
         episodes: the log, such as `reflect_rl.collect` or `reflect_rl.read_episodes` give.
         env: their environment; states in which held-out tasks begin are left out.
         learner: name of a method of this package, or a learner with its settings, for example
@@ -123,7 +124,8 @@ def train_offline(
         if out is not None:
             twin.save(Path(out) / "model")
     origin = Origin(name, algorithm_of(chosen), "recorded", len({episode.task.unique_key for episode in log}), seed)
-    writer = chosen.reflector if isinstance(chosen, AsksOutcome) else start.reflector
+    # Trained without reflections, it plays without.
+    writer = chosen.reflector if isinstance(chosen, AsksOutcome) else NoReflector()
     return replace(start, model=twin, origin=origin, reflector=writer)
 
 

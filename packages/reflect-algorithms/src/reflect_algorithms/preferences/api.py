@@ -21,6 +21,7 @@ from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.rollout import NoReflector
 from reflect_rl.runs.record import begin_training
 from reflect_rl.types import Progress, seed_for
 
@@ -42,7 +43,7 @@ def train_on_preferences(
     """Train a policy on pairs; the model that went in stays as it is, and is the reference.
 
     Args:
-        model: the policy to start from.
+        model: the policy to start from. Reflections are not read, so an agent's reflection player does not come along.
         comparisons: pairs of training starts (`reflect_algorithms.preferences.pairs.comparisons_of`); none for a
             learner that has its reward model already.
         env: their environment.
@@ -69,7 +70,7 @@ def train_on_preferences(
         if out is not None:
             start.as_trained(training.model).save(Path(out) / "model")
         origin = Origin(name, algorithm_of(chosen), "preferences", len({one.start for one in comparisons}), seed)
-        return replace(start, model=training.model, origin=origin)
+        return replace(start, model=training.model, reflector=NoReflector(), origin=origin)
 
     return _trained(
         start,
