@@ -33,10 +33,19 @@ class ChatFrame:
     tail_ids: tuple[int, ...]
     border: str
     """The end of the tail that is no special token: an answer's first token can depend on it."""
+    start: str
+    """The start token that the tokenizer puts before every text; empty where it puts none."""
 
     def text(self, prompt: str) -> str:
-        """The whole text, for programs that tokenise on their own."""
-        return self.head + prompt.rstrip() + self.tail
+        """The whole text, for programs that tokenise on their own, and so add the start token themselves."""
+        return self.head.removeprefix(self.start) + prompt.rstrip() + self.tail
+
+
+def start_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The start token that a tokenizer puts before every text, if it does."""
+    # GPT-2 and others name a start token and never write it, so one text is tokenised to see.
+    start = tokenizer.bos_token_id
+    return [int(start)] if start is not None and tokenizer.encode("a")[0] == start else []
 
 
 def frame_of(tokenizer: PreTrainedTokenizerBase, source: str) -> ChatFrame | None:
@@ -64,7 +73,8 @@ def frame_of(tokenizer: PreTrainedTokenizerBase, source: str) -> ChatFrame | Non
     head_ids, tail_ids = (
         tuple(tokenizer.encode(part, add_special_tokens=False, verbose=False)) for part in (head, tail)
     )
-    return ChatFrame(head, tail, head_ids, tail_ids, _after_last_special(tokenizer, tail))
+    start = str(tokenizer.bos_token) if start_ids(tokenizer) else ""
+    return ChatFrame(head, tail, head_ids, tail_ids, _after_last_special(tokenizer, tail), start)
 
 
 def _after_last_special(tokenizer: PreTrainedTokenizerBase, tail: str) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from reflect_rl.config import ModelConfig, Rule
 from reflect_rl.errors import ModelError
-from reflect_rl.models.chat_template import ChatFrame, frame_of
+from reflect_rl.models.chat_template import ChatFrame, frame_of, start_ids
 from reflect_rl.models.precision import choose
 from reflect_rl.models.source import (
     HUB,
@@ -117,9 +117,7 @@ class LanguageModel:
 
     @cached_property
     def _start(self) -> list[int]:
-        # GPT-2 and others name a start token and never write it, so one text is tokenised to see.
-        start = self.tokenizer.bos_token_id
-        return [start] if start is not None and self.tokenizer.encode("a")[0] == start else []
+        return start_ids(self.tokenizer)
 
     def encode_prompt(self, prompt: str) -> list[int]:
         """Token ids of what a player is asked: as a user's message where there is a chat template, else the text."""

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from jinja2 import TemplateError
+from tokenizers.processors import TemplateProcessing
 
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ModelError
@@ -90,6 +91,24 @@ def test_the_text_for_a_server_is_what_the_model_reads(families):
     assert frame is not None
     ids = model.tokenizer.encode(frame.text(PROMPT), add_special_tokens=False)
     assert ids == model.encode_prompt(PROMPT)
+
+
+def test_a_server_that_adds_the_start_token_itself_gets_a_text_without_it():
+    """As of Llama 3 and Gemma: the template writes it, and the tokenizer puts it before every text."""
+    tokenizer = tiny_tokenizer("qwen")
+    tokenizer.bos_token, start = "<|endoftext|>", tokenizer.convert_tokens_to_ids("<|endoftext|>")
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        "<|endoftext|> $A", None, [("<|endoftext|>", start)]
+    )
+    tokenizer.chat_template = "{{ bos_token }}" + CHATML
+    frame = frame_of(tokenizer, "tiny")
+    assert frame is not None
+    assert tokenizer(frame.text(PROMPT))["input_ids"] == [
+        *frame.head_ids,
+        *tokenizer.encode(PROMPT.rstrip(), add_special_tokens=False),
+        *frame.tail_ids,
+    ]
+    assert frame.head_ids.count(start) == 1
 
 
 @pytest.mark.parametrize(
