@@ -36,6 +36,7 @@ from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt
 from reflect_rl.rollout import NoReflector
+from reflect_rl.runs.models import save_whole
 from reflect_rl.runs.record import begin_training
 from reflect_rl.types import Episode, Progress, seed_for, to_json
 
@@ -120,9 +121,10 @@ def train_offline(
             seed=str(seed),
         )
         chosen.train(training)
-        end_training(begun)
         if out is not None:
-            twin.save(Path(out) / "model")
+            save_whole(twin, Path(out) / "model")
+        # After the model is whole on the disk: a kill in between must find one of the two.
+        end_training(begun)
     origin = Origin(name, algorithm_of(chosen), "recorded", len({episode.task.unique_key for episode in log}), seed)
     # Trained without reflections, it plays without.
     writer = chosen.reflector if isinstance(chosen, AsksOutcome) else NoReflector()

@@ -23,6 +23,7 @@ from reflect_rl.config import AlgorithmConfig, Rule
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import ConfigError
 from reflect_rl.evaluation.evaluate import NO_ALGORITHM
+from reflect_rl.launch import process_rank
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import check_context, row_tokens, score
@@ -182,9 +183,13 @@ RESULTS = frozenset({"settings.json", "metrics.jsonl", "card.json", "checkpoints
 def end_training(begun: Path) -> None:
     """Remove the checkpoints of a finished training, and the note of its settings where nothing else could go on.
 
+    Of several processes that trained together the main one does so.
+
     Args:
         begun: the note, as `begin_training` gives it.
     """
+    if process_rank() != 0:
+        return
     checkpoints_in(begun.parent).clear()
     # Played rounds and learned worlds are gone on from silently, so only equal settings may find them.
     if all(path.name in RESULTS for path in begun.parent.iterdir()):

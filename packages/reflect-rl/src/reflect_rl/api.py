@@ -46,6 +46,7 @@ from reflect_rl.envs.base import EnvSpec, NumbersActions, TextEnv, require_known
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.evaluation.compare import Evaluation
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_split
+from reflect_rl.launch import process_rank
 from reflect_rl.models.load import LanguageModel, load_model as load_language_model
 from reflect_rl.models.score import LISTED
 from reflect_rl.players.language_model import Decoding
@@ -53,6 +54,7 @@ from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import NoReflector, Reflector, Request, play
 from reflect_rl.runs.config import write_report
 from reflect_rl.runs.folder import Unit
+from reflect_rl.runs.models import save_whole
 from reflect_rl.runs.record import begin_training, digest, note_evaluation, written_by
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
@@ -319,10 +321,12 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
                 progress=progress or _silent,
                 rule=rule,
             )
-            checkpoints_in(place).clear()
-            begun.unlink()
             if out is not None:
-                twin.save(unit.model(part))
+                save_whole(twin, unit.model(part))
+            # After the model is whole on the disk: a kill in between must find one of the two.
+            if process_rank() == 0:
+                checkpoints_in(place).clear()
+                begun.unlink()
             return twin
 
         policy = trained("policy_reflect" if reflections or reads else "policy_plain")
@@ -430,7 +434,7 @@ def train_rl(
             excluded=held_out_states(spec, spec.modes),
         ).train(progress or _silent)
         if out is not None:
-            twin.save(folder / "model")
+            save_whole(twin, folder / "model")
     return replace(
         start, model=twin, reflector=writer, origin=replace(origin, folder=None if out is None else Path(out))
     )

@@ -22,6 +22,7 @@ from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.rollout import NoReflector
+from reflect_rl.runs.models import save_whole
 from reflect_rl.runs.record import begin_training
 from reflect_rl.types import Progress, seed_for
 
@@ -68,7 +69,7 @@ def train_on_preferences(
     def do(training: Training) -> Agent:
         chosen.train(training)
         if out is not None:
-            start.as_trained(training.model).save(Path(out) / "model")
+            save_whole(start.as_trained(training.model), Path(out) / "model")
         origin = Origin(name, algorithm_of(chosen), "preferences", len({one.start for one in comparisons}), seed)
         return replace(start, model=training.model, reflector=NoReflector(), origin=origin)
 

@@ -24,6 +24,7 @@ from reflect_rl.evaluation.evaluate import (
     write_rows,
 )
 from reflect_rl.evaluation.methods import Decoding
+from reflect_rl.launch import process_rank
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import Reflector
 from reflect_rl.runs.folder import CARD, RunCard, Unit, provenance, write_card
@@ -51,6 +52,8 @@ def begin_training(
 ) -> Path:
     """Write the settings of a training, or check that the one that was interrupted in this folder had the same.
 
+    Of several processes that train together the main one does so; the others wait for it when the training begins.
+
     Args:
         folder: of the training.
         training: its settings.
@@ -65,6 +68,9 @@ def begin_training(
     Raises:
         RunFolderError: the folder holds a training with other settings.
     """
+    path = folder / "settings.json"
+    if process_rank() != 0:
+        return path
     settings: dict[str, object] = {"training": json.loads(training.model_dump_json(exclude=set(FREE)))}
     if environment is not None:
         chosen = json.loads(environment.config.model_dump_json())
@@ -72,7 +78,6 @@ def begin_training(
         settings |= {"environment": environment.identity, "environment_settings": chosen, "tasks": tasks}
     # The weights and not their path: a model that was trained on in between is another start.
     settings |= {"start": start.model.hash(), "scoring": start.scoring, "labels": list(start.labels.texts), **facts}
-    path = folder / "settings.json"
     if not path.exists():
         write_json(path, settings)
         return path
@@ -118,6 +123,8 @@ def note_evaluation(
 ) -> None:
     """Put the results of an agent into the folder of its method and into `results.json`; equal ones are replaced.
 
+    Of several processes that have played the same, the main one writes.
+
     Args:
         run: the run folder.
         agent: who played.
@@ -126,6 +133,8 @@ def note_evaluation(
         decoding: how the agent chose.
         played: episodes of each mode, and turns per second.
     """
+    if process_rank() != 0:
+        return
     origin, (horizon,) = agent.origin, config.horizons
     rows = [
         ResultRow.of(
