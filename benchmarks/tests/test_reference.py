@@ -37,7 +37,7 @@ def _brief(monkeypatch):
 
 def reference(players, **options):
     policy, labels, reflector = players
-    return ReferenceRollout(policy, reflector, labels, SPEC, None, **options)
+    return ReferenceRollout(policy, reflector, labels, SPEC, **options)
 
 
 @pytest.mark.usefixtures("_brief")

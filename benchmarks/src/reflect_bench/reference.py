@@ -84,8 +84,7 @@ class ReferenceRollout:
         policy: the policy's language model.
         reflector: the reflection player's language model.
         labels: names of the listed actions.
-        environment: the game.
-        max_episode_steps: turns until truncation, as when the episodes were recorded.
+        spec: the game.
         until_end: let a reflection end when every row has written its end token.
     """
 
@@ -95,12 +94,10 @@ class ReferenceRollout:
         reflector: LanguageModel,
         labels: Labels,
         spec: EnvSpec,
-        max_episode_steps: int | None,
         *,
         until_end: bool = False,
     ) -> None:
-        self.policy, self.reflector, self.labels = policy, reflector, labels
-        self.spec, self.max_episode_steps = spec, max_episode_steps
+        self.policy, self.reflector, self.labels, self.spec = policy, reflector, labels, spec
         self.least = 0 if until_end else REFLECTION_TOKENS
 
     def play(self, episodes: Sequence[Episode], budget_seconds: float = float("inf")) -> Played:
@@ -108,21 +105,21 @@ class ReferenceRollout:
         played, started = Played(), time.perf_counter()
         for first in range(0, len(episodes), BATCH_EPISODES):
             batch = episodes[first : first + BATCH_EPISODES]
-            tables = [_Replay(self.spec, episode) for episode in batch]
-            while tables := [table for table in tables if not table.over]:
-                self._round(tables, played)
+            replays = [_Replay(self.spec, episode) for episode in batch]
+            while replays := [replay for replay in replays if not replay.over]:
+                self._round(replays, played)
                 played.seconds = time.perf_counter() - started
                 if played.seconds > budget_seconds:
                     return played
         return played
 
-    def _round(self, tables: Sequence[_Replay], played: Played) -> None:
-        views = [view_of(table.turn) for table in tables]
+    def _round(self, replays: Sequence[_Replay], played: Played) -> None:
+        views = [view_of(replay.turn) for replay in replays]
         self._reflect(views)
         played.log_probs += self._act(views)
-        played.turns += [table.turn for table in tables]
-        for table in tables:
-            table.step()
+        played.turns += [replay.turn for replay in replays]
+        for replay in replays:
+            replay.step()
 
     def _reflect(self, views: Sequence[View]) -> list[str]:
         output, width = _generate(

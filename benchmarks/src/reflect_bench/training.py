@@ -74,9 +74,7 @@ class Reference:
     def __init__(self, ours: Ours, policy: LanguageModel, *, until_end: bool = False) -> None:
         cast = ours.cast
         self.ours, self.policy = ours, policy
-        self.rollout = ReferenceRollout(
-            policy, cast.reflector, cast.labels, cast.spec, ours.effort.max_episode_steps, until_end=until_end
-        )
+        self.rollout = ReferenceRollout(policy, cast.reflector, cast.labels, cast.spec, until_end=until_end)
         self.learner = ReferenceLearner(
             policy, cast.labels, ours.learner.algorithm, ours.config.learning_rate, ours.config.max_grad_norm
         )
