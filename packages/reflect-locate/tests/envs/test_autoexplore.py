@@ -11,8 +11,9 @@ import pytest
 
 from odd_files import ODD_NAMES, ODD_TEXTS, letters, odd_files
 from playing import begin, do, nothing_outside
-from reflect_locate.envs.autoexplore import MODES, AutoExplore, Config, task_at, tasks
+from reflect_locate.envs.autoexplore import MODES, AutoExplore, Config
 from reflect_locate.envs.state_text import advise, read_state
+from reflect_locate.envs.task_sampling import question_tasks
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.tree import Tree
@@ -286,10 +287,10 @@ def test_a_task_at_a_state_begins_there(tmp_path: Path):
     save_three_projects(tmp_path, folders=4, files=4)
     environment = AutoExplore(Config(tasks=tmp_path))
     rng = np.random.default_rng(0)
-    for task in tasks(environment.config, "d2k16", "train")[:10]:
+    for task in question_tasks(environment.config, "d2k16", "train")[:10]:
         observation, over = environment.reset(task), False
         while not over:
-            met = AutoExplore(environment.config).reset(task_at("d2k16", observation.state))
+            met = AutoExplore(environment.config).reset(environment.task_at("d2k16", observation.state))
             scene, again = read_state(observation.text), read_state(met.text)
             assert (again.folder, again.turn, again.read) == (scene.folder, scene.turn, scene.read)
             assert (again.folders, again.files) == (scene.folders, scene.files)
@@ -320,7 +321,7 @@ def test_modes_have_the_depth_and_the_size_of_their_names(tmp_path: Path):
     environment = AutoExplore(Config(tasks=tmp_path))
     sizes = {"k8": 8, "k16": 16, "k32": 32, "k64": 64}
     for mode in MODES:
-        for task in tasks(environment.config, mode, "test")[:5]:
+        for task in question_tasks(environment.config, mode, "test")[:5]:
             environment.reset(task)
             (target,) = environment._targets
             assert target.count("/") == int(mode[1])
@@ -331,12 +332,12 @@ def test_modes_have_the_depth_and_the_size_of_their_names(tmp_path: Path):
 def test_strata_choose_questions(tmp_path: Path):
     save_three_projects(tmp_path, folders=2, files=3)
     count = {
-        sources: len(tasks(Config(tasks=tmp_path, sources=sources, variants_per_question=1), "d1raw", "train"))
+        sources: len(question_tasks(Config(tasks=tmp_path, sources=sources, variants_per_question=1), "d1raw", "train"))
         for sources in ((), ("symdoc",), ("mdpara",), ("git1",))
     }
     assert count == {(): 12, ("symdoc",): 8, ("mdpara",): 4, ("git1",): 0}
-    assert len(tasks(Config(tasks=tmp_path, test_tasks=5), "d1raw", "test")) == 5
-    assert not tasks(Config(tasks=tmp_path, leaks=("name",)), "d1raw", "test")
+    assert len(question_tasks(Config(tasks=tmp_path, test_tasks=5), "d1raw", "test")) == 5
+    assert not question_tasks(Config(tasks=tmp_path, leaks=("name",)), "d1raw", "test")
 
 
 def test_any_tree_can_be_explored_with_a_question_of_ones_own():

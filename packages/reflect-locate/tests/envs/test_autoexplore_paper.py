@@ -12,9 +12,8 @@ import pytest
 
 from playing import begin, do
 from reflect_locate.envs import autoexplore
-from reflect_locate.envs.autoexplore_paper import MODES, AutoExplorePaper, Config, measures, task_at, tasks
+from reflect_locate.envs.autoexplore_paper import MODES, AutoExplorePaper, Config, measures, tasks
 from reflect_locate.envs.paper_text import LINES, view_of
-from reflect_locate.envs.task_sampling import strata
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_rl import registry
@@ -201,7 +200,7 @@ def test_tasks_and_trees_are_those_of_autoexplore(projects: Path):
     for mode in MODES:
         for split in ("validation", "test") if mode.endswith("raw") else ("train", "test"):
             chosen = tasks(paper.config, mode, split)
-            assert chosen == autoexplore.tasks(ours.config, mode, split)
+            assert chosen == ours.tasks(mode, split)
             for task in chosen[:3]:
                 ours.reset(task)
                 assert tree_of(paper, task) == ours._tree.paths
@@ -288,7 +287,7 @@ def test_a_task_at_a_state_shows_the_same_text_and_actions(projects: Path):
     for task in tasks(environment.config, "d2k16", "train")[:20]:
         observation, over = environment.reset(task), False
         while not over:
-            met = AutoExplorePaper(environment.config).reset(task_at("d2k16", observation.state))
+            met = AutoExplorePaper(environment.config).reset(environment.task_at("d2k16", observation.state))
             assert met == observation
             compared += 1
             step = environment.step(rng.integers(len(observation.actions)))
@@ -370,7 +369,7 @@ def test_what_an_episode_cost(tmp_path: Path):
     late = replace(episode, turns=(*episode.turns[:2], *episode.turns), success=False)
     assert measures(environment.config, late)["spl"] == 0.0
     assert measures(environment.config, late)["wrong_answers"] == 1.0
-    assert strata(environment.config, task) == {"depth": "1", "source": "symdoc", "leak": "none"}
+    assert environment.strata(task) == {"depth": "1", "source": "symdoc", "leak": "none"}
 
 
 def environment_result(observation: Observation) -> str:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from odd_files import odd_files
-from reflect_locate.envs.autoexplore import AutoExplore, Config, task_at, tasks
+from reflect_locate.envs.autoexplore import AutoExplore, Config
 from reflect_locate.envs.state_text import ExplorationState, explored, numbers, read_state, reflection_text, shown
+from reflect_locate.envs.task_sampling import question_tasks
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.players.scripted import Annotator, LabelSource, OracleReflector
 from reflect_rl.rollout import Request, play
@@ -81,7 +82,7 @@ def numbered_entries(text: str) -> dict[str, int]:
 @given(seed=st.integers(0, 2**32), search=st.booleans(), horizon=st.integers(3, 20), size=st.sampled_from([4, 24]))
 def test_numbers_are_the_places_of_all_actions(small: Path, seed: int, search: bool, horizon: int, size: int):
     config = settings(small, search=search, max_episode_steps=horizon, page_entries=size)
-    environment, choices = AutoExplore(config), tasks(config, MODE, "train")
+    environment, choices = AutoExplore(config), question_tasks(config, MODE, "train")
     for observation in walk(environment, choices[seed % len(choices)], seed):
         check_numbers(observation)
 
@@ -91,7 +92,7 @@ def test_numbers_are_right_on_pages_among_odd_names_and_at_the_last_turn(paged: 
     config = settings(paged, search=search, page_entries=5, max_episode_steps=12)
     environment, met = AutoExplore(config), set[str]()
     for seed in range(30):
-        for observation in walk(environment, tasks(config, MODE, "train")[0], seed):
+        for observation in walk(environment, question_tasks(config, MODE, "train")[0], seed):
             check_numbers(observation)
             scene = read_state(observation.text)
             met |= {name for name, here in _kinds(scene).items() if here}
@@ -123,7 +124,7 @@ def check_numbers(observation: Observation) -> None:
 def test_a_reflection_gives_the_number_of_what_it_recommends(small: Path):
     config = settings(small)
     environment, checked = AutoExplore(config), 0
-    for task in tasks(config, MODE, "train"):
+    for task in question_tasks(config, MODE, "train"):
         environment.reset(task)
         for _ in range(4):
             observation, oracle = environment.shown, environment.oracle()
@@ -161,7 +162,7 @@ def test_the_explorer_does_what_comparing_words_recommends_whatever_was_read():
 @given(seed=st.integers(0, 2**32), search=st.booleans())
 def test_the_explorer_leaves_a_folder_only_when_nothing_in_it_is_unread(small: Path, seed: int, search: bool):
     config = settings(small, search=search, max_episode_steps=20)
-    environment, choices = AutoExplore(config), tasks(config, MODE, "train")
+    environment, choices = AutoExplore(config), question_tasks(config, MODE, "train")
     rng = np.random.default_rng(seed)
     observation, over = environment.reset(choices[seed % len(choices)]), False
     while not over:
@@ -185,9 +186,10 @@ def test_the_explorer_leaves_a_folder_only_when_nothing_in_it_is_unread(small: P
 def chosen(folder: Path, question: int, start: str, label_source: LabelSource) -> list[str]:
     """What the annotator plays, without perturbations, when it begins in a folder."""
     config = settings(folder)
-    first = tasks(config, MODE, "train")[question * config.variants_per_question]
-    observation = AutoExplore(config).reset(first)
-    task = task_at(MODE, observation.state.replace('"folder": ""', f'"folder": "{start}"'))
+    first = question_tasks(config, MODE, "train")[question * config.variants_per_question]
+    environment = AutoExplore(config)
+    observation = environment.reset(first)
+    task = environment.task_at(MODE, observation.state.replace('"folder": ""', f'"folder": "{start}"'))
     (episode,) = play(EnvSpec(AutoExplore, config), [Request(task, 0)], OracleReflector(), Annotator(0.0, label_source))
     assert episode.success
     for turn in episode.turns:

@@ -13,7 +13,7 @@ Everything is done on a snapshot in memory: no program is run and no file is ope
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -39,18 +39,12 @@ from reflect_locate.envs.state_text import (
     write_state,
 )
 from reflect_locate.envs.task_sampling import (
-    EVALUATION_ONLY,
     MODES,
-    QuestionTaskConfig,
-    games_tested,
+    AsksQuestions,
     join,
     question_tasks,
     sampled_tree,
-    strata,
-    task_from_state,
     task_set,
-    trained_on,
-    unseen_names,
 )
 from reflect_locate.envs.way import Way, entries_of
 from reflect_locate.repositories.embedding import installed
@@ -87,27 +81,7 @@ NEAR_MISSES = 3
 Config = AutoExploreConfig
 
 
-def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
-    """The questions of one split whose targets lie at the mode's depth in trees of its size.
-
-    Raises:
-        TaskSetError: there is no task set in the configured folder.
-        UnknownNameError: no such mode or split.
-    """
-    return question_tasks(config, mode, split)
-
-
-def task_at(mode: str, state: str) -> Task:
-    """The training task that begins in a state met while playing: where one is, and what was read."""
-    return task_from_state(mode, state, KEPT)
-
-
-# Without page, last command and hits, which can be had again with a command.
-KEPT = ("question", "variant", "folder", "read", "turn")
-"""Parts of a state that a task can begin with."""
-
-
-class AutoExplore(TextEnv):
+class AutoExplore(AsksQuestions, TextEnv):
     """The game, on a question of the task set, or on any tree and question (`explore`).
 
     Args:
@@ -118,8 +92,9 @@ class AutoExplore(TextEnv):
     """
 
     Config = AutoExploreConfig
-    name, version, modes = NAME, VERSION, MODES
-    evaluation_only = EVALUATION_ONLY
+    name, version = NAME, VERSION
+    # Without page, last command and hits, which can be had again with a command.
+    kept = ("question", "variant", "folder", "read", "turn")
     fixed_horizon = True  # the state shows how many turns are left
     rules = RULES
     numbered: bool = True
@@ -146,20 +121,33 @@ class AutoExplore(TextEnv):
             self.rules = OPENING + RAW + COMMANDS.format(cat=CAT_RAW)
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
-        """The questions of one split that fit the mode."""
-        return tasks(self.config, mode, split)
+        """The questions of one split whose targets lie at the mode's depth in trees of its size.
 
-    def task_at(self, mode: str, state: str) -> Task:
-        """The training task that begins in a state met while playing."""
-        return task_at(mode, state)
+        Raises:
+            TaskSetError: there is no task set in the configured folder.
+            UnknownNameError: no such mode or split.
+        """
+        return question_tasks(self.config, mode, split)
 
     def measures(self, episode: Episode) -> dict[str, float]:
-        """Costs of an evaluated episode."""
-        return measures(self.config, episode)
+        """Costs of an evaluated episode, beside success, return and turns.
+
+        Raises:
+            UserError: its task is none of this game.
+        """
+        game = AutoExplore(self.config)
+        game.reset(episode.task)
+        shortest = game.oracle().turns_left
+        if self.is_raw:
+            states = list(_replayed(game, episode))
+        else:
+            # Read back from the texts, so that the costs are those of what the player saw, also of recorded episodes.
+            states = [read_state(turn.observation.text) for turn in episode.turns]
+        return exploration_measures(episode, states, shortest)
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:
-        """The questions that a result is about."""
-        return games_tested(self.config, mode, split) | self.text_settings() | {"expert": self.config.expert}
+        """Questions that a result is about, and how they are shown and demonstrated."""
+        return super().games_tested(mode, split) | self.text_settings() | {"expert": self.config.expert}
 
     def text_settings(self) -> dict[str, str]:
         """Kind of the states, fullness of the reflections, and how they choose among names."""
@@ -167,18 +155,6 @@ class AutoExplore(TextEnv):
         # Said where it is on alone: rows and recordings from before there was a choice are of `words`.
         names = {"names": self.config.names} if self.config.names != "words" else {}
         return {"state": state, "advice": self.config.advice} | names
-
-    def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
-        """Repositories that these tests share with the training of another task set."""
-        return trained_on(trained, self.config, modes, split) if isinstance(trained, QuestionTaskConfig) else ()
-
-    def strata(self, task: Task) -> dict[str, str]:
-        """Depth and source of a question, and whether it names its target."""
-        return strata(self.config, task)
-
-    def unseen_names(self, task: Task) -> tuple[str, ...]:
-        """Names of targets and their folders, which an annotator must not write too early."""
-        return unseen_names(self.config, task)
 
     def advise(self, state: str) -> str:
         """The reflection of someone who compares names, and knows no more than a state text."""
@@ -486,23 +462,6 @@ class AutoExplore(TextEnv):
             return self.shown
         self._heard = heard
         return self._observe()
-
-
-def measures(config: Config, episode: Episode) -> dict[str, float]:
-    """Costs of an evaluated episode, beside success, return and turns.
-
-    Raises:
-        UserError: its task is none of this game.
-    """
-    game = AutoExplore(config)
-    game.reset(episode.task)
-    shortest = game.oracle().turns_left
-    if config.state == "notes":
-        # Read back from the texts, so that the costs are those of what the player saw, also of recorded episodes.
-        states = [read_state(turn.observation.text) for turn in episode.turns]
-    else:
-        states = list(_replayed(game, episode))
-    return exploration_measures(episode, states, shortest)
 
 
 def _replayed(game: AutoExplore, episode: Episode) -> Iterator[ExplorationState]:

@@ -24,20 +24,15 @@ from pydantic import Field, field_validator
 from reflect_locate.envs.paper_text import is_readable, name_text, path_text, view_of
 from reflect_locate.envs.state_text import ExplorationState, FileNote, reflection_text
 from reflect_locate.envs.task_sampling import (
-    EVALUATION_ONLY,
     MODES,
     SIZES,
+    AsksQuestions,
     QuestionTaskConfig,
-    games_tested,
     join,
     question_tasks,
     sampled_tree,
     shared_folders,
-    strata,
-    task_from_state,
     task_set,
-    trained_on,
-    unseen_names,
 )
 from reflect_locate.repositories.passages import plain
 from reflect_locate.repositories.tree import Tree
@@ -115,15 +110,6 @@ def tasks(config: Config, mode: str, split: str) -> tuple[Task, ...]:
     # The same draw as `autoexplore`, then less: both games are measured on shared questions.
     chosen = question_tasks(config, mode, split)
     return tuple(task for task in chosen if is_readable(known.question(task.data["question"]).targets[0]))
-
-
-def task_at(mode: str, state: str) -> Task:
-    """The training task that begins in a state met while playing, with all that was done before it."""
-    return task_from_state(mode, state, KEPT)
-
-
-KEPT = ("question", "variant", "folder", "read", "history")
-"""Parts of a state that a task can begin with: all of it."""
 
 
 @lru_cache(512)
@@ -234,7 +220,7 @@ def _commands(folder: str, folders: Sequence[str], files: Sequence[str]) -> Iter
         yield "id", join(folder, name), f"id {name_text(name)}"
 
 
-class AutoExplorePaper(TextEnv):
+class AutoExplorePaper(AsksQuestions, TextEnv):
     """The game.
 
     Args:
@@ -242,8 +228,8 @@ class AutoExplorePaper(TextEnv):
     """
 
     Config = AutoExplorePaperConfig
-    name, version, modes = NAME, VERSION, MODES
-    evaluation_only = EVALUATION_ONLY
+    name, version = NAME, VERSION
+    kept = ("question", "variant", "folder", "read", "history")  # all of a state
     fixed_horizon = True  # the history shows how many turns were taken
     rules = RULES
     config: AutoExplorePaperConfig
@@ -258,29 +244,9 @@ class AutoExplorePaper(TextEnv):
         """The questions of one split that fit the mode."""
         return tasks(self.config, mode, split)
 
-    def task_at(self, mode: str, state: str) -> Task:
-        """The training task that begins in a state met while playing."""
-        return task_at(mode, state)
-
     def measures(self, episode: Episode) -> dict[str, float]:
         """Costs of an evaluated episode."""
         return measures(self.config, episode)
-
-    def games_tested(self, mode: str, split: str) -> dict[str, str]:
-        """The questions that a result is about."""
-        return games_tested(self.config, mode, split)
-
-    def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
-        """Repositories that these tests share with the training of another task set."""
-        return trained_on(trained, self.config, modes, split) if isinstance(trained, QuestionTaskConfig) else ()
-
-    def strata(self, task: Task) -> dict[str, str]:
-        """Depth and source of a question, and whether it names its target."""
-        return strata(self.config, task)
-
-    def unseen_names(self, task: Task) -> tuple[str, ...]:
-        """Names of targets and their folders, which an annotator must not write too early."""
-        return unseen_names(self.config, task)
 
     def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
         """Stand where the task says, with what was read and done before; at first at the root, with nothing.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -123,78 +123,74 @@ def _task(question: Question, mode: str, variant: int) -> Task:
     return Task(f"{mode}/{question.key}#{variant}", mode, question.split, data)
 
 
-def task_from_state(mode: str, state: str, kept: Sequence[str]) -> Task:
-    """The training task that begins in a state met while playing.
+class AsksQuestions:
+    """Modes and capabilities that the games about questions share."""
 
-    Args:
-        mode: variant of the game.
-        state: a JSON object.
-        kept: its keys that a task can begin with.
-    """
-    data: dict[str, Any] = json.loads(state)
-    # The whole state is the key: two starts in one question differ in what was read.
-    return Task(f"{mode}/{state}", mode, "train", {key: value for key, value in data.items() if key in kept})
+    config: QuestionTaskConfig
+    modes: ClassVar[tuple[str, ...]] = MODES
+    evaluation_only: ClassVar[tuple[str, ...]] = EVALUATION_ONLY
+    kept: ClassVar[tuple[str, ...]]
+    """Parts of a state that a task can begin with."""
 
+    def task_at(self, mode: str, state: str) -> Task:
+        """The training task that begins in a state met while playing."""
+        data: dict[str, Any] = json.loads(state)
+        # The whole state is the key: two starts in one question differ in what was read.
+        return Task(f"{mode}/{state}", mode, "train", {key: value for key, value in data.items() if key in self.kept})
 
-def strata(config: QuestionTaskConfig, task: Task) -> dict[str, str]:
-    """Properties by which success is broken down: depth of the target, source of the question, and its leak."""
-    question = task_set(config.tasks).question(task.data["question"])
-    return {"depth": str(SIZES[task.mode][0]), "source": question.source, "leak": question.leak}
+    def strata(self, task: Task) -> dict[str, str]:
+        """Properties by which success is broken down: depth of the target, source of the question, and its leak."""
+        question = task_set(self.config.tasks).question(task.data["question"])
+        return {"depth": str(SIZES[task.mode][0]), "source": question.source, "leak": question.leak}
 
+    def games_tested(self, mode: str, split: str) -> dict[str, str]:
+        """Questions that a result is about, and whether their source sentences can be found.
 
-def games_tested(config: QuestionTaskConfig, mode: str, split: str) -> dict[str, str]:
-    """Questions that a result is about, and whether their source sentences can be found.
+        Raises:
+            TaskSetError: there is no task set in the configured folder.
+            UnknownNameError: no such mode or split.
+        """
+        config, keys = self.config, [task.key for task in question_tasks(self.config, mode, split)]
+        # Two results can be compared only if they are about the same questions in the same order.
+        digest = hashlib.sha256(json.dumps([task_set(config.tasks).identity, keys]).encode()).hexdigest()
+        return {
+            "leaks": "+".join(config.leaks),
+            "questions_digest": digest[:12],
+            "source_sentence": "masked" if config.hard else "in the file",
+        }
 
-    Raises:
-        TaskSetError: there is no task set in the configured folder.
-        UnknownNameError: no such mode or split.
-    """
-    keys = [task.key for task in question_tasks(config, mode, split)]
-    # Two results can be compared only if they are about the same questions in the same order.
-    digest = hashlib.sha256(json.dumps([task_set(config.tasks).identity, keys]).encode()).hexdigest()
-    return {
-        "leaks": "+".join(config.leaks),
-        "questions_digest": digest[:12],
-        "source_sentence": "masked" if config.hard else "in the file",
-    }
+    def trained_on(self, trained: EnvironmentConfig, modes: Sequence[str], split: str) -> tuple[str, ...]:
+        """Repositories that these tests share with the training of another task set; within a set its splits hold.
 
+        Args:
+            trained: settings that players were trained with.
+            modes: that are tested.
+            split: that is tested.
 
-def trained_on(
-    trained: QuestionTaskConfig, tested: QuestionTaskConfig, modes: Sequence[str], split: str
-) -> tuple[str, ...]:
-    """Repositories that tests of one task set share with the training of another; within a set its splits hold.
+        Raises:
+            TaskSetError: a task set is missing.
+        """
+        if not isinstance(trained, QuestionTaskConfig):
+            return ()
+        old, new = task_set(trained.tasks), task_set(self.config.tasks)
+        if old.identity == new.identity:
+            return ()
+        # By repository and not by question: whoever learnt a project knows its files, whatever was asked.
+        known = {question.repository for question in old.questions if question.split == "train"}
+        tasks = [task for mode in modes for task in question_tasks(self.config, mode, split)]
+        return tuple(sorted(known & {new.question(task.data["question"]).repository for task in tasks}))
 
-    Args:
-        trained: settings that players were trained with.
-        tested: settings of the test.
-        modes: that are tested.
-        split: that is tested.
-
-    Raises:
-        TaskSetError: a task set is missing.
-    """
-    old, new = task_set(trained.tasks), task_set(tested.tasks)
-    if old.identity == new.identity:
-        return ()
-    # By repository and not by question: whoever learnt a project knows its files, whatever was asked.
-    known = {question.repository for question in old.questions if question.split == "train"}
-    played = {
-        new.question(task.data["question"]).repository for mode in modes for task in question_tasks(tested, mode, split)
-    }
-    return tuple(sorted(known & played))
-
-
-def unseen_names(config: QuestionTaskConfig, task: Task) -> tuple[str, ...]:
-    """Names that an annotator must not write before the state shows them: of the targets, and of their folders."""
-    question = task_set(config.tasks).question(task.data["question"])
-    names: dict[str, None] = {}
-    for path in question.targets:
-        folder, _, file = path.rpartition("/")
-        stem = file.partition(".")[0]
-        # One word may be any word; what has two parts or a number in it is a name.
-        telling = (file, stem if not stem.isalpha() else "", folder if "/" in folder else "")
-        names |= dict.fromkeys(name for name in telling if name)
-    return tuple(names)
+    def unseen_names(self, task: Task) -> tuple[str, ...]:
+        """Names that an annotator must not write before the state shows them: of the targets, and of their folders."""
+        question = task_set(self.config.tasks).question(task.data["question"])
+        names: dict[str, None] = {}
+        for path in question.targets:
+            folder, _, file = path.rpartition("/")
+            stem = file.partition(".")[0]
+            # One word may be any word; what has two parts or a number in it is a name.
+            telling = (file, stem if not stem.isalpha() else "", folder if "/" in folder else "")
+            names |= dict.fromkeys(name for name in telling if name)
+        return tuple(names)
 
 
 # The teacher, the player and the measures of an episode each ask for its tree.
