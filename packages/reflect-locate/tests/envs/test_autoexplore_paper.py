@@ -12,7 +12,7 @@ import pytest
 
 from playing import begin, do
 from reflect_locate.envs import autoexplore
-from reflect_locate.envs.autoexplore_paper import MODES, AutoExplorePaper, Config, measures, tasks
+from reflect_locate.envs.autoexplore_paper import MODES, AutoExplorePaper, Config, tasks
 from reflect_locate.envs.paper_text import LINES, view_of
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.snapshot import Snapshot
@@ -359,7 +359,7 @@ def test_what_an_episode_cost(tmp_path: Path):
     task = tasks(environment.config, "d1raw", "train")[0]
     episode = play(EnvSpec(AutoExplorePaper, environment.config), [Request(task, 0)], NoReflector(), OraclePolicy())[0]
     shown = "Executing: cd web\nSuccess: Now at web" + environment_result(episode.turns[2].observation)
-    assert measures(environment.config, episode) == {
+    assert environment.measures(episode) == {
         "spl": 1.0,
         "characters_read": float(len(shown)),
         "files_read": 1.0,
@@ -367,8 +367,8 @@ def test_what_an_episode_cost(tmp_path: Path):
         "timeouts": 0.0,
     }
     late = replace(episode, turns=(*episode.turns[:2], *episode.turns), success=False)
-    assert measures(environment.config, late)["spl"] == 0.0
-    assert measures(environment.config, late)["wrong_answers"] == 1.0
+    assert environment.measures(late)["spl"] == 0.0
+    assert environment.measures(late)["wrong_answers"] == 1.0
     assert environment.strata(task) == {"depth": "1", "source": "symdoc", "leak": "none"}
 
 

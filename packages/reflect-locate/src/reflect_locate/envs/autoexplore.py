@@ -143,7 +143,12 @@ class AutoExplore(AsksQuestions, TextEnv):
         else:
             # Read back from the texts, so that the costs are those of what the player saw, also of recorded episodes.
             states = [read_state(turn.observation.text) for turn in episode.turns]
-        return exploration_measures(episode, states, shortest)
+        return exploration_measures(
+            episode,
+            shortest_turns=shortest,
+            characters_read=sum(len(state.result) for state in states),
+            files_read=len(states[-1].read),
+        )
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:
         """Questions that a result is about, and how they are shown and demonstrated."""

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from reflect_locate.envs.measures import exploration_measures
 from reflect_locate.envs.paper_text import is_readable, name_text, path_text, view_of
 from reflect_locate.envs.state_text import ExplorationState, FileNote, reflection_text
 from reflect_locate.envs.task_sampling import (
@@ -245,8 +246,21 @@ class AutoExplorePaper(AsksQuestions, TextEnv):
         return tasks(self.config, mode, split)
 
     def measures(self, episode: Episode) -> dict[str, float]:
-        """Costs of an evaluated episode."""
-        return measures(self.config, episode)
+        """Costs of an evaluated episode, as `envs.measures` counts them, with the sections of this game's state.
+
+        Raises:
+            UserError: its task is none of this game.
+        """
+        game = AutoExplorePaper(self.config)
+        game.reset(episode.task)
+        # From the right: the question stands before this section and may hold its title.
+        results = [turn.observation.text.rpartition(f"# {RESULT}\n")[2] for turn in episode.turns]
+        return exploration_measures(
+            episode,
+            shortest_turns=game.oracle().turns_left,
+            characters_read=sum(map(len, results)),
+            files_read=len(json.loads(episode.turns[-1].observation.state)["read"]),
+        )
 
     def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
         """Stand where the task says, with what was read and done before; at first at the root, with nothing.
@@ -404,24 +418,3 @@ def _steps(start: str, end: str) -> int:
     """Number of `cd` from one folder to another."""
     here, there = [p for p in start.split("/") if p], [p for p in end.split("/") if p]
     return len(here) + len(there) - 2 * shared_folders(here, there)
-
-
-def measures(config: Config, episode: Episode) -> dict[str, float]:
-    """Costs of an episode, as `envs.measures` counts them, with the sections of this game's state.
-
-    Raises:
-        UserError: its task is none of this game.
-    """
-    game = AutoExplorePaper(config)
-    game.reset(episode.task)
-    shortest, played, last = game.oracle().turns_left, len(episode.turns), episode.turns[-1]
-    # From the right: the question stands before this section and may hold its title.
-    results = [turn.observation.text.rpartition(f"# {RESULT}\n")[2] for turn in episode.turns]
-    answered = (last.action or "").startswith("id ")
-    return {
-        "spl": episode.success * shortest / max(played, shortest),
-        "characters_read": float(sum(map(len, results))),
-        "files_read": float(len(json.loads(last.observation.state)["read"])),
-        "wrong_answers": float(answered and not episode.success),
-        "timeouts": float(not answered),
-    }

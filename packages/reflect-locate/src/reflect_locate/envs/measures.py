@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from reflect_locate.envs.state_text import ExplorationState
 from reflect_rl.types import Episode
 
 
-def exploration_measures(episode: Episode, states: Sequence[ExplorationState], shortest_turns: int) -> dict[str, float]:
+def exploration_measures(
+    episode: Episode, *, shortest_turns: int, characters_read: int, files_read: int
+) -> dict[str, float]:
     """Costs of one episode.
 
     - `spl`: success weighted by path length, shortest / played turns where the game was won (Anderson et al. 2018,
@@ -18,16 +17,16 @@ def exploration_measures(episode: Episode, states: Sequence[ExplorationState], s
     - `wrong_answers`, `timeouts`: 1 where the episode ended so, else 0.
 
     Args:
-        episode: of AutoExplore.
-        states: what there was to see before each turn, at least one.
+        episode: of a game about questions.
         shortest_turns: turns that the solver needs for the task.
+        characters_read: as above.
+        files_read: as above.
     """
-    last = episode.turns[-1]
-    answered = (last.action or "").startswith("id ")
+    answered = (episode.turns[-1].action or "").startswith("id ")
     return {
-        "spl": episode.success * shortest_turns / max(len(states), shortest_turns),
-        "characters_read": float(sum(len(state.result) for state in states)),
-        "files_read": float(len(states[-1].read)),
+        "spl": episode.success * shortest_turns / max(len(episode.turns), shortest_turns),
+        "characters_read": float(characters_read),
+        "files_read": float(files_read),
         "wrong_answers": float(answered and not episode.success),
         "timeouts": float(not answered),
     }
