@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from reflect_locate.envs.state_text import ExplorationState, read_state
-from reflect_locate.players.names import path_overlap
+from reflect_locate.players.names import path_overlap, ranked_entries
 from reflect_locate.repositories.words import question_words
 from reflect_rl.players.scripted import first_listed
 from reflect_rl.types import Decision, View
@@ -39,15 +39,9 @@ def _wishes(state: ExplorationState) -> Iterator[str]:
     asked = question_words(state.question)
     for path, _ in sorted(state.read, key=lambda note: -path_overlap(note[0], asked)):
         yield f"id {path}"
-    # A file is nearer than what a folder holds, except at the root, where no answer of a deeper game lies.
-    entries = [
-        (path_overlap(name, asked), not state.folder, unread, f"cd {name}") for name, unread in state.folders if unread
-    ]
-    entries += [(path_overlap(name, asked), bool(state.folder), 0, f"cat {name}") for name in state.files]
-    entries.sort(key=lambda entry: entry[:3], reverse=True)
+    entries = ranked_entries(state, asked)
     # A matching name on this page is taken before other pages are seen, which cost a turn each.
-    if state.page < state.pages and not any(entry[0] for entry in entries):
+    if state.page < state.pages and not any(shared for shared, _ in entries):
         yield "more"
-    for *_, action in entries:
-        yield action
+    yield from (action for _, action in entries)
     yield "cd .."

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from reflect_locate.envs.state_text import ExplorationState, read_state
-from reflect_locate.players.names import best_note, path_overlap
+from reflect_locate.players.names import best_note, ranked_entries
 from reflect_locate.repositories.words import question_words
 from reflect_rl.players.scripted import first_listed
 from reflect_rl.types import Decision, View
@@ -60,14 +60,7 @@ def _searches(view: View) -> Iterator[str]:
 
 def _places(state: ExplorationState) -> Iterator[str]:
     """Entries of this page, best first, then the other pages and the way out."""
-    asked = question_words(state.question)
-    entries = [
-        (path_overlap(name, asked), not state.folder, unread, f"cd {name}") for name, unread in state.folders if unread
-    ]
-    entries += [(path_overlap(name, asked), bool(state.folder), 0, f"cat {name}") for name in state.files]
-    # Without the action's text: equal entries keep the order of the listing, also in reverse.
-    entries.sort(key=lambda entry: entry[:3], reverse=True)
-    yield from (action for *_, action in entries)
+    yield from (action for _, action in ranked_entries(state, question_words(state.question)))
     # `more` comes back to the first page after the last one, and the rest of the tree is found from there.
     if state.page < state.pages:
         yield "more"
