@@ -113,31 +113,21 @@ class ServedFolders:
             raise UserError(f"a folder is named twice: {', '.join(sources)}. Name each once.")
         # Read at the start, so that a folder that cannot be read ends the command and not the first question.
         for root in self.roots:
-            self._refresh(root)
-
-    def tree(self, path: str = "") -> tuple[Root, Tree]:
-        """The root and the part of it that a caller names.
-
-        Args:
-            path: a folder below a root: absolute, relative to the only root, or, with several, behind a root as it was
-                given or its name. Empty: the only root.
-
-        Raises:
-            UserError: it is outside of the roots, is no folder with text files, or names none or several of the roots.
-        """
-        root, folder = self._split(path)
-        self._refresh(root)
-        assert root.snapshot is not None  # noqa: S101 (it was just read)
-        if folder in root.snapshot.files:
-            raise UserError(f"{path!r} is a file. Name a folder.")
-        return root, self._tree(root, folder, path)
+            self._refreshed(root)
 
     def part(self, path: str = "") -> Part:
-        """The folder or the file that a caller names, to be asked about; see `tree`."""
-        root, inside = self._split(path)
-        self._refresh(root)
-        assert root.snapshot is not None  # noqa: S101 (it was just read)
-        return Part(root, self._tree(root, inside, path), inside)
+        """The folder or the file that a caller names, to be asked about.
+
+        Args:
+            path: a file or folder below a root: absolute, relative to the only root, or, with several, behind a root as
+                it was given or its name. Empty: the only root.
+
+        Raises:
+            SnapshotError: the root cannot be read any more.
+            UserError: it is outside of the roots, has no text files, or names none or several of the roots.
+        """
+        root, snapshot, inside = self._named(path)
+        return Part(root, self._tree(root, snapshot, inside, path), inside)
 
     def index(self, part: Part, error: sqlite3.Error | StaleStoreError | None = None) -> StoredIndex:
         """The index of a folder, kept until a file changes.
@@ -159,20 +149,22 @@ class ServedFolders:
         return root.indexes[folder]
 
     def file_or_folder(self, path: str = "") -> tuple[str, ServedFile | Tree]:
-        """The place of a root, and the file or the folder of it that a caller names; see `tree`."""
-        root, inside = self._split(path)
-        self._refresh(root)
-        assert root.snapshot is not None  # noqa: S101 (it was just read)
-        text = root.snapshot.files.get(inside)
-        found = self._tree(root, inside, path) if text is None else ServedFile(inside, text)
+        """The place of a root, and the file or the folder of it that a caller names; see `part`."""
+        root, snapshot, inside = self._named(path)
+        text = snapshot.files.get(inside)
+        found = self._tree(root, snapshot, inside, path) if text is None else ServedFile(inside, text)
         return str(root.place), found
 
-    def _tree(self, root: Root, folder: str, path: str) -> Tree:
-        assert root.snapshot is not None  # noqa: S101 (callers have read it)
+    def _named(self, path: str) -> tuple[Root, Snapshot, str]:
+        """The root that a caller names, its present files, and the way from it to the path."""
+        root, inside = self._split(path)
+        return root, self._refreshed(root), inside
+
+    def _tree(self, root: Root, snapshot: Snapshot, folder: str, path: str) -> Tree:
         if folder not in root.trees:
             above, _, name = folder.rpartition("/")
-            is_file = folder in root.snapshot.files
-            tree = Tree(root.snapshot, above, [name]) if is_file else Tree(root.snapshot, folder)
+            is_file = folder in snapshot.files
+            tree = Tree(snapshot, above, [name]) if is_file else Tree(snapshot, folder)
             if not tree.paths:
                 raise UserError(f"there is no file or folder {path!r} with text in {root.source!r}.")
             # Each tree has an index of megabytes; a caller may name any number of parts.
@@ -230,19 +222,20 @@ class ServedFolders:
         if named:
             yield named[0], rest or "."
 
-    def _refresh(self, root: Root) -> None:
-        """Read the root again when its files have changed."""
+    def _refreshed(self, root: Root) -> Snapshot:
+        """The files of a root, read again when they have changed."""
         mark = _mark(root.source, self._config)
         if root.snapshot is not None and mark == root.mark:
-            return
+            return root.snapshot
         snapshot = ingest(root.source, self._config)
         root.mark = mark
         # A time can change without the text; the snapshot, its trees and their indexes then stay.
         if root.snapshot is not None and root.snapshot.identity == snapshot.identity:
-            return
+            return root.snapshot
         if root.snapshot is not None:
             root.forget()
         root.snapshot = snapshot
+        return snapshot
 
 
 def _place(source: str) -> Path:

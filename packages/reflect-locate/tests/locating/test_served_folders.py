@@ -23,7 +23,7 @@ def stove(tmp_path):
 
 
 def paths(library, path=""):
-    return library.tree(path)[1].paths
+    return library.part(path).tree.paths
 
 
 def test_without_a_path_the_only_root_is_meant(kettle):
@@ -36,7 +36,7 @@ def test_a_folder_is_named_below_the_root(kettle, path):
     if path.startswith("/"):
         path = f"{kettle}{path}"
     assert paths(library, path) == ("clock.py", "limits.py")
-    assert library.tree(path)[1].prefix == "src/"
+    assert library.part(path).tree.prefix == "src/"
 
 
 @pytest.mark.parametrize(
@@ -44,22 +44,22 @@ def test_a_folder_is_named_below_the_root(kettle, path):
 )
 def test_nothing_outside_of_the_root_can_be_named(kettle, stove, path):
     with pytest.raises(UserError, match="outside of what is served"):
-        ServedFolders([str(kettle)]).tree(path.format(kettle=kettle))
+        ServedFolders([str(kettle)]).part(path.format(kettle=kettle))
 
 
 def test_a_link_that_leaves_the_root_leads_nowhere(kettle, stove):
     (kettle / "way_out").symlink_to(stove)
     with pytest.raises(UserError, match="no file or folder 'way_out'"):
-        ServedFolders([str(kettle)]).tree("way_out")
+        ServedFolders([str(kettle)]).part("way_out")
 
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("src/limits.py", "is a file"), ("nowhere", "no file or folder 'nowhere'"), ("a\0b", "folder")],
+    [("nowhere", "no file or folder 'nowhere'"), ("a\0b", "folder")],
 )
-def test_what_is_no_folder_is_named(kettle, path, message):
+def test_what_is_no_file_or_folder_is_named(kettle, path, message):
     with pytest.raises(UserError, match=message):
-        ServedFolders([str(kettle)]).tree(path)
+        ServedFolders([str(kettle)]).part(path)
 
 
 def test_of_several_roots_one_is_named(kettle, stove):
@@ -67,9 +67,9 @@ def test_of_several_roots_one_is_named(kettle, stove):
     assert paths(library, "stove") == paths(library, str(stove)) == ("gas/valve.md",)
     assert paths(library, "kettle/docs") == ("guide.md",)
     with pytest.raises(UserError, match="several folders are served"):
-        library.tree()
+        library.part()
     with pytest.raises(UserError, match="outside of what is served"):
-        library.tree("docs")
+        library.part("docs")
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_root_is_named_as_it_was_given(twins, path):
 @pytest.mark.parametrize("path", ["sv/a/app/../../../etc", "sv/a/app/../../b", "sv/b"])
 def test_behind_a_root_as_it_was_given_nothing_outside_can_be_named(twins, path):
     with pytest.raises(UserError, match="outside of what is served"):
-        ServedFolders(twins).tree(path)
+        ServedFolders(twins).part(path)
 
 
 def test_a_name_of_two_roots_is_refused(twins):
@@ -122,7 +122,7 @@ def test_a_revision_is_named_as_it_was_given_also_absolutely(kettle, stove):
 
 def test_the_innermost_root_is_meant(kettle):
     library = ServedFolders([str(kettle), str(kettle / "src")])
-    assert library.tree(str(kettle / "src"))[0] is library.roots[1]
+    assert library.part(str(kettle / "src")).root is library.roots[1]
 
 
 def test_a_relative_root_is_found_by_its_absolute_path(kettle, monkeypatch):
@@ -132,13 +132,13 @@ def test_a_relative_root_is_found_by_its_absolute_path(kettle, monkeypatch):
 
 def test_an_unchanged_folder_is_not_read_again(kettle):
     library = ServedFolders([str(kettle)])
-    assert library.tree()[1] is library.tree()[1]
+    assert library.part().tree is library.part().tree
 
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove", "ignore"])
 def test_a_changed_folder_is_read_again(kettle, change):
     library = ServedFolders([str(kettle)])
-    before = library.tree("src")[1]
+    before = library.part("src").tree
     if change == "edit":
         (kettle / "src/clock.py").write_text("NEW = 1\n")
     elif change == "add":
@@ -147,7 +147,7 @@ def test_a_changed_folder_is_read_again(kettle, change):
         (kettle / "src/clock.py").unlink()
     else:
         (kettle / ".gitignore").write_text("clock.py\n")
-    after = library.tree("src")[1]
+    after = library.part("src").tree
     assert after is not before
     expected = {
         "edit": ("clock.py", "limits.py"),
@@ -170,18 +170,18 @@ def test_a_revision_is_read_again_when_it_names_another_commit(kettle):
     git(kettle, "add", ".")
     git(kettle, "commit", "-qm", "one")
     library = ServedFolders([f"{kettle}@main"])
-    before = library.tree()[1]
+    before = library.part().tree
     (kettle / "src/clock.py").unlink()
-    assert library.tree()[1] is before
+    assert library.part().tree is before
     git(kettle, "commit", "-qam", "two")
-    assert library.tree("src")[1].paths == ("limits.py",)
+    assert library.part("src").tree.paths == ("limits.py",)
 
 
 def test_a_touched_folder_keeps_its_tree_when_the_contents_are_the_same(kettle):
     library = ServedFolders([str(kettle)])
-    before, snapshot = library.tree()[1], library.roots[0].snapshot
+    before, snapshot = library.part().tree, library.roots[0].snapshot
     os.utime(kettle / "README.md", (1, 1))
-    assert library.tree()[1] is before
+    assert library.part().tree is before
     # A second one, which no tree holds, would take its memory again.
     assert library.roots[0].snapshot is snapshot
 
@@ -197,7 +197,7 @@ def test_a_link_that_was_pointed_elsewhere_is_followed(kettle, stove, tmp_path):
         assert library.file_or_folder(path)[0] == str(stove)
         assert paths(library, path) == ("valve.md",)
     with pytest.raises(UserError, match="outside of what is served"):
-        library.tree(str(kettle))
+        library.part(str(kettle))
 
 
 def test_a_link_to_files_of_the_same_sizes_and_times_is_followed(tmp_path):
@@ -230,7 +230,7 @@ def test_a_link_in_a_circle_is_an_error(kettle, tmp_path):
     link.unlink()
     link.symlink_to(link)
     with pytest.raises(SnapshotError, match="no folder or archive"):
-        library.tree()
+        library.part()
 
 
 def test_a_root_that_is_gone_is_an_error(kettle):
@@ -238,7 +238,7 @@ def test_a_root_that_is_gone_is_an_error(kettle):
     for path in kettle.rglob("*.*"):
         path.unlink()
     with pytest.raises(SnapshotError, match="has no file to read"):
-        library.tree()
+        library.part()
 
 
 @pytest.mark.parametrize(("count", "message"), [(0, "no folder is named"), (2, "named twice")])
