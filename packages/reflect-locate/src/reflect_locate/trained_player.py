@@ -129,12 +129,6 @@ def load_player(folder: Path | None = None, unit: str = "", method: str = "", de
     return Player(settings, model, labels, reflector)
 
 
-def load_settings(folder: Path | None = None, unit: str = "", method: str = "") -> tuple[PlayerSettings, Path]:
-    """Settings of a folder's player, and the folder of its policy's model; arguments and errors of `load_player`."""
-    place = _find(folder, unit, method)
-    return place.settings, place.policy
-
-
 def export_player(
     run: Path,
     target: Path,
@@ -246,7 +240,7 @@ def _of_run(run: Path, unit_name: str, method: str) -> _Place:
     if unit_name and unit_name not in known:
         raise UnknownNameError(f"the run {run} has no unit {unit_name!r}. {suggestion(unit_name, known)}")
     unit = known[unit_name] if unit_name else next(iter(known.values()))
-    policy, reflector = _models(config, unit, method)
+    policy, reflector = _models(unit, method)
     for folder in (policy, reflector):
         if folder is not None and not folder.is_dir():
             raise ModelError(f"{run} has no model of {method!r} in {folder}. Train it with `reflect-rl run {run}`.")
@@ -261,7 +255,7 @@ def _of_run(run: Path, unit_name: str, method: str) -> _Place:
     return _Place(settings, policy, reflector)
 
 
-def _models(config: RunConfig, unit: Unit, method: str) -> tuple[Path, Path | None]:
+def _models(unit: Unit, method: str) -> tuple[Path, Path | None]:
     """Folders of the policy and of the model that writes reflections."""
     entry = find_method(method)
     policy = unit.folder / entry.trainer / method / "model" if entry.trainer else unit.model(entry.policy or "base")

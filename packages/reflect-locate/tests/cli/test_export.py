@@ -9,7 +9,7 @@ import pytest
 from reflect_locate import calibrate
 from reflect_locate.calibrate import Calibration
 from reflect_locate.evidence import Weights
-from reflect_locate.trained_player import load_player, load_settings
+from reflect_locate.trained_player import load_player
 from three_projects import save_three_projects
 from tiny_player import save_tiny_player
 
@@ -53,17 +53,18 @@ def test_the_threshold_is_measured_and_noted(run, tmp_path, call, monkeypatch):
     ((questions, episodes),) = asked
     assert (len(questions), episodes) == (7, 3)
     assert {question.split for question in questions} == {"validation"}
-    settings, _ = load_settings(tmp_path / "player")
+    player = load_player(tmp_path / "player", device="cpu")
+    settings = player.settings
     assert (settings.threshold, settings.weights) == (0.31, Weights(named=0.7))
     assert settings.trained["method"] == "sft_lexical"
     assert settings.trained["calibration"]["wrong"] == 12
     assert settings.trained["calibration"]["questions"] == 7
-    assert load_player(tmp_path / "player", device="cpu").model.hash() == settings.trained["weights"]
+    assert player.model.hash() == settings.trained["weights"]
 
 
 def test_without_questions_the_threshold_stays(run, tmp_path, call):
     assert call("export", run, tmp_path / "player", "--questions", 0, "--half", "true").code == 0
-    settings, _ = load_settings(tmp_path / "player")
+    settings = load_player(tmp_path / "player", device="cpu").settings
     assert (settings.threshold, settings.weights) == (0.2, Weights())
     assert "calibration" not in settings.trained
     assert b'"dtype":"F16"' in (tmp_path / "player" / "policy" / "model.safetensors").read_bytes()[:4000]

@@ -9,7 +9,7 @@ from reflect_locate import trained_player
 from reflect_locate.finder import SearchOptions, locate
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
-from reflect_locate.trained_player import export_player, load_player, load_settings
+from reflect_locate.trained_player import export_player, load_player
 from reflect_rl.errors import ModelError, UnknownNameError
 from tiny_player import FILES, save_tiny_player
 
@@ -57,7 +57,7 @@ def test_without_a_packaged_player_the_error_names_the_command(monkeypatch, tmp_
 
 def test_the_packaged_player_is_loaded_by_default(monkeypatch, folder):
     monkeypatch.setattr(trained_player, "PACKAGED", folder)
-    assert load_settings()[0].threshold == 0.4
+    assert load_player(device="cpu").settings.threshold == 0.4
 
 
 def test_the_player_that_comes_with_the_package_finds_files():
@@ -112,11 +112,11 @@ def test_a_player_without_weights_is_an_error(folder):
 
 
 def test_a_run_can_be_played_as_it_is(run):
-    settings, policy = load_settings(run)
-    assert policy == run / "starts-5/seed-3/rlft/reflect_rl_lexical/model"
-    assert settings.reflector == "lexical"
-    assert settings.trained["unit"] == "starts-5/seed-3"
-    assert load_player(run, device="cpu").settings.environment.page_entries == 10
+    player = load_player(run, device="cpu")
+    assert player.model.name == str(run / "starts-5/seed-3/rlft/reflect_rl_lexical/model")
+    assert player.settings.reflector == "lexical"
+    assert player.settings.trained["unit"] == "starts-5/seed-3"
+    assert player.settings.environment.page_entries == 10
 
 
 def test_an_exported_player_is_the_run_s(run, tmp_path):
@@ -134,8 +134,9 @@ def test_rounded_weights_take_half_the_place_and_play_nearly_alike(run, tmp_path
     whole, half = (export_player(run, tmp_path / str(rounded), half=rounded) for rounded in (False, True))
     sizes = [(folder / "policy" / "model.safetensors").stat().st_size for folder in (whole, half)]
     assert sizes[1] < 0.6 * sizes[0]
-    exact, rounded = (load_player(folder, device="cpu").model for folder in (whole, half))
-    assert rounded.hash() == load_settings(half)[0].trained["weights"] != exact.hash()
+    players = [load_player(folder, device="cpu") for folder in (whole, half)]
+    exact, rounded = (player.model for player in players)
+    assert rounded.hash() == players[1].settings.trained["weights"] != exact.hash()
     ours = dict(rounded.model.named_parameters())
     for name, weight in exact.model.named_parameters():
         assert ours[name].dtype == weight.dtype
