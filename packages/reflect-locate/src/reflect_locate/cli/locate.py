@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reflect_locate.adapted_ranking import AdaptedRanking
     from reflect_locate.ranking import Answer, FoundFile
     from reflect_locate.repositories.word_store import WordStore
-    from reflect_locate.served_answers import Reread
+    from reflect_locate.served_answers import Reread, Search
 
 VERB = "locate"
 USAGE = 'reflect-rl locate PATH "question"'
@@ -119,7 +119,7 @@ def _run(arguments: Sequence[str]) -> None:
     if adapted is not None:
         notes.print(printable(adapted.told(tree)), style="dim")
     if options.is_played:
-        answer = _played(tree, question, options)
+        answer = player_of(options, options.seconds)(tree, question, lambda: False)
     else:
         answer = _found(path, tree, question, options, notes, adapted)
     if reread is not None:
@@ -256,16 +256,24 @@ def told_change(before: Answer, after: Answer) -> str:
     return f"puts {first} first, {told}."
 
 
-def _played(tree: Tree, question: str, options: LocateOptions) -> Answer:
-    """The answer of the player."""
+def player_of(options: PlayerOptions, seconds: float) -> Search:
+    """Search by the player that the options name; torch is loaded for it, and for nothing else.
+
+    Args:
+        options: of a call.
+        seconds: longest search.
+
+    Raises:
+        ModelError: there is no such player, or it cannot be used.
+    """
     from reflect_locate.finder import SearchOptions, locate
     from reflect_locate.trained_player import load_player
     from reflect_rl.runs.workers import silence
 
     silence()
     player = load_player(options.model, options.unit, options.method)
-    effort = SearchOptions(options.episodes, options.seconds, options.search, options.seed)
-    return locate(player, tree, question, effort, options.threshold)
+    effort = SearchOptions(options.episodes, seconds, options.search, options.seed)
+    return lambda tree, question, is_stopped: locate(player, tree, question, effort, options.threshold, is_stopped)
 
 
 def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 from rich.console import Console
 
-from reflect_locate.cli.locate import adapted_of, check_modes, printable, reread_of, told_left_out
+from reflect_locate.cli.locate import adapted_of, check_modes, player_of, printable, reread_of, told_left_out
 from reflect_locate.cli.options import PlayerOptions
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import Frozen
 from reflect_rl.errors import ConfigError
-
-if TYPE_CHECKING:
-    from reflect_locate.served_answers import Search
 
 VERB = "serve"
 
@@ -63,7 +59,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     )
     # First of the two, as it refuses what excludes it.
     reread = reread_of(options)
-    player = _player(options) if options.is_played else None
+    player = player_of(options, options.seconds) if options.is_played else None
     server = make_server(SearchService(folders, options.threshold, player, reread, adapted))
     for root in folders.roots:
         if root.snapshot is not None:
@@ -74,18 +70,6 @@ def run(arguments: Sequence[str], console: Console) -> None:
         serve_http(server, options.port, lambda address: notes.print(f"serving {address}"))
     else:
         serve_stdio(server)
-
-
-def _player(options: ServeOptions) -> Search:
-    """Search by the player that the options name; torch is loaded for it, and for nothing else."""
-    from reflect_locate.finder import SearchOptions, locate
-    from reflect_locate.trained_player import load_player
-    from reflect_rl.runs.workers import silence
-
-    silence()
-    player = load_player(options.model, options.unit, options.method)
-    effort = SearchOptions(options.episodes, options.seconds, options.search, options.seed)
-    return lambda tree, question, is_stopped: locate(player, tree, question, effort, options.threshold, is_stopped)
 
 
 def parse_serve(arguments: Sequence[str]) -> tuple[tuple[str, ...], ServeOptions]:
