@@ -32,10 +32,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from reflect_locate.adapt import KINDS, Asker, Era, eras_of
+from reflect_locate.adapt import eras_of, fitted_weights
 from reflect_locate.adapted_ranking import AdaptedRanking
-from reflect_locate.evidence import DEFAULT_WEIGHTS
-from reflect_locate.fitting import fit
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.ranking import find
 from reflect_locate.repositories.ingest import open_repository
@@ -118,7 +116,8 @@ def ask_commits(rows: dict[str, Row], rankers: Mapping[str, Open], options: argp
         order = stream(options.seed, "compare rankers", place.name).permutation(len(era.commits))
         asked = [era.commits[index] for index in sorted(order[: options.questions].tolist())]
         # Adapted to this repository by commits before those that are asked about.
-        own: dict[str, Open] = {"locate --adapted": partial(located, adapted=adapted_to(fitted, era))}
+        adapted = AdaptedRanking(repository="", commit="", weights=fitted_weights(fitted), said=era.said)
+        own: dict[str, Open] = {"locate --adapted": partial(located, adapted=adapted)}
         with tempfile.TemporaryDirectory() as folder:
             write(era.tree, era.tree.paths, Path(folder))
             for name, opened in (*rankers.items(), *own.items()):
@@ -268,14 +267,6 @@ def located(folder: Path, adapted: AdaptedRanking | None = None) -> Ask:
     tree = open_repository(folder, replace(ALL_TEXT, hidden=True))
     index = StoredIndex(tree, WordStore())
     return lambda question: [entry.path for entry in find(tree, question, index, adapted=adapted).files]
-
-
-def adapted_to(fitted: Era, tested: Era) -> AdaptedRanking:
-    """The ranking that `reflect-rl adapt` measures on the later commits."""
-    asker = Asker(fitted, DEFAULT_WEIGHTS)
-    answers = ((asker.ask(question), question.targets) for question in fitted.questions)
-    lists = [[(entry.evidence, entry.path in targets) for entry in answer.files] for answer, targets in answers]
-    return AdaptedRanking(repository="", commit="", weights=fit(lists, DEFAULT_WEIGHTS, KINDS), said=tested.said)
 
 
 def show(rows: Mapping[str, Row]) -> None:

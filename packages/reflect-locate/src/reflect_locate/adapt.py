@@ -226,6 +226,20 @@ class Asker:
         return Tree(self._era.tree.snapshot, masks=question.spans) if question.spans else self._era.tree
 
 
+def fitted_weights(era: Era, progress: Callable[[], None] = lambda: None) -> Weights:
+    """Weights under which the right files of the questions of an era are most likely (`fitting.fit`).
+
+    Args:
+        era: to fit to.
+        progress: called after each question.
+    """
+    asker, lists = Asker(era, DEFAULT_WEIGHTS), []
+    for question in era.questions:
+        lists.append([(entry.evidence, entry.path in question.targets) for entry in asker.ask(question).files])
+        progress()
+    return fit(lists, DEFAULT_WEIGHTS, KINDS)
+
+
 def minutes(fitted: Era, tested: Era) -> float:
     """Estimate of the minutes that `adapt` will take, from the first questions."""
     asker = Asker(tested, DEFAULT_WEIGHTS)
@@ -250,11 +264,7 @@ def adapt(
         revision: the end of the history, up to which the result knows it.
         progress: called after each question.
     """
-    asker, lists = Asker(fitted, DEFAULT_WEIGHTS), []
-    for question in fitted.questions:
-        lists.append([(entry.evidence, entry.path in question.targets) for entry in asker.ask(question).files])
-        progress()
-    weights = fit(lists, DEFAULT_WEIGHTS, KINDS)
+    weights = fitted_weights(fitted, progress)
     askers, outcomes = (Asker(tested, None), Asker(tested, weights)), []
     for question in tested.questions:
         ranks = [_rank(asker.ask(question), question.targets) for asker in askers]
