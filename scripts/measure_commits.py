@@ -23,6 +23,7 @@ from reflect_locate.adapt import Asker, eras_of
 from reflect_locate.evidence import DEFAULT_WEIGHTS, Sureness, score
 from reflect_locate.questions.task_set import Question
 from reflect_locate.ranking import Answer
+from reflect_locate.reader_weight import mean_reciprocal_rank
 from reflect_locate.rereading import open_reader, reread
 from reflect_rl.evaluation.compare import paired_difference
 
@@ -113,14 +114,10 @@ def show(kind: str, rows: Sequence[Row]) -> None:
         print(f"  with --deep      {rate(deep)}")
         print(f"  difference       {paired_difference(deep, first)}")
         print(f"  first {TOP}          {rate([1 <= place <= TOP for place in read])}")
-        print(f"  MRR              {mrr([row.rank for row in rows]):.3f}, with --deep {mrr(read):.3f}")
+        alone, both = (mean_reciprocal_rank(places) for places in ([row.rank for row in rows], read))
+        print(f"  MRR              {alone:.3f}, with --deep {both:.3f}")
     for word in WORDS:
         print(f"  {word:8} first right {rate([row.rank == 1 for row in rows if row.sureness == word])}")
-
-
-def mrr(places: Sequence[int]) -> float:
-    """Mean of 1 / place, 0 where no right file is among the candidates."""
-    return sum(1 / place for place in places if place) / len(places)
 
 
 def _sides(rows: Sequence[Row]) -> tuple[list[int], list[int]]:

@@ -69,7 +69,7 @@ def show(asked: Sequence[Asked], weights: Sequence[float]) -> None:
     for weight in weights:
         places = [entry.place(weight)[0] for entry in there]
         first, top = rate([place == 1 for place in places]), rate([1 <= place <= TOP for place in places])
-        print(f"weight {weight:6g}   first {first}   first {TOP} {top}   MRR {mean_reciprocal_rank(there, weight):.3f}")
+        print(f"weight {weight:6g}   first {first}   first {TOP} {top}   MRR {mean_reciprocal_rank(places):.3f}")
 
 
 if __name__ == "__main__":

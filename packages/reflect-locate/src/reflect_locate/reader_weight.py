@@ -75,9 +75,15 @@ def ask(tasks: TaskSet, question: Question, store: WordStore, reader: PassageRea
         )
 
 
-def mean_reciprocal_rank(asked: Sequence[Asked], weight: float) -> float:
-    """Mean of 1 / place of the first right file, 0 where none is among the candidates (Voorhees 1999)."""
-    places = [entry.place(weight)[0] for entry in asked]
+def mean_reciprocal_rank(places: Sequence[int]) -> float:
+    """Mean of 1 / place of the first right file, 0 where none is among the candidates (Voorhees 1999).
+
+    >>> mean_reciprocal_rank([1, 2, 0])
+    0.5
+
+    Args:
+        places: of at least one question, counted from 1; 0 = not among the candidates.
+    """
     return sum(1 / place for place in places if place) / len(places)
 
 
@@ -88,4 +94,4 @@ def best_weight(asked: Sequence[Asked], weights: Sequence[float] = WEIGHTS) -> f
         asked: questions with a right file in their trees.
         weights: that are compared, in rising order.
     """
-    return max(weights, key=lambda weight: mean_reciprocal_rank(asked, weight))
+    return max(weights, key=lambda weight: mean_reciprocal_rank([entry.place(weight)[0] for entry in asked]))

@@ -231,8 +231,8 @@ def test_the_weight_is_the_best_one_by_reciprocal_rank():
     # One question that the model spoils counts less than two that it mends.
     mixed = [asked(0, 2.0), asked(1, 2.0), asked(1, 2.0)]
     assert best_weight(mixed) == 3.0
-    assert mean_reciprocal_rank(mixed, 3.0) == pytest.approx((0.5 + 1 + 1) / 3)
-    assert mean_reciprocal_rank(mixed, 0.0) == pytest.approx((1 + 0.5 + 0.5) / 3)
+    assert mean_reciprocal_rank([entry.place(3.0)[0] for entry in mixed]) == pytest.approx((0.5 + 1 + 1) / 3)
+    assert mean_reciprocal_rank([entry.place(0.0)[0] for entry in mixed]) == pytest.approx((1 + 0.5 + 0.5) / 3)
 
 
 def test_without_questions_about_other_projects_the_weight_is_one(tasks, player, tmp_path):

@@ -154,9 +154,10 @@ def _chosen_weight(
             found.append(entry)
             bars.advance(bar)
     weight = best_weight(found)
+    with_model, alone = (mean_reciprocal_rank([entry.place(value)[0] for entry in found]) for value in (weight, 0))
     console.print(
         f"weight {weight:g}, chosen on {len(found)} questions about other projects: mean reciprocal rank "
-        f"{mean_reciprocal_rank(found, weight):.3f}, with the index alone {mean_reciprocal_rank(found, 0):.3f}"
+        f"{with_model:.3f}, with the index alone {alone:.3f}"
     )
     return weight
 
