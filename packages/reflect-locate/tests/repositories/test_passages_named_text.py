@@ -12,7 +12,7 @@ def test_what_an_index_counts():
     """`door` stands in three lines, `window` in two; the path adds a word each."""
     tree = Tree(Snapshot("s", {"house/door_bell.md": TEXT}))
     index = PassageCache().get(tree, "house/door_bell.md")
-    assert [index.counts[word] for word in words("door window opens closes")] == [3, 2, 1, 1]
+    assert [index.count(word) for word in words("door window opens closes")] == [3, 2, 1, 1]
     document = NamedText("house/door_bell.md", index)
     assert [document.count(word) for word in words("door window house nothing")] == [4, 2, 1, 0]
     assert len(document) == 7 + len(words("house/door_bell.md"))

@@ -26,7 +26,9 @@ def test_words_are_counted_as_passages_count_them():
         "RateLimit rate_limit limits\n__all__ HTTP_server a_2b_\n"
         "  x = 'ümlaut' 限制 HTTPServer2\u2028rate\n\trate-limits, rates\nrates"
     )
-    assert dict(count_words(text)) == dict(PassageIndex("a.py", text).counts)
+    counts, index = count_words(text), PassageIndex("a.py", text)
+    assert {word: index.count(word) for word in counts} == dict(counts)
+    assert index.size == counts.total()
 
 
 @pytest.mark.parametrize("root", ["", "shop/north"])

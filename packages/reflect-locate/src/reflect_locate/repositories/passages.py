@@ -142,11 +142,6 @@ class PassageIndex:
         # The garbage collector passes over tuples of numbers, and files hold millions of words.
         return {word: tuple(numbers) for word, numbers in places.items()}
 
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Number of lines that hold each word."""
-        return {word: len(places) for word, places in self._places.items()}
-
     @cached_property
     def size(self) -> int:
         """Sum of `count` over all words."""
