@@ -9,8 +9,8 @@ from reflect_algorithms.settings import RvSConfig, offline_config
 from reflect_rl.types import View
 
 if TYPE_CHECKING:
-    from reflect_rl.evaluation.methods import Decoding
     from reflect_rl.runs.config import RunConfig
+    from reflect_rl.types import Decoding
 
 LEVELS = 10
 """Number of levels of a return."""

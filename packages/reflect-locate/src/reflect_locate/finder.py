@@ -32,9 +32,8 @@ from reflect_locate.repositories.words import question_words, words
 from reflect_locate.trained_player import Player
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import ReflectRLError, UserError
-from reflect_rl.players.language_model import Decoding
 from reflect_rl.rollout import Request, play
-from reflect_rl.types import Episode, seed_for
+from reflect_rl.types import Decoding, Episode, seed_for
 from reflect_rl.watchdog import Limits
 
 UNOPENED = "The index found it; the player did not open it."

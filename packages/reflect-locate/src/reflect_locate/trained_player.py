@@ -24,7 +24,6 @@ from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggest
 from reflect_rl.evaluation.methods import METHODS, find_method
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, load_model
-from reflect_rl.players.language_model import Decoding
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.registry import refuse_foreign
@@ -32,6 +31,7 @@ from reflect_rl.rollout import NoReflector, Reflector
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.store import read_json, write_json
+from reflect_rl.types import Decoding
 
 PACKAGED = Path(__file__).with_name("player")
 """The player that comes with this package."""

@@ -19,10 +19,10 @@ from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, device_of
 from reflect_rl.models.score import check_scoring
-from reflect_rl.players.language_model import Decoding, LanguageModelPolicy
+from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector, Policy, Reflector
 from reflect_rl.runs.config import BuiltForRun
-from reflect_rl.types import seed_for, stream
+from reflect_rl.types import Decoding, seed_for, stream
 
 
 @dataclass(frozen=True)

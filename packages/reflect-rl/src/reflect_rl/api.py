@@ -49,7 +49,6 @@ from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_sp
 from reflect_rl.launch import process_rank
 from reflect_rl.models.load import LanguageModel, load_model as load_language_model
 from reflect_rl.models.score import LISTED
-from reflect_rl.players.language_model import Decoding
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import NoReflector, Reflector, Request, play
 from reflect_rl.runs.config import write_report
@@ -61,7 +60,7 @@ from reflect_rl.training.config import RLFTConfig, SFTConfig
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import train_sft as train_on_pairs
 from reflect_rl.training.trainer import checkpoints_in
-from reflect_rl.types import Episode, Progress, Task, seed_for, stream, to_json
+from reflect_rl.types import Decoding, Episode, Progress, Task, seed_for, stream, to_json
 
 __all__ = [
     "add_reflections", "collect", "evaluate", "load_model", "make_env", "read_episodes", "report",

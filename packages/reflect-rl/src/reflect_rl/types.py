@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 NO_ACTION = -1
 """Index of a decision that names no admissible action: an answer that is none. The turn passes without an action."""
 
+Decoding = Literal["sampled", "greedy"]
+"""Choice of an action: drawn from the policy's distribution, or the most likely one."""
+
 Advice = Literal["command", "goal", "facts"]
 """Fullness of a teacher's reflections: facts and a verdict on the last action; with the next goal; with a command."""
 

@@ -25,10 +25,10 @@ from pydantic import Field, ValidationError
 from reflect_rl.config import Frozen
 from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata, NamesGames
 from reflect_rl.errors import FaultyEnvironmentError, RunFolderError
-from reflect_rl.evaluation.methods import Decoding, Method
+from reflect_rl.evaluation.methods import Method
 from reflect_rl.rollout import Metered, Policy, Reflector, Request, RunsElsewhere, play
 from reflect_rl.store import read_json_value, write_json
-from reflect_rl.types import NO_ACTION, Episode, Task, seed_for, to_json
+from reflect_rl.types import NO_ACTION, Decoding, Episode, Task, seed_for, to_json
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, guarded
 
 SCHEMA_VERSION: Final = 2
@@ -378,7 +378,7 @@ class EvaluationConfig(Frozen):
     """Tasks to evaluate on; choose hyperparameters on `validation`."""
     horizons: tuple[int, ...] = ()
     """Horizons in turns (empty: those of the environment, or its longest episode)."""
-    decodings: tuple[Literal["sampled", "greedy"], ...] = Field(("sampled", "greedy"), min_length=1)
+    decodings: tuple[Decoding, ...] = Field(("sampled", "greedy"), min_length=1)
     """Actions sampled at temperature 1 (as in the paper), or the most likely one."""
     repetitions: int = Field(3, ge=1)
     """Sampled episodes per task (greedy play is deterministic: one)."""

@@ -14,16 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from reflect_rl import registry
 from reflect_rl.envs.base import EnvSpec, HasSolver, HasStateTeacher
 from reflect_rl.errors import UnknownNameError, UserError, suggestion
+from reflect_rl.types import Decoding
 
 if TYPE_CHECKING:  # the result row names the decodings of this file
     from reflect_rl.evaluation.evaluate import Measurement
-
-Decoding = Literal["sampled", "greedy"]
 
 LEXICAL = "lexical"
 """The reflection player that learns nothing."""

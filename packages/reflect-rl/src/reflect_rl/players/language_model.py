@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
@@ -15,9 +15,7 @@ from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import Scores, check_context, score
 from reflect_rl.prompts import action_text_prompt, lines_prompt, parts_of, policy_prompt
-from reflect_rl.types import Decision, View
-
-Decoding = Literal["sampled", "greedy"]
+from reflect_rl.types import Decision, Decoding, View
 
 
 def tokenize(

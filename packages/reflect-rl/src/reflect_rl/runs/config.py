@@ -26,11 +26,11 @@ from reflect_rl.data.recorded import Note
 from reflect_rl.envs.base import SPLITS, EnvSpec, spec_of
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.evaluation.evaluate import EvaluationConfig
-from reflect_rl.evaluation.methods import LEXICAL, Decoding, Method, find_method
+from reflect_rl.evaluation.methods import LEXICAL, Method, find_method
 from reflect_rl.prompts import TEMPLATE_VERSION, policy_prompt, reflection_prompt
 from reflect_rl.rollout import Reflector
 from reflect_rl.training.config import ReflectorSFTConfig, RLFTConfig, SFTConfig, TrackerName
-from reflect_rl.types import Episode, View, stream
+from reflect_rl.types import Decoding, Episode, View, stream
 from reflect_rl.watchdog import Limits, guarded
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from reflect_rl.evaluation.evaluate import (
     reset_usage,
     write_rows,
 )
-from reflect_rl.evaluation.methods import Decoding, Measure, Method
+from reflect_rl.evaluation.methods import Measure, Method
 from reflect_rl.models.labels import find_labels
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import Policy, Reflector, RunsElsewhere
@@ -36,7 +36,7 @@ from reflect_rl.runs.model_card import add_results
 from reflect_rl.runs.models import load_of_run, maker_of, reflector_of, start_of_policy
 from reflect_rl.runs.played import PlayedEpisodes
 from reflect_rl.store import write_jsonl
-from reflect_rl.types import Progress
+from reflect_rl.types import Decoding, Progress
 
 
 def evaluate_method(job: Job, run: RunConfig, progress: Progress) -> None:

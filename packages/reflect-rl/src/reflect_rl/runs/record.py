@@ -23,14 +23,13 @@ from reflect_rl.evaluation.evaluate import (
     tasks_digest,
     write_rows,
 )
-from reflect_rl.evaluation.methods import Decoding
 from reflect_rl.launch import process_rank
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import Reflector
 from reflect_rl.runs.folder import CARD, RunCard, Unit, provenance, write_card
 from reflect_rl.runs.start import differences
 from reflect_rl.store import check_seal, read_json, read_jsonl, seal, write_json, write_jsonl
-from reflect_rl.types import Episode
+from reflect_rl.types import Decoding, Episode
 
 FREE = ("checkpoint_every", "keep_checkpoints", "num_envs", "micro_batch_tokens")
 """Settings that change no result, so that a training may go on with others."""

@@ -28,8 +28,8 @@ from reflect_served.players.run import endpoint_of
 from reflect_served.settings import Answers, chat_config, endpoint_config
 
 if TYPE_CHECKING:  # it loads torch
-    from reflect_rl.evaluation.methods import Decoding
     from reflect_rl.runs.config import RunConfig
+    from reflect_rl.types import Decoding
 
 SAMPLES = 2**30
 """Number of different samples; an endpoint keeps one answer for each prompt and sample number."""

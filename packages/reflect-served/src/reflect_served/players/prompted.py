@@ -26,9 +26,8 @@ from reflect_served.players.prompts import CHAT_TEMPLATE_VERSION, parse_choice, 
 from reflect_served.settings import PROMPTED, prompted_config
 
 if TYPE_CHECKING:  # they load more than a player needs
-    from reflect_rl.evaluation.methods import Decoding
     from reflect_rl.runs.config import RunConfig
-    from reflect_rl.types import Episode, Turn
+    from reflect_rl.types import Decoding, Episode, Turn
 
 ANSWER, ADVICE = "# Answer", "# Advice"
 """Headings after which a model without a chat template goes on."""

@@ -14,8 +14,8 @@ from reflect_served.players.run import endpoint_of
 from reflect_served.settings import chat_config
 
 if TYPE_CHECKING:  # they load more than a player needs
-    from reflect_rl.evaluation.methods import Decoding
     from reflect_rl.runs.config import RunConfig
+    from reflect_rl.types import Decoding
 
 
 class ChatReflector(ChatPlayer):
