@@ -7,7 +7,7 @@ An environment is an `EnvSpec`, the name of an installed one, or a class over `T
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,7 @@ from reflect_rl.data.recorded import (
     refuse_held_out,
     usable,
 )
-from reflect_rl.envs.base import EnvSpec, NumbersActions, TextEnv, require_known, spec_of
+from reflect_rl.envs.base import EnvSpec, TextEnv, require_known, spec_of
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.evaluation.compare import Evaluation
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_split
@@ -51,9 +51,9 @@ from reflect_rl.models.load import LanguageModel, load_model as load_language_mo
 from reflect_rl.models.score import LISTED
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import NoReflector, Reflector, Request, play
-from reflect_rl.runs.config import write_report
+from reflect_rl.runs.config import ReflectorConfig, write_report
 from reflect_rl.runs.folder import Unit
-from reflect_rl.runs.models import save_whole
+from reflect_rl.runs.models import numbers_of, save_whole
 from reflect_rl.runs.record import begin_training, digest, note_evaluation, written_by
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
@@ -329,7 +329,8 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             return twin
 
         policy = trained("policy_reflect" if reflections or reads else "policy_plain")
-        writer = FrozenReflector(trained("reflector"), numbers=_numbers(spec)) if reflections else agent.reflector
+        numbers = None if spec is None else numbers_of(spec, ReflectorConfig())
+        writer = FrozenReflector(trained("reflector"), numbers=numbers) if reflections else agent.reflector
     origin = Origin(method, "none", "recorded", starts, seed, None if out is None else Path(out))
     return replace(agent, model=policy, reflector=writer, origin=origin)
 
@@ -562,11 +563,6 @@ def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed
 
 WORD_EPISODES = 200
 """Random episodes from which a model without demonstrations learns the words of a game."""
-
-
-def _numbers(spec: EnvSpec | None) -> Callable[[str], Mapping[str, int]] | None:
-    game = None if spec is None else spec.capability(NumbersActions)
-    return None if game is None else game.action_numbers
 
 
 @contextmanager

@@ -17,11 +17,10 @@ from reflect_rl.launch import process_rank
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.players.language_model import LanguageModelPolicy
-from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.rollout import Request, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Job
-from reflect_rl.runs.models import load_of_run, numbers_of
+from reflect_rl.runs.models import as_reflector, load_of_run
 from reflect_rl.store import write_json
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.trainer import checkpoints_in
@@ -94,9 +93,7 @@ def play_pair(
     policy = load_of_run(run.model, job.unit.model(dataset), job.unit.sft(dataset), trainable=False)
     rule, engine = run.prompt.scoring, Engine(policy.device)
     players = (
-        FrozenReflector(
-            reflector, run.reflector.max_new_tokens, run.reflector.cache_size, numbers_of(run.env, run.reflector)
-        ),
+        as_reflector(run, reflector),
         LanguageModelPolicy(policy, find_labels(policy, run.env.max_actions, rule), "greedy", rule),
     )
     won = {}

@@ -104,10 +104,14 @@ def own_reflector(config: RunConfig, unit: Unit, dataset: str) -> Reflector:
 
 def frozen_reflector(config: RunConfig, folder: Path, made_by: Path) -> FrozenReflector:
     """The reflection player that the model of this folder is; `made_by` is the folder of its job."""
+    # Without gradients: the reflection player is part of the environment that online RL sees (Reflect-RL, stage 2).
+    return as_reflector(config, load_of_run(config.model, folder, made_by, trainable=False))
+
+
+def as_reflector(config: RunConfig, model: LanguageModel) -> FrozenReflector:
+    """The reflection player that a model is under the settings of a run; the model is frozen by it."""
     from reflect_rl.players.reflectors import FrozenReflector
 
-    # Without gradients: the reflection player is part of the environment that online RL sees (Reflect-RL, stage 2).
-    model = load_of_run(config.model, folder, made_by, trainable=False)
     settings = config.reflector
     return FrozenReflector(model, settings.max_new_tokens, settings.cache_size, numbers_of(config.env, settings))
 
