@@ -255,24 +255,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             `env`.
     """
     spec = None if env is None else make_env(env)
-    kept = usable(episodes if spec is None else of_environment(episodes, spec.identity), lost=lost)
-    if spec is not None:
-        refuse_held_out(kept, spec, "train_sft")
-    reader = model.reflector if isinstance(model, Agent) and not reflections else NoReflector()
-    reads = not isinstance(reader, NoReflector)
-    # A player that sees the solver cannot write on recorded states, so what it wrote then stays.
-    if reads and not reader.sees_oracle:
-        kept = reflected(kept, reader)
-    if reads and not has_reflections(kept):
-        raise UserError(
-            "the agent's reflection player sees the solver and cannot write on recorded states. Collect the episodes "
-            "with it: collect(env, policy, agent.reflector); or train agent.model alone."
-        )
-    if reflections and not has_reflections(kept):
-        raise UserError(
-            "the episodes hold no reflection to learn from. Let a reflection player write them: "
-            "add_reflections(episodes, reflector); or leave reflections=False."
-        )
+    kept, reads = _demonstrations(model, episodes, spec, reflections=reflections, lost=lost)
     # Without an environment nobody knows where held-out tasks begin; that validation and test are left out stays.
     excluded = frozenset[str]() if spec is None else held_out_states(spec, spec.modes)
     agent = _agent(model, kept, spec, seed)
@@ -282,7 +265,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         raise ConfigError(
             f"renumbered_copies = {renumbered_copies}: the agent scores {agent.scoring!r}, without labels. Set it to 0."
         )
-    method = "sft_reflect" if reflections or reads else "sft"
+    method = "sft_reflect" if reads else "sft"
 
     def pairs(part: str) -> list[tuple[str, str]]:
         table = rows(part, kept, agent.labels.texts, excluded, agent.scoring, imitated)
@@ -328,7 +311,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
                 begun.unlink()
             return twin
 
-        policy = trained("policy_reflect" if reflections or reads else "policy_plain")
+        policy = trained("policy_reflect" if reads else "policy_plain")
         numbers = None if spec is None else numbers_of(spec, ReflectorConfig())
         writer = FrozenReflector(trained("reflector"), numbers=numbers) if reflections else agent.reflector
     origin = Origin(method, "none", "recorded", starts, seed, None if out is None else Path(out))
@@ -541,6 +524,35 @@ def _tasks(spec: EnvSpec, split: Split) -> list[Task]:
     if not tasks:
         raise UserError(f"{spec.name} has no {split!r} task. Its tasks(mode, split) must return some.")
     return tasks
+
+
+def _demonstrations(
+    model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, *, reflections: bool, lost: bool
+) -> tuple[list[Episode], bool]:
+    """The episodes that `train_sft` learns from, and whether the policy learns to read reflections.
+
+    Raises:
+        UserError: there is nothing to learn from, or an episode is of a validation or test task of the environment.
+    """
+    kept = usable(episodes if spec is None else of_environment(episodes, spec.identity), lost=lost)
+    if spec is not None:
+        refuse_held_out(kept, spec, "train_sft")
+    reader = model.reflector if isinstance(model, Agent) and not reflections else NoReflector()
+    reads = not isinstance(reader, NoReflector)
+    # A player that sees the solver cannot write on recorded states, so what it wrote then stays.
+    if reads and not reader.sees_oracle:
+        kept = reflected(kept, reader)
+    if reads and not has_reflections(kept):
+        raise UserError(
+            "the agent's reflection player sees the solver and cannot write on recorded states. Collect the episodes "
+            "with it: collect(env, policy, agent.reflector); or train agent.model alone."
+        )
+    if reflections and not has_reflections(kept):
+        raise UserError(
+            "the episodes hold no reflection to learn from. Let a reflection player write them: "
+            "add_reflections(episodes, reflector); or leave reflections=False."
+        )
+    return kept, reflections or reads
 
 
 def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed: int) -> Agent:
