@@ -67,6 +67,10 @@ class Limits(Frozen):
     """Episodes of one round of play that may fail; they are left out, counted and written down, never learnt from.
     Evaluation leaves none out."""
 
+    def without_failures(self) -> Limits:
+        """The same limits of time, and no episode may fail: to leave some out would change what a rate is of."""
+        return self.model_copy(update={"failed_episodes": 0})
+
 
 DEFAULT_LIMITS = Limits()
 

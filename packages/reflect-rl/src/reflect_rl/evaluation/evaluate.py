@@ -464,7 +464,7 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
         max_episode_steps=max(config.horizons or spec.horizons),
         shuffle_labels=shuffle_labels,
         # Training may leave out a few failed episodes; here one failure ends the evaluation.
-        limits=limits.model_copy(update={"failed_episodes": 0}),
+        limits=limits.without_failures(),
         on_episode=note,
     )
     turns, seconds = sum(len(episode.turns) for episode in played), time.perf_counter() - started

@@ -100,8 +100,7 @@ def play_pair(
     for mode in run.evaluated_modes:
         tasks = run.env.tasks(mode, split)
         requests = [Request(task, seed_for(job.unit.seed, split, task.key)) for task in tasks]
-        # A game that fails would change what the share is of.
-        limits = run.limits.model_copy(update={"failed_episodes": 0})
+        limits = run.limits.without_failures()
         shuffle = run.prompt.shuffle_labels
         episodes = play(run.env, engine.share(requests), *players, shuffle_labels=shuffle, limits=limits)
         wins = engine.all_gather([episode.success for episode in episodes])

@@ -285,12 +285,10 @@ class OnlineTrainer:
 
     def _validate(self) -> dict[str, float]:
         rates = {}
-        # A game that fails would change what the rate is a mean of.
-        strict = self.limits.model_copy(update={"failed_episodes": 0})
         for mode, tasks in self.validation.items():
             # Not named after the update: every validation plays the same games, so only the policy differs.
             requests = [Request(task, seed_for(self.seed, "validation", task.key)) for task in tasks]
-            episodes = self._play(self.eval_policy, requests, None, strict)
+            episodes = self._play(self.eval_policy, requests, None, self.limits.without_failures())
             rates[mode] = sum(episode.success for episode in episodes) / len(episodes)
         mean = sum(rates.values()) / max(1, len(rates))
         # The later of equal ones, which has learnt from more.
