@@ -29,8 +29,6 @@ from reflect_rl.store import write_json
 SCHEMA_VERSION = 1
 """Version of the JSON file."""
 
-Measure = Callable[[BenchOptions, Shape], dict[str, Any]]
-
 
 def bench(options: BenchOptions, console: Console) -> dict[str, Any]:
     """Measure, print a table, and write the JSON file after each measurement; what it holds at the end.

@@ -103,9 +103,8 @@ class ProductCounter:
     """Floating-point operations in the linear layers of a module that is trained, while the block runs.
 
     Two for each weight and token forward. The backward pass that follows costs two more, and again two where the weight
-    is trained. Attention's own products and the
-    few rows of the vocabulary that are projected onto are left out. PyTorch's `FlopCounterMode` leaves attention out on
-    processors too, and keeps all activations alive while it counts.
+    is trained. Attention's own products and the few rows of the vocabulary that are projected onto are left out.
+    PyTorch's `FlopCounterMode` leaves attention out on processors too, and keeps all activations alive while it counts.
     """
 
     def __init__(self, module: nn.Module) -> None:
