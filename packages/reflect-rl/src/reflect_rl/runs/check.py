@@ -28,6 +28,8 @@ from reflect_rl.training.metrics import missing_trackers
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
+    from reflect_rl.models.precision import Choice
+
 FOLLOWER = "advice"
 """Installed policy that does what the last sentence of a reflection says."""
 
@@ -330,7 +332,6 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
     """
     from reflect_rl.models.labels import find_labels
     from reflect_rl.models.load import check_trainable, device_of, load_reader
-    from reflect_rl.models.precision import choose
     from reflect_rl.models.source import has_adapter, resolve
 
     has_model = any(config.method(name).model for name in config.methods)
@@ -341,7 +342,7 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
     elif trains and config.model.device not in ("auto", "cpu"):
         device_of(config.model.device)
     if has_model and trains and config.model.precision != "float32" and device_of(config.model.device).type == "cpu":
-        found = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
+        found = _measured_format(config.model)
         if found.is_slower:
             slow = f"model.precision = {config.model.precision!r} is slow here: {found.measured}"
             notes.append(f"{slow}. A new run with --model.precision auto takes float32.")
@@ -355,7 +356,7 @@ def settle(config: RunConfig, *, trains: bool) -> tuple[RunConfig, list[str]]:
         if trains:
             notes.append(_check_memory(config, model.model.config))
             if "precision" not in config.model.model_fields_set:
-                faster = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
+                faster = _measured_format(config.model)
                 # Not taken unasked: another machine would measure otherwise, and compute otherwise.
                 if faster.precision != "float32":
                     notes.append(f"{faster.sentence}. Now it is float32, the default; --model.precision auto takes it.")
@@ -377,7 +378,6 @@ def settle_precision(config: RunConfig, begun: Iterable[Path | None]) -> tuple[R
         The configuration, and what to say about the format.
     """
     from reflect_rl.models.load import device_of
-    from reflect_rl.models.precision import choose
 
     if config.model.precision != "auto":
         return config, []
@@ -393,11 +393,19 @@ def settle_precision(config: RunConfig, begun: Iterable[Path | None]) -> tuple[R
             ["precision: float32 (auto: several processes measure nothing; `reflect-rl data` first does)"],
         )
     else:
-        choice = choose(device_of(config.model.device), adapters=config.model.lora.rank > 0)
+        choice = _measured_format(config.model)
         precision, notes = choice.precision, [choice.sentence]
     # Parsed again and not copied: the rules between settings must hold for the chosen format, too.
     values = config.model_dump(mode="json", exclude_unset=True)
     return parse(RunConfig, values | {"model": values.get("model", {}) | {"precision": precision}}), notes
+
+
+def _measured_format(model: ModelConfig) -> Choice:
+    """The number format that is fastest on the device of a model; measured once in a process."""
+    from reflect_rl.models.load import device_of
+    from reflect_rl.models.precision import choose
+
+    return choose(device_of(model.device), adapters=model.lora.rank > 0)
 
 
 def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
