@@ -268,13 +268,17 @@ def find(
     files = ranked(tree, question, None, matches, weights, past, rarity, AskedNames(written, named))
     likely, seconds = LIKELY if threshold is None else threshold, time.perf_counter() - started
     # A name of a file need not stand in any.
-    heard = (named.words if named.is_written else frozenset()) | (adapted.heard(question) if adapted else frozenset())
+    of_files = named.words if named.is_written else frozenset[str]()
+    heard = of_files | (adapted.heard(question) if adapted else frozenset())
     answer = answer_of(files, rarity, likely, 0, seconds, heard)
-    if named.is_written:
-        # Words that name the file stand in its lines by chance, as where another one is imported.
-        answer = replace(answer, rarity={word: value for word, value in rarity.items() if word not in named.words})
-    lines = {entry.path: entry.quoted_line for entry in files if entry.quoted_line} | dict(named.lines)
-    answer = replace(answer, names=names, wants_tests=asks_for_tests(question), lines=lines)
+    # Words that name the file stand in its lines by chance, as where another one is imported.
+    answer = replace(
+        answer,
+        rarity={word: value for word, value in rarity.items() if word not in of_files},
+        names=names,
+        wants_tests=asks_for_tests(question),
+        lines={entry.path: entry.quoted_line for entry in files if entry.quoted_line} | dict(named.lines),
+    )
     return cautious(answer, tree)
 
 
