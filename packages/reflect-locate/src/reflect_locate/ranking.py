@@ -422,20 +422,12 @@ def ranked(
         names: of code and of files in the question.
     """
     asked = question_words(question)
-    how_to = bool(HOW_TO.match(question))
-    wants_documents = how_to or bool(TOLD.search(question)) or not DOCUMENT.isdisjoint(asked)
-    wants_tests = asks_for_tests(question)
-    tests = set() if wants_tests else {path for path in tree.paths if is_test(path)}
-    aside = {path for path in tree.paths if not is_document(path) or is_change_note(path)} if how_to else set()
-    if wants_tests and TESTS_ALONE.match(question) and any(map(is_test, tree.paths)):
-        aside = {path for path in tree.paths if not is_test(path)}
-    data = set() if not DATA_WORDS.isdisjoint(asked) else {path for path in tree.paths if is_data(path)}
-    shares = dict.fromkeys(data, DATA_SHARE) | dict.fromkeys(aside, ASIDE_SHARE)
-    shares |= {path: TEST_SHARE * shares.get(path, 1.0) for path in tests}
+    roles = _roles(tree, question, asked)
+    shares = roles.shares()
     # Files of the index are candidates even if no episode read them; the policy then says nothing about them.
     indexed = _best(matches.contents, shares) if matches else ()
     known = dict.fromkeys([*indexed, *(named or ()), *_best(past or {}, shares), *_best(names.written or {}, shares)])
-    meant = _meant(names.files, tests, question)
+    meant = _meant(names.files, roles.tests, question)
     # A hundred files may be called `__init__.py`.
     near_names = {
         path: matches.contents.get(path, 0.0) + matches.paths.get(path, 0.0) if matches else 0.0 for path in meant
@@ -459,15 +451,15 @@ def ranked(
             match,
             name,
             share,
-            is_test=path in tests,
-            is_document=prose and not wants_documents,
-            is_aside=path in aside,
-            is_data=path in data,
+            is_test=path in roles.tests,
+            is_document=prose and not roles.wants_documents,
+            is_aside=path in roles.aside,
+            is_data=path in roles.data,
             history=history,
         )
         if rarity is not None:
             # Headings tell what a document instructs in.
-            headed = prose and how_to
+            headed = prose and roles.how_to
             own = (heading(lines, number) if headed else defined_name(lines[number]) for number in held)
             # Where `MAX_TEA` is defined, `max_tea` is another name; `kettle` may well mean a `Kettle`.
             is_other = has_compound and names.written and path not in names.written
@@ -477,13 +469,47 @@ def ranked(
         found.append(FoundFile(path, score(evidence, weights), evidence, surface(question, near)))
     # Questions for tests or documents ask for no source. A masked sentence stands for a question in other words, and
     # its copies elsewhere would be quoted.
-    if rarity is not None and not (wants_tests or wants_documents or tree.masks):
+    if rarity is not None and not (roles.wants_tests or roles.wants_documents or tree.masks):
         found = _with_quotes(found, tree, question, shares, weights)
     if meant and (names.files.is_written or not _is_defined_beside(meant, found, has_compound)):
         judged = [(entry, replace(entry.evidence, asked=entry.path in meant)) for entry in found]
         found = [replace(entry, evidence=evidence, score=score(evidence, weights)) for entry, evidence in judged]
     # The path decides between equal scores, so that the answer does not depend on the order of episodes.
     return sorted(found, key=lambda entry: (-entry.score, first.get(entry.path, 0), entry.path))
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """What a question asks for, and the files that count for less with it."""
+
+    how_to: bool
+    """It asks for instructions."""
+    wants_documents: bool
+    wants_tests: bool
+    tests: Set[str]
+    data: Set[str]
+    aside: Set[str]
+    """Code and release notes where instructions are asked for; all but tests where it begins with tests."""
+
+    def shares(self) -> dict[str, float]:
+        """Factor of the score of each of these files."""
+        shares = dict.fromkeys(self.data, DATA_SHARE) | dict.fromkeys(self.aside, ASIDE_SHARE)
+        return shares | {path: TEST_SHARE * shares.get(path, 1.0) for path in self.tests}
+
+
+def _roles(tree: Tree, question: str, asked: Sequence[str]) -> _Roles:
+    how_to, wants_tests = bool(HOW_TO.match(question)), asks_for_tests(question)
+    aside = {path for path in tree.paths if not is_document(path) or is_change_note(path)} if how_to else set()
+    if wants_tests and TESTS_ALONE.match(question) and any(map(is_test, tree.paths)):
+        aside = {path for path in tree.paths if not is_test(path)}
+    return _Roles(
+        how_to=how_to,
+        wants_documents=how_to or bool(TOLD.search(question)) or not DOCUMENT.isdisjoint(asked),
+        wants_tests=wants_tests,
+        tests=set() if wants_tests else {path for path in tree.paths if is_test(path)},
+        data=set() if not DATA_WORDS.isdisjoint(asked) else {path for path in tree.paths if is_data(path)},
+        aside=aside,
+    )
 
 
 def _with_quotes(
