@@ -117,14 +117,14 @@ def _run(arguments: Sequence[str]) -> None:
     tree = Tree(ingest(path, ALL_TEXT))
     notes.print(told_left_out(tree.snapshot), style="dim")
     if adapted is not None:
-        notes.print(printable(adapted.told(tree)), style="dim")
+        notes.print(printable_line(adapted.told(tree)), style="dim")
     if options.is_played:
         answer = player_of(options, options.seconds)(tree, question, lambda: False)
     else:
         answer = _found(path, tree, question, options, notes, adapted)
     if reread is not None:
         before, answer = answer, cautious(reread(tree, question, answer), tree)
-        notes.print(printable(f"{options.reader} {told_change(before, answer)}"), style="dim")
+        notes.print(printable_line(f"{options.reader} {told_change(before, answer)}"), style="dim")
     files = answer.with_lines(tree, options.top_k)
     # The time that a user waits: reading and indexing take longer than the question.
     answer = replace(answer, seconds=time.perf_counter() - started)
@@ -170,7 +170,7 @@ def _answered(opened: tuple[WordStore, str], asked: Callable[[WordStore], Answer
     """The answer with this store, which is closed; the note on it is told."""
     store, note = opened
     if note:
-        notes.print(printable(note), style="dim")
+        notes.print(printable_line(note), style="dim")
     try:
         return asked(store)
     finally:
@@ -309,7 +309,7 @@ def told_left_out(snapshot: Snapshot) -> str:
     counts = ", ".join(
         f"{reason} {count}{_which(reason, snapshot)}" for reason, count in left_out_counts(snapshot.left_out).items()
     )
-    return printable(f"{snapshot.name}: {len(snapshot.files)} files; left out: {counts or 'nothing'}")
+    return printable_line(f"{snapshot.name}: {len(snapshot.files)} files; left out: {counts or 'nothing'}")
 
 
 def _which(reason: str, snapshot: Snapshot) -> str:
@@ -327,9 +327,11 @@ def _which(reason: str, snapshot: Snapshot) -> str:
     return f" ({', '.join(shown[:MOST_NAMED])}{more})" if shown else ""
 
 
-def printable(text: str) -> str:
-    """The text without control characters, with which a name could steer the terminal."""
-    # Escape sequences in a file's name could rewrite the terminal or its title.
+def printable_line(text: str) -> str:
+    """The text without control characters, with which a file's name could steer the terminal or forge a line.
+
+    Unlike `reflect_rl.errors.printable`, it takes line breaks away, too.
+    """
     return "".join(letter if letter.isprintable() else "·" for letter in text)
 
 
@@ -345,10 +347,10 @@ def _show_file(number: int, entry: FoundFile, output: PlainOutput) -> None:
     lines = entry.lines
     place = f"{entry.path}:{lines.first}-{lines.last}" if lines else entry.path
     symbol = f"  {lines.kind} {lines.symbol}" if lines and lines.symbol else ""
-    output.print(printable(f"{number}. {entry.sureness:7}  {place}{symbol}"), style="bold")
+    output.print(printable_line(f"{number}. {entry.sureness:7}  {place}{symbol}"), style="bold")
     for line, text in enumerate(lines.excerpt if lines else (), start=lines.excerpt_line if lines else 1):
-        output.print(printable(f"     {line:5}  {text}"))
+        output.print(printable_line(f"     {line:5}  {text}"))
     if entry.walk:
-        output.print(printable(f"      walk: {'; '.join(entry.walk)}"))
+        output.print(printable_line(f"      walk: {'; '.join(entry.walk)}"))
     for reason in entry.reasons:
-        output.print(printable(f"       why: {reason}"))
+        output.print(printable_line(f"       why: {reason}"))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field
 from rich.console import Console
 
-from reflect_locate.cli.locate import adapted_of, check_modes, player_of, printable, reread_of, told_left_out
+from reflect_locate.cli.locate import adapted_of, check_modes, player_of, printable_line, reread_of, told_left_out
 from reflect_locate.cli.options import PlayerOptions
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import Frozen
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
         raise ConfigError(f"--adapted is about one repository, and {len(paths)} folders are named. Serve it alone.")
     # Read before a model is loaded, so that a wrong path is told at once.
     folders = ServedFolders(
-        paths, cache=None if options.no_cache else cache_folder(), tell=lambda note: notes.print(printable(note))
+        paths, cache=None if options.no_cache else cache_folder(), tell=lambda note: notes.print(printable_line(note))
     )
     # First of the two, as it refuses what excludes it.
     reread = reread_of(options)
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
         if root.snapshot is not None:
             notes.print(told_left_out(root.snapshot))
             if adapted is not None:
-                notes.print(printable(adapted.told(Tree(root.snapshot))))
+                notes.print(printable_line(adapted.told(Tree(root.snapshot))))
     if options.http:
         serve_http(server, options.port, lambda address: notes.print(f"serving {address}"))
     else:
