@@ -6,6 +6,8 @@ can be asked about, and nothing leaves the machine.
 
 from __future__ import annotations
 
+import inspect
+import json
 import re
 import socket
 import sys
@@ -14,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeVar
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from reflect_locate.outline import Outline
 from reflect_locate.served_answers import IsStopped, Located, Passages, Service
@@ -23,6 +25,8 @@ from reflect_rl.errors import ReflectRLError, UserError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
+    from mcp.server.mcpserver.context import Context
+    from mcp_types import CallToolResult, InputRequiredResult
 
 # No setting: code of the user must not become readable from the network by a flag.
 ADDRESS = "127.0.0.1"
@@ -72,6 +76,14 @@ FileOrFolder = Annotated[str, Field(description="File or folder: absolute, or be
 Most = Annotated[
     int, Field(description="Most entries to return.", json_schema_extra={"minimum": 1, "maximum": MOST_FILES})
 ]
+GIVE = {
+    "question": "what the code or text does or holds, in words",
+    "path": "a folder or a file as text, or leave it out",
+    "top_k": f"a number from 1 to {MOST_FILES}",
+}
+"""Remedy for each argument that is missing or of another kind."""
+LONGEST_VALUE = 100
+"""Characters of a wrong value that are shown."""
 Result = TypeVar("Result")
 
 
@@ -93,9 +105,26 @@ def make_server(service: Service) -> MCPServer[Any]:
     except ImportError:
         raise UserError(NEEDS) from None
 
-    server: MCPServer[Any] = MCPServer(
-        "reflect-rl", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
-    )
+    takes: dict[str, list[str]] = {}
+
+    class Server(MCPServer[Any]):
+        """Refuses wrong arguments in a sentence; the SDK drops unknown ones, and of others it says too much."""
+
+        async def call_tool(
+            self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+        ) -> CallToolResult | InputRequiredResult:
+            if unknown := [given for given in arguments if given not in takes.get(name, arguments)]:
+                raise ToolError(
+                    f"{name} has no argument {unknown[0][:LONGEST_VALUE]!r}. It takes {', '.join(takes[name])}."
+                )
+            try:
+                return await super().call_tool(name, arguments, context)
+            except ToolError as error:
+                if isinstance(error.__cause__, ValidationError):
+                    raise ToolError(told_argument(error.__cause__)) from None
+                raise
+
+    server = Server("reflect-rl", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     reads_only = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
     # One thread of its own: the threads of the server read and write messages, whatever is asked meanwhile.
@@ -151,7 +180,18 @@ def make_server(service: Service) -> MCPServer[Any]:
         (what_is_in, "Outline", WHAT_IS_IN),
     ):
         server.tool(title=title, description=description, annotations=reads_only, structured_output=True)(work)
+        takes[work.__name__] = list(inspect.signature(work).parameters)
     return server
+
+
+def told_argument(error: ValidationError) -> str:
+    """The first argument that is missing or of another kind, its value and the remedy."""
+    first = error.errors()[0]
+    name = str(first["loc"][0])
+    value = json.dumps(first["input"], ensure_ascii=False)
+    shown = value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}..."
+    state = "is missing" if first["type"] == "missing" else f"is {shown}"
+    return f"{name} {state}. Give {GIVE[name]}."
 
 
 def serve_stdio(server: MCPServer[Any]) -> None:

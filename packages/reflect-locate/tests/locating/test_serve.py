@@ -350,3 +350,28 @@ def test_a_number_of_entries_out_of_bounds_is_refused_in_a_sentence(service, too
     assert result.is_error is True
     (said,) = result.content
     assert said.text.removeprefix(f"Error executing tool {tool}: ") == f"top_k is {top_k}. Give a number from 1 to 50."
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        (
+            "find_file",
+            {"question": QUESTION, "topk": 3},
+            "find_file has no argument 'topk'. It takes question, path, top_k.",
+        ),
+        ("what_is_in", {"question": QUESTION}, "what_is_in has no argument 'question'. It takes path."),
+        ("find_passage", {}, "question is missing. Give what the code or text does or holds, in words."),
+        ("find_file", {"question": QUESTION, "top_k": "five"}, 'top_k is "five". Give a number from 1 to 50.'),
+        ("what_is_in", {"path": None}, "path is null. Give a folder or a file as text, or leave it out."),
+    ],
+)
+def test_unknown_missing_and_wrong_arguments_are_told_in_a_sentence_each(service, tool, arguments, message):
+    result = call(service, tool, **arguments)
+    assert (result.is_error, [said.text for said in result.content]) == (True, [message])
+
+
+def test_a_wrong_value_is_shown_in_part(service):
+    (said,) = call(service, question=["x" * 10_000]).content
+    assert said.text.startswith('question is ["xxx')
+    assert len(said.text) < 200
