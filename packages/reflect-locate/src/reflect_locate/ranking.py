@@ -63,7 +63,7 @@ from reflect_locate.repositories.text_rules import SOURCE
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches
 from reflect_locate.repositories.word_store import WordStore
-from reflect_locate.repositories.words import question_words, surface, words
+from reflect_locate.repositories.words import composed, question_words, surface, words
 from reflect_rl.errors import UserError
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ NO_NAMES = AskedNames()
 
 
 def check_question(question: str) -> str:
-    """The question as it is asked: one line, at most 40 words.
+    """The question as it is asked: one line, at most 40 words, a letter with an accent one character.
 
     Raises:
         UserError: it is empty.
@@ -222,7 +222,7 @@ def check_question(question: str) -> str:
     if not said:
         raise UserError('the question is empty. Ask for example: "Where are rate limits parsed?"')
     # Cut and not refused: a pasted error message still has its first words to go by.
-    return " ".join(said[:LONGEST_QUESTION])
+    return composed(" ".join(said[:LONGEST_QUESTION]))
 
 
 def find(

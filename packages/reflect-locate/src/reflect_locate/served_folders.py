@@ -22,6 +22,7 @@ from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import forget_indexes
 from reflect_locate.repositories.word_store import StaleStoreError, WordStore
+from reflect_locate.repositories.words import composed
 from reflect_rl.errors import UserError
 
 MOST_TREES = 16
@@ -156,9 +157,15 @@ class ServedFolders:
         return str(root.place), found
 
     def _named(self, path: str) -> tuple[Root, Snapshot, str]:
-        """The root that a caller names, its present files, and the way from it to the path."""
+        """The root that a caller names, its present files, and the way from it to the path, as the disk writes it."""
         root, inside = self._split(path)
-        return root, self._refreshed(root), inside
+        snapshot = self._refreshed(root)
+        # Disks of macOS take letters with accents apart, and callers do not.
+        if not inside.isascii() and not any(f"{file}/".startswith(f"{inside}/") for file in snapshot.files):
+            parts = inside.count("/") + 1
+            places = ("/".join(file.split("/")[:parts]) for file in snapshot.files)
+            inside = next((place for place in places if composed(place) == composed(inside)), inside)
+        return root, snapshot, inside
 
     def _tree(self, root: Root, snapshot: Snapshot, folder: str, path: str) -> Tree:
         if folder not in root.trees:
@@ -166,7 +173,10 @@ class ServedFolders:
             is_file = folder in snapshot.files
             tree = Tree(snapshot, above, [name]) if is_file else Tree(snapshot, folder)
             if not tree.paths:
-                raise UserError(f"there is no file or folder {path!r} with text in {root.source!r}.")
+                left_out = (entry for entry in snapshot.left_out if entry.path)
+                why = next((e.reason for e in left_out if f"{folder}/".startswith(f"{e.path.rstrip('/')}/")), "")
+                reason = f": it is left out ({why})" if why else ""
+                raise UserError(f"there is no file or folder {path!r} with text in {root.source!r}{reason}.")
             # Each tree has an index of megabytes; a caller may name any number of parts.
             if len(root.trees) >= MOST_TREES:
                 root.forget()

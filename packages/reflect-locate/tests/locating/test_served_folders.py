@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import unicodedata
 
 import pytest
 
@@ -60,6 +61,30 @@ def test_a_link_that_leaves_the_root_leads_nowhere(kettle, stove):
 def test_what_is_no_file_or_folder_is_named(kettle, path, message):
     with pytest.raises(UserError, match=message):
         ServedFolders([str(kettle)]).part(path)
+
+
+def test_an_accent_is_one_character_or_two(tmp_path):
+    write_files(tmp_path / "kettle", {unicodedata.normalize("NFD", "übung/größe.md"): "# Eins\n"})
+    library = ServedFolders([str(tmp_path / "kettle")])
+    assert library.file_or_folder("übung/größe.md")[1].text == "# Eins\n"
+    assert library.part("übung/größe.md").tree.prefix == unicodedata.normalize("NFD", "übung/")
+    assert paths(library, "übung") == (unicodedata.normalize("NFD", "größe.md"),)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("node_modules/x/index.js", "excluded"),
+        (".env", "secret"),
+        ("big.c", "too large"),
+        ("way_out/valve.md", "symlink"),
+    ],
+)
+def test_what_is_left_out_is_told_with_its_reason(kettle, stove, path, reason):
+    write_files(kettle, {"node_modules/x/index.js": "x\n", ".env": "TOKEN=x\n", "big.c": "x\n" * 600_000})
+    (kettle / "way_out").symlink_to(stove / "gas")
+    with pytest.raises(UserError, match=rf"with text in '.*kettle': it is left out \({reason}\)\.$"):
+        ServedFolders([str(kettle)]).file_or_folder(path)
 
 
 def test_of_several_roots_one_is_named(kettle, stove):

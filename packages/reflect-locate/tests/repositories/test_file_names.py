@@ -1,5 +1,7 @@
 """Files that a question names: by a path, by a name with its ending, or by the words of a name."""
 
+import unicodedata
+
 import pytest
 
 from reflect_locate.repositories.file_names import files_asked_for
@@ -120,3 +122,11 @@ def test_a_source_may_be_called_as_notes_of_changes_are():
 )
 def test_a_path_may_begin_above_the_tree(question, found):
     assert list(files_asked_for(question, PATHS, "kitchen").paths) == found
+
+
+@pytest.mark.parametrize(("disk", "keyboard"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_an_accent_is_one_character_or_two(disk, keyboard):
+    paths = [unicodedata.normalize(disk, path) for path in ("src/größe.ts", "über uns.md", "größe.py")]
+    for question, place in (("src/größe.ts:5", 0), ("über uns.md", 1), ("größe.py", 2)):
+        asked = files_asked_for(unicodedata.normalize(keyboard, question), paths)
+        assert (asked.paths, asked.lines) == ((paths[place],), {paths[place]: 5} if ":" in question else {})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reflect_locate.repositories.roles import TESTS, is_change_note, is_document
 from reflect_locate.repositories.text_rules import SOURCE
-from reflect_locate.repositories.words import words
+from reflect_locate.repositories.words import composed, words
 
 OPENING, CLOSING = "\"'`([{<«“‘", "\"'`)]}>»”’.,;:!?…"
 """Marks around a name in a sentence."""
@@ -63,6 +63,15 @@ def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> Asked
     >>> [files_asked_for(text, paths).paths for text in ("Where is pot_lid.py?", "the pot lids", "readme", "lid.py")]
     [('tea/pot_lid.py',), ('tea/pot_lid.py',), ('README.md',), ()]
     """
+    # Disks of macOS take letters with accents apart, and keyboards do not.
+    own = {composed(path): path for path in paths}
+    found = _asked_for(composed(question), tuple(own), composed(top))
+    lines = {own[path]: line for path, line in found.lines.items()}
+    return replace(found, paths=tuple(own[path] for path in found.paths), lines=lines)
+
+
+def _asked_for(question: str, paths: Sequence[str], top: str) -> AskedFiles:
+    """The same for names whose letters with accents are one character each."""
     question = _joined(question, paths)
     # Found before the rest is judged: a name with a dot that is no file is a word of the question.
     tokens = {

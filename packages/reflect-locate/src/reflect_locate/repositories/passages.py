@@ -7,7 +7,6 @@ question do not meet in it by chance.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from reflect_locate.repositories.tree import Tree
-from reflect_locate.repositories.words import words
+from reflect_locate.repositories.words import composed, words
 
 LONGEST_START = 4000
 """Letters at the beginning of a file that are kept ready to show."""
@@ -85,7 +84,7 @@ def lines_with(lines: Sequence[str], asked: Collection[str]) -> dict[int, frozen
     """
     held = {}
     for number, line in enumerate(lines):
-        lower = line.lower() if line.isascii() else unicodedata.normalize("NFC", line).lower()
+        lower = composed(line).lower()
         # A word is a part of the text that it was cut from, so most lines are done with here.
         if any(word in lower for word in asked) and (shared := frozenset(words(line)).intersection(asked)):
             held[number] = shared

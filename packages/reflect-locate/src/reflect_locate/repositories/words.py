@@ -55,6 +55,11 @@ def words(text: str) -> list[str]:
     return [word for piece in pieces(text) if (word := _word(piece)) is not None]
 
 
+def composed(text: str) -> str:
+    """The text, in which a letter with an accent is one character: it can be written as two, too."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def pieces(text: str) -> list[str]:
     """The pieces of a text that may be a word each, as they are written.
 
@@ -64,8 +69,7 @@ def pieces(text: str) -> list[str]:
     if text.isascii():
         return PIECE.findall(text)
     found: list[str] = []
-    # A letter with an accent can be written as two characters, or as one.
-    for run in re.findall(RUN, unicodedata.normalize("NFC", text)):
+    for run in re.findall(RUN, composed(text)):
         if run.isascii():
             found += PIECE.findall(run)
         else:
@@ -161,7 +165,7 @@ def surface(question: str, found: Sequence[str]) -> tuple[str, ...]:
 def _written(question: str) -> dict[str, str]:
     """Content word -> the piece of the question that it comes from, in lower case."""
     written: dict[str, str] = {}
-    for run in re.findall(r"[^\W_]+" if question.isascii() else RUN, unicodedata.normalize("NFC", question)):
+    for run in re.findall(r"[^\W_]+" if question.isascii() else RUN, composed(question)):
         for word in words(run):
             written.setdefault(word, word if not word.isascii() and re.match(BIGRAMS, word) else run.lower())
     return written
