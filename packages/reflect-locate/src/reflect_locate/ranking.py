@@ -381,7 +381,7 @@ def answer_of(
     meant = sum(bool(entry.evidence.asked) for entry in files)
     # The one file that a question names is what it asks for; of several it tells none.
     bound = threshold if meant == 1 else sure
-    is_known = not rarity or 2 * known > len(rarity)
+    is_known = not rarity or 2 * known > len(rarity) or (files and files[0].evidence.asked)
     told_word: Sureness = sureness(trust, bound, threshold) if is_known else "a guess"
     if told_word == "sure" and (known < len(rarity) or meant > 1):
         told_word = "likely"
@@ -471,7 +471,9 @@ def ranked(
     # its copies elsewhere would be quoted.
     if rarity is not None and not (roles.wants_tests or roles.wants_documents or tree.masks):
         found = _with_quotes(found, tree, question, shares, weights)
-    if meant and (names.files.is_written or not _is_defined_beside(meant, found, has_compound)):
+    # A message may tell a place on the way to the file that holds its text.
+    is_told = names.files.is_message and any(entry.quoted_line and entry.path not in meant for entry in found)
+    if meant and not is_told and (names.files.is_written or not _is_defined_beside(meant, found, has_compound)):
         judged = [(entry, replace(entry.evidence, asked=entry.path in meant)) for entry in found]
         found = [replace(entry, evidence=evidence, score=score(evidence, weights)) for entry, evidence in judged]
     # The path decides between equal scores, so that the answer does not depend on the order of episodes.

@@ -451,3 +451,20 @@ def test_copies_of_a_masked_sentence_are_no_quotes():
 def test_without_a_quote_the_scores_stay_as_they_are():
     tree = Tree(Snapshot("kitchen", MESSAGES))
     assert {entry.evidence.quoted for entry in find(tree, "left tea for no cup").files} == {None}
+
+
+def test_the_place_that_a_message_tells_comes_first_and_is_no_guess():
+    files = {
+        "src/tea.rs": "fn boil() {}\n" * 9,
+        "src/panic.rs": "fn panic_on_empty_thread() {}\n",
+        "a.rs": "// unwrap\n",
+    }
+    answer = find(Tree(Snapshot("kitchen", files)), "thread 'main' panicked at src/tea.rs:4:9: unwrap on a None value")
+    assert (answer.files[0].path, answer.lines["src/tea.rs"], answer.sureness) == ("src/tea.rs", 4, "likely")
+
+
+def test_the_source_that_holds_a_message_comes_before_a_place_on_the_way():
+    files = {"main.py": "serve()\n", "pots.py": "def boil():\n    raise TeaError('no tea is left for this cup')\n"}
+    told = 'File "main.py", line 1, in serve TeaError: no tea is left for this cup'
+    answer = find(Tree(Snapshot("kitchen", files)), told)
+    assert (answer.files[0].path, answer.lines["pots.py"]) == ("pots.py", 2)

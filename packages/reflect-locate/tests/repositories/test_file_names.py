@@ -130,3 +130,36 @@ def test_an_accent_is_one_character_or_two(disk, keyboard):
     for question, place in (("src/größe.ts:5", 0), ("über uns.md", 1), ("größe.py", 2)):
         asked = files_asked_for(unicodedata.normalize(keyboard, question), paths)
         assert (asked.paths, asked.lines) == ((paths[place],), {paths[place]: 5} if ":" in question else {})
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("thread 'main' panicked at src/tea.py:12:9: the pot was empty while it boiled", {"src/tea.py": 12}),
+        ("lib/pot.js(12,5): error TS2345: Argument of type 'cup' is not assignable to type 'mug'.", {"lib/pot.js": 12}),
+        ("ReferenceError: cup is not defined at file:///home/me/kitchen/lib/pot.js:12:5", {"lib/pot.js": 12}),
+        ("empty input throws in https://example.org/me/kitchen/blob/main/lib/pot.js#L12 why", {"lib/pot.js": 12}),
+        (r"mug has no member named size, seen in C:\work\kitchen\lib\pot.js:12", {"lib/pot.js": 12}),
+        ('Traceback (most recent call last): File "src/tea.py", line 3, in boil raise KeyError', {"src/tea.py": 3}),
+        ("kettle fails to whistle while water boils in lib/pot.js on line 7", {"lib/pot.js": 7}),
+        ("Invalid read of size 8 at 0x401: parse (pot_lid.py:12)", {"src/pot_lid.py": 12}),
+        ("KeyError while water boils: cup, saucer and mug at lib/pot.js:1:2 and src/pot_lid.py:3", {"lib/pot.js": 1}),
+        ("tests whether water boils and the kettle whistles in lib/pot.js:3", {}),
+        # Two files end with it, and any project has a file of this name at its top.
+        ("cup is not defined, so the kettle never whistles at tea.py:3", {}),
+        ("cup is not defined, so the kettle never whistles at /srv/shop/LICENSE:3", {}),
+        ("cup is not defined, so the kettle never whistles at /srv/kitchen/LICENSE:3", {"LICENSE": 3}),
+    ],
+)
+def test_a_line_makes_a_path_the_place_of_a_message(question, found):
+    asked = files_asked_for(question, PATHS, "kitchen")
+    assert (dict(asked.lines), list(asked.paths)) == (found, list(found))
+    assert asked.is_written == bool(found)
+
+
+def test_a_trace_that_ends_where_it_broke_names_its_last_place():
+    trace = (
+        'Traceback (most recent call last): File "src/tea.py", line 3, in serve boil(water) '
+        'File "lib/pot.js", line 9, in boil raise KeyError(cup) while the kettle whistles'
+    )
+    assert files_asked_for(trace, PATHS).lines == {"lib/pot.js": 9}

@@ -6,14 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from reflect_locate.repositories.roles import TESTS, is_change_note, is_document
+from reflect_locate.repositories.roles import TESTS, TESTS_ALONE, is_change_note, is_document
 from reflect_locate.repositories.text_rules import SOURCE
 from reflect_locate.repositories.words import composed, words
 
 OPENING, CLOSING = "\"'`([{<«“‘", "\"'`)]}>»”’.,;:!?…"
 """Marks around a name in a sentence."""
-LINE = re.compile(r"(?::\d[\d:,-]*|#L?\d[\dL-]*)$")
-"""Lines behind a path, as in `tea.py:12-40`."""
+LINE = re.compile(r"(?::\d[\d:,-]*|#L?\d[\dL-]*|\(\d+(?:,\d+)?)$")
+"""Lines behind a path, as in `tea.py:12-40`, or `tea.ts(12,5)` without its closing mark."""
+TOLD_LINE = re.compile(r'"?([^\s"]*[./\\][^\s"]*?)"?(?:,| on|:)[ ]?line[ ](\d+)')
+"""A path and a line as Python, PHP and .NET tell them."""
+LAST = "(most recent call last)"
+"""Mark of a trace that ends, and does not begin, where it broke."""
+ROOT = re.compile(r"^[A-Za-z][\w+.-]*:/+")
+"""Beginning of an address or of a path with the letter of a disk."""
 LINES = re.compile(r"\b(?:(?:at|on|in)[ ]+)?lines?[ ]+\d+(?:[ ]*(?:-|to|and)[ ]*\d+)?", re.IGNORECASE)
 """The same beside a path."""
 NUMBER = re.compile(r"\d{1,9}")
@@ -41,6 +47,8 @@ class AskedFiles:
     """Words that stand in these names and in the numbers of their lines alone, and nowhere else in the question."""
     lines: Mapping[str, int] = field(default_factory=dict)
     """Number of the line that is named with a file, the first of several."""
+    is_message: bool = False
+    """They are named with their lines by a question that says more, as an error message does."""
 
 
 NONE = AskedFiles()
@@ -52,7 +60,7 @@ def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> Asked
     They are named by a path or its end, by a name with its ending, as a module with dots between its folders, by the
     folder that they are the beginning of, or by the very words of a name without its ending.
     Most of the question's words are theirs, or all but one for each file, as in `update tea.py`: a sentence that
-    mentions a file is about something else.
+    mentions a file is about something else. With a line behind it, it is the place that an error message tells.
 
     Args:
         question: in words.
@@ -72,7 +80,7 @@ def files_asked_for(question: str, paths: Sequence[str], top: str = "") -> Asked
 
 def _asked_for(question: str, paths: Sequence[str], top: str) -> AskedFiles:
     """The same for names whose letters with accents are one character each."""
-    question = _joined(question, paths)
+    question = TOLD_LINE.sub(r"\1:\2", _joined(question, paths))
     # Found before the rest is judged: a name with a dot that is no file is a word of the question.
     tokens = {
         token: _token(token) for token in question.split() if any(mark in token for mark in ("/", ".", "\\", "::"))
@@ -86,18 +94,41 @@ def _asked_for(question: str, paths: Sequence[str], top: str) -> AskedFiles:
         is_for_notes = CHANGES.fullmatch(question) and not any(_is_called(path, question) for path in paths)
         notes = [path for path in paths if is_change_note(path) and _is_prose(path)] if is_for_notes else []
         return AskedFiles(tuple(notes), True, frozenset(words(question))) if notes else _called(question, paths)
-    rest = LINES.sub(" ", " ".join(token for token in question.split() if token not in found))
     theirs = frozenset(words(" ".join(tokens[token] for token in found)))
     # `py` and `md` say nothing by themselves.
     told = set(words(" ".join(tokens[token].rpartition(".")[0] or tokens[token] for token in found)))
-    beside = frozenset(words(rest))
-    others = beside - theirs
-    # The tests of a file are other files.
-    if TESTS.search(rest) or len(others) > max(len(told) - 1, len(found)):
+    rest = _beside(question, found)
+    is_message = len(set(words(rest)) - theirs) > max(len(told) - 1, len(found))
+    if is_message:
+        places = [token for token, files in found.items() if _is_place(token, tokens[token], files, top)]
+        # Where it broke, and not the way there.
+        nearest = places[-1:] if LAST in question else places[:1]
+        found = {token: found[token] for token in nearest}
+        rest = _beside(question, found)
+    # The tests of a file are other files; that a test failed is part of the message.
+    if not found or (TESTS_ALONE.match(rest) if is_message else TESTS.search(rest)):
         return NONE
     named = dict.fromkeys(path for files in found.values() for path in files)
     # Numbers of lines are as little part of what is looked for as the names are.
-    return AskedFiles(tuple(named), True, frozenset(words(question)) - beside, _lines(question, found))
+    own = frozenset(words(question)) - frozenset(words(rest))
+    return AskedFiles(tuple(named), True, own, _lines(question, found), is_message)
+
+
+def _beside(question: str, found: Mapping[str, Sequence[str]]) -> str:
+    """The question without these words, and without the numbers of lines."""
+    return LINES.sub(" ", " ".join(token for token in question.split() if token not in found))
+
+
+def _is_place(token: str, name: str, files: Sequence[str], top: str) -> bool:
+    """Tell whether a word of the question names one file and a line of it.
+
+    >>> [_is_place(f"{name}:3", name, ["pot.py"], "tea") for name in ("pot.py", "/home/tea/pot.py", "/home/pot.py")]
+    [True, True, False]
+    """
+    if len(files) != 1 or not LINE.search(token.rstrip(CLOSING)):
+        return False
+    # Any folder may hold a file of the name that one at the top has.
+    return "/" in files[0] or not name.startswith("/") or name.endswith(f"/{top}/{files[0]}")
 
 
 def _lines(question: str, found: Mapping[str, Sequence[str]]) -> dict[str, int]:
@@ -134,15 +165,17 @@ def _joined(question: str, paths: Sequence[str]) -> str:
 
 
 def _token(token: str) -> str:
-    """The path in a word of a sentence.
+    r"""The path in a word of a sentence.
 
     >>> _token("(`./tea/pot.py:12`)."), _token(".github/x.yml"), _token("tea.Pot.boil(Pot.java:12)")
     ('tea/pot.py', '.github/x.yml', 'Pot.java')
+    >>> _token("pot.ts(12,5):"), _token("file:///tea/pot.js:12:5"), _token(r"C:\tea\pot.cs:12")
+    ('pot.ts', '/tea/pot.js', '/tea/pot.cs')
     """
     name = LINE.sub("", token.lstrip(OPENING).rstrip(CLOSING)).replace("\\", "/").replace(JOINT, " ")
     # A trace of Java names the function before the file.
     name = name.rpartition("(")[2] if name.count("(") > name.count(")") else name
-    return name.removeprefix("./")
+    return ROOT.sub("/", name).removeprefix("./")
 
 
 def _files_at(name: str, paths: Sequence[str], top: str) -> list[str]:
