@@ -468,3 +468,12 @@ def test_the_source_that_holds_a_message_comes_before_a_place_on_the_way():
     told = 'File "main.py", line 1, in serve TeaError: no tea is left for this cup'
     answer = find(Tree(Snapshot("kitchen", files)), told)
     assert (answer.files[0].path, answer.lines["pots.py"]) == ("pots.py", 2)
+
+
+def test_a_member_of_cpp_is_found_where_it_is_defined_outside_of_its_class():
+    header = "class Pot {\n public:\n  int boil(int cups);\n  int boil(int cups, int pots);\n};\n"
+    files = {"include/pot.h": header, "src/pot.cc": "int Pot::boil(int cups) {\n  return cups;\n}\n"}
+    answer = find(Tree(Snapshot("kitchen", files)), "Pot::boil")
+    assert (answer.files[0].path, answer.sureness) == ("src/pot.cc", "sure")
+    uses = files | {"src/main.cc": "int main() {\n  Pot::boil(3);\n  return Pot::boil(4);\n}\n"}
+    assert find(Tree(Snapshot("kitchen", uses)), "Pot::boil").files[0].path == "src/pot.cc"

@@ -210,18 +210,21 @@ def _around(lines: Sequence[str]) -> list[int]:
     return found
 
 
-def defines_member(lines: Iterable[str], names: Sequence[str]) -> bool:
-    """Tell whether a line defines two of these names that follow each other as one, with a dot between them.
+def defines_member(lines: Sequence[str], names: Sequence[str]) -> bool:
+    """Tell whether a line defines two of these names that follow each other as one, with a dot or colons between them.
 
     >>> defines_member(["app.use = function use(pot) {"], ("app", "use")), defines_member(["app.use()"], ("app", "use"))
     (True, False)
+    >>> [defines_member([line, "{"], ("Pot", "boil")) for line in ("void Pot::boil(int cups)", "  Pot::boil(2);")]
+    [True, False]
     """
-    members = {f"{owner}.{name}": name for owner, name in pairwise(names)}
+    pairs = list(pairwise(names))
     return any(
-        line.lstrip().startswith(member) and defined_name(line) == name
-        for line in lines
-        for member, name in members.items()
-        if member in line[:LONGEST_LINE]
+        (f"{owner}.{name}" in line and line.lstrip().startswith(f"{owner}.{name}") and defined_name(line) == name)
+        # C++ defines the members of a class outside of it.
+        or (f"{owner}::{name}" in line and _heads(lines, number, name))
+        for number, line in enumerate(lines)
+        for owner, name in pairs
     )
 
 
