@@ -50,13 +50,13 @@ def model(folder) -> LanguageModel:
 @pytest.fixture
 def asked(monkeypatch) -> dict[str, Any]:
     """Texts that the model was asked for, and what it answers."""
-    said: dict[str, Any] = {"texts": [], "answer": "I go on.\nAction: 1"}
+    said: dict[str, Any] = {"texts": [], "answer": "I go on.\nAction: 1", "cut": False}
 
-    def generate(model: LanguageModel, prompts: list[list[int]], max_new_tokens: int) -> list[str]:
+    def generate(model: LanguageModel, prompts: list[list[int]], max_new_tokens: int) -> list[list[int]]:
         said["texts"] += [model.tokenizer.decode(ids) for ids in prompts]
-        return [said["answer"]] * len(prompts)
+        return [[*model.encode(said["answer"]), *([] if said["cut"] else [model.end_id])]] * len(prompts)
 
-    monkeypatch.setattr(prompted, "generate_greedy", generate)
+    monkeypatch.setattr(prompted, "generate", generate)
     return said
 
 
@@ -105,6 +105,16 @@ def test_an_answer_that_names_no_number_is_no_action(model, asked):
 def test_an_answer_ends_where_the_model_makes_up_the_next_state(model, asked):
     asked["answer"] = "I go on.\nAction: 1\n\n# State\nYou are at 4.\n\n# Actions\n0: left"
     assert decide(PromptedPolicy(model, "Walk."), SEEN) == [1]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(10, 1), (13, NO_ACTION)])
+def test_a_number_that_is_cut_off_is_no_other_number(model, asked, count, expected):
+    """`Action: 12` ends as `Action: 1` where the answer is too long; of ten actions none has two digits."""
+    asked["cut"] = True
+    many = View(Observation("You are at 3.", tuple(map(str, range(count))), "3"), tuple(range(count)))
+    assert decide(PromptedPolicy(model, "Walk."), many) == [expected]
+    asked["answer"] += "\n\n# State\nYou are at 4."
+    assert decide(PromptedPolicy(model, "Walk."), many) == [1]
 
 
 def test_numbers_are_those_of_the_list_that_is_shown(model, asked):

@@ -16,7 +16,7 @@ import numpy as np
 from reflect_rl.config import EMBEDDED
 from reflect_rl.data.generate import demonstrations
 from reflect_rl.envs.base import EnvSpec, HasSolver, NumbersActions
-from reflect_rl.models.generate import generate_greedy
+from reflect_rl.models.generate import generate, text_of
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.players.reflectors import CachedReflector
 from reflect_rl.prompts import ANALYZE, Messages, advice_text, reflector_messages, rules_of
@@ -59,8 +59,8 @@ class _Asked:
         self.model, self.rules, self.heading, self.max_new_tokens = model, rules, heading, max_new_tokens
         self._shown = [f"{question}\n\n{heading}\n{answer}" for question, answer in examples]
 
-    def answers(self, asked: Sequence[Messages]) -> list[str]:
-        """The most likely answer to each question.
+    def answers(self, asked: Sequence[Messages]) -> list[tuple[str, bool]]:
+        """The most likely answer to each question, and whether it was cut off at the limit of its length.
 
         Raises:
             ModelError: a question with its answer is longer than the model's context.
@@ -70,10 +70,13 @@ class _Asked:
         was_training = network.training
         network.eval()
         prompts = [self.model.encode_prompt(self.text(messages)) for messages in asked]
-        found = generate_greedy(self.model, prompts, self.max_new_tokens)
+        found = generate(self.model, prompts, self.max_new_tokens)
         network.train(was_training)
         # Shown examples, a model goes on with a next state that it makes up: the answer ends before it.
-        return [answer.partition(NEXT)[0] for answer in found]
+        parts = [text_of(self.model, ids).partition(NEXT) for ids in found]
+        return [
+            (text, not end and self.model.end_id not in ids) for ids, (text, end, _) in zip(found, parts, strict=True)
+        ]
 
     def text(self, messages: Messages) -> str:
         """The whole question: rules, examples, state."""
@@ -123,7 +126,7 @@ class PromptedPolicy(_Prompted):
         shown = [(policy_messages(rules, _view(turn))[1][1], _choice(turn)) for turn in examples]
         self.name, self.examples = name, len(shown)
         self._asked = _Asked(model, rules, ANSWER, shown, max_new_tokens)
-        self._known: dict[str, str] = {}
+        self._known: dict[str, tuple[str, bool]] = {}
 
     @classmethod
     def for_run(cls, run: RunConfig, method: str, decoding: Decoding) -> Self:
@@ -159,10 +162,12 @@ class PromptedPolicy(_Prompted):
         fresh = {key: messages for key, messages in zip(keys, asked, strict=True) if key not in self._known}
         if fresh:
             self._known |= dict(zip(fresh, self._asked.answers(list(fresh.values())), strict=True))
-        return [self._decision(view, self._known[key]) for view, key in zip(views, keys, strict=True)]
+        return [self._decision(view, *self._known[key]) for view, key in zip(views, keys, strict=True)]
 
-    def _decision(self, view: View, answer: str) -> Decision:
-        said = parse_choice(answer, len(view.order))
+    def _decision(self, view: View, answer: str, is_cut: bool) -> Decision:
+        # A number at the cut may be the beginning of a longer one, where there are so many.
+        is_open = is_cut and len(view.order) > 10
+        said = parse_choice(answer.rstrip("0123456789") if is_open else answer, len(view.order))
         return Decision(NO_ACTION if said is None else view.order[said], self.name, answer=answer)
 
 
@@ -204,7 +209,7 @@ class PromptedReflector(_Prompted, CachedReflector):
         # The cache works with the prompt of trained players, so the state is taken out of it again.
         views = [View(Observation(prompt.removesuffix(ANALYZE), ()), ()) for prompt in prompts]
         asked = [reflector_messages(self._asked.rules, view) for view in views]
-        return [advice_text(answer) for answer in self._asked.answers(asked)]
+        return [advice_text(answer) for answer, _ in self._asked.answers(asked)]
 
 
 def examples_of(run: RunConfig) -> list[Turn]:
