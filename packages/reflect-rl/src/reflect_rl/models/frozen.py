@@ -9,6 +9,7 @@ training goes on to the same weights.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -33,13 +34,23 @@ class FrozenBlocks:
     """The blocks below the lowest trained one; the oldest prompts go first where all take more than `most_bytes`."""
 
     def __init__(self, model: LanguageModel, count: int, most_bytes: int = KEPT_BYTES) -> None:
-        self.model, self.count, self.most_bytes = model, count, most_bytes
-        self.owner, self.name = blocks_of(model.model)
+        self.network: Any = model.model
+        self.mixed, self.count, self.most_bytes = model.mixed, count, most_bytes
+        self.owner, self.name = blocks_of(self.network)
         blocks: list[nn.Module] = list(getattr(self.owner, self.name))
         self.below = blocks[:count]
         above = {id(weight) for block in blocks[count:] for weight in block.parameters()}
-        self.weights = [weight for weight in model.model.parameters() if id(weight) not in above]
+        self.weights = [weight for weight in self.network.parameters() if id(weight) not in above]
         self.clear()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FrozenBlocks:
+        """Frozen blocks of a copy of the network, which has read nothing yet."""
+        twin = copy.copy(self)
+        memo[id(self)] = twin
+        for name in ("network", "owner", "below", "weights"):
+            setattr(twin, name, copy.deepcopy(getattr(self, name), memo))
+        twin.clear()
+        return twin
 
     def clear(self) -> None:
         """Forget all prompts."""
@@ -80,14 +91,13 @@ class FrozenBlocks:
     @torch.no_grad()
     def _read(self, prompt: tuple[int, ...]) -> Tensor:
         """Run a prompt through the frozen blocks alone, in eval mode."""
-        network = self.model.model
-        training = [module for module in network.modules() if module.training]
-        network.eval()
+        training = [module for module in self.network.modules() if module.training]
+        self.network.eval()
         handle = self.below[-1].register_forward_hook(_stop)
         try:
-            with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.model.mixed):
-                ids = torch.tensor([prompt], device=self.model.device)
-                backbone(network)(input_ids=ids, attention_mask=None, use_cache=False)
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.mixed):
+                ids = torch.tensor([prompt])
+                backbone(self.network)(input_ids=ids, attention_mask=None, use_cache=False)
         except _ReachedError as reached:
             return reached.states[0]
         finally:
@@ -108,22 +118,24 @@ def keep_frozen(model: LanguageModel, trained: int) -> None:
     if count <= 0 or model.device.type != "cpu" or hasattr(network, "quantization_method"):
         return
     found = FrozenBlocks(model, count)
-    if _is_plain(found):
+    if _is_plain(found, model):
         found.clear()
         vars(network)[FROZEN] = found
 
 
 def frozen_of(network: Any) -> FrozenBlocks | None:
-    """Frozen blocks of a network; None where nothing is kept, or where its weights are sharded."""
+    """Frozen blocks of a network; None where nothing is kept, or they are trained after all, or weights are sharded."""
     found: FrozenBlocks | None = vars(network).get(FROZEN)
+    if found is None or any(weight.requires_grad for weight in found.weights):
+        return None
     # A sharded weight is a part of itself, which a pass outside the wrapped module cannot use.
-    return None if found is None or hasattr(found.weights[0], "full_tensor") else found
+    return None if hasattr(found.weights[0], "full_tensor") else found
 
 
 @torch.no_grad()
-def _is_plain(frozen: FrozenBlocks) -> bool:
-    model, inside = frozen.model, backbone(frozen.model.model)
-    ids = model.encode("0 1 2 3")[: context_of(model.model.config)]
+def _is_plain(frozen: FrozenBlocks, model: LanguageModel) -> bool:
+    """Tell whether a network that begins above its frozen blocks reads a short prompt as the whole one does."""
+    inside, ids = backbone(frozen.network), model.encode("0 1 2 3")[: context_of(frozen.network.config)]
     whole = {"input_ids": torch.tensor([ids]), "attention_mask": None, "use_cache": False}
     try:
         with torch.autocast("cpu", torch.bfloat16, enabled=model.mixed):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -188,6 +190,8 @@ def test_nothing_is_kept_where_all_blocks_are_trained_or_none(folder):
     assert frozen_of(load(folder, train_layers=0).model) is None
     assert frozen_of(load(folder, train_layers=3).model) is None
     assert frozen_of(load_model(ModelConfig(device="cpu", train_layers=1), folder, trainable=False).model) is None
+    thawed = load(folder)
+    assert frozen_of(thawed.model.requires_grad_(True)) is None
 
 
 def test_nothing_is_kept_of_a_network_that_does_more_than_run_its_blocks(folder, monkeypatch):
@@ -204,3 +208,14 @@ def test_the_blocks_are_in_place_after_a_pass_that_fails(folder):
     with pytest.raises(ZeroDivisionError), kept(model).replaced(torch.zeros(1, 2, 16)):
         raise ZeroDivisionError
     assert [name for name, _ in model.model.named_modules()] == names
+
+
+def test_a_copy_of_a_model_has_frozen_blocks_of_its_own(folder):
+    """Trainings from Python copy the model that they are given."""
+    model = load(folder)
+    choose(model)
+    twin = replace(model, model=copy.deepcopy(model.model))
+    assert kept(twin).bytes == 0
+    assert kept(twin).below[0] in set(twin.model.modules())
+    assert torch.equal(choose(twin), choose(model))
+    assert kept(twin).bytes == kept(model).bytes
