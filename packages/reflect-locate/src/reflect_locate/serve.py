@@ -120,8 +120,10 @@ def make_server(service: Service) -> MCPServer[Any]:
             try:
                 return await super().call_tool(name, arguments, context)
             except ToolError as error:
-                if isinstance(error.__cause__, ValidationError):
-                    raise ToolError(told_argument(error.__cause__)) from None
+                cause = error.__cause__
+                # A mistake in the arguments, and not one in what the tool gives back.
+                if isinstance(cause, ValidationError) and cause.errors()[0]["loc"][:1] in {(key,) for key in GIVE}:
+                    raise ToolError(told_argument(cause)) from None
                 raise
 
     server = Server("reflect-rl", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")

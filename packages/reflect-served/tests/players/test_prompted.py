@@ -113,6 +113,9 @@ def test_a_number_that_is_cut_off_is_no_other_number(model, asked, count, expect
     asked["cut"] = True
     many = View(Observation("You are at 3.", tuple(map(str, range(count))), "3"), tuple(range(count)))
     assert decide(PromptedPolicy(model, "Walk."), many) == [expected]
+    asked["answer"] = "Action: 1\n12"
+    assert decide(PromptedPolicy(model, "Walk."), many) == [NO_ACTION]
+    asked["answer"] = "I go on.\nAction: 1"
     asked["answer"] += "\n\n# State\nYou are at 4."
     assert decide(PromptedPolicy(model, "Walk."), many) == [1]
 

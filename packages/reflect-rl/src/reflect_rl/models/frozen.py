@@ -37,32 +37,31 @@ class FrozenBlocks:
         self.network: Any = model.model
         self.mixed, self.count, self.most_bytes = model.mixed, count, most_bytes
         self.owner, self.name = blocks_of(self.network)
-        blocks: list[nn.Module] = list(getattr(self.owner, self.name))
-        self.below = blocks[:count]
-        above = {id(weight) for block in blocks[count:] for weight in block.parameters()}
-        self.weights = [weight for weight in self.network.parameters() if id(weight) not in above]
+        self.below: list[nn.Module] = list(getattr(self.owner, self.name))[:count]
         self.clear()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FrozenBlocks:
         """Frozen blocks of a copy of the network, which has read nothing yet."""
         twin = copy.copy(self)
         memo[id(self)] = twin
-        for name in ("network", "owner", "below", "weights"):
+        for name in ("network", "owner", "below"):
             setattr(twin, name, copy.deepcopy(getattr(self, name), memo))
         twin.clear()
         return twin
 
     def clear(self) -> None:
         """Forget all prompts."""
-        self._version = self._weights_version()
+        self._version: list[tuple[int, int]] = []
         self._held: dict[tuple[int, ...], Tensor] = {}
         self.bytes = 0
 
     def states(self, prompt: Sequence[int]) -> Tensor:
         """(T, H) what the lowest trained block reads of the T tokens of a prompt."""
         # Weights that were loaded into the network since then are other weights.
-        if self._weights_version() != self._version:
+        version = [(id(weight), weight._version) for weight in self.weights]
+        if version != self._version:
             self.clear()
+            self._version = version
         key = tuple(prompt)
         states = self._held.pop(key, None)
         if states is None:
@@ -85,8 +84,11 @@ class FrozenBlocks:
         finally:
             setattr(self.owner, self.name, blocks)
 
-    def _weights_version(self) -> int:
-        return sum(weight._version for weight in self.weights)
+    @property
+    def weights(self) -> list[nn.Parameter]:
+        """All weights but those of the trained blocks, as they are now: what shards a network replaces them."""
+        above = {id(weight) for block in getattr(self.owner, self.name)[self.count :] for weight in block.parameters()}
+        return [weight for weight in self.network.parameters() if id(weight) not in above]
 
     @torch.no_grad()
     def _read(self, prompt: tuple[int, ...]) -> Tensor:
@@ -126,10 +128,10 @@ def keep_frozen(model: LanguageModel, trained: int) -> None:
 def frozen_of(network: Any) -> FrozenBlocks | None:
     """Frozen blocks of a network; None where nothing is kept, or they are trained after all, or weights are sharded."""
     found: FrozenBlocks | None = vars(network).get(FROZEN)
-    if found is None or any(weight.requires_grad for weight in found.weights):
-        return None
     # A sharded weight is a part of itself, which a pass outside the wrapped module cannot use.
-    return None if hasattr(found.weights[0], "full_tensor") else found
+    if found is None or any(weight.requires_grad or hasattr(weight, "full_tensor") for weight in found.weights):
+        return None
+    return found
 
 
 @torch.no_grad()

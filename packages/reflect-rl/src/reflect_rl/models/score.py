@@ -355,7 +355,7 @@ class Passes:
             vocabulary: see `read`.
         """
         kept = self.kept if shares(self.model.model) and reads_trees(self.model) else None
-        if kept is None or torch.is_grad_enabled() or self.frozen is not None:
+        if kept is None or torch.is_grad_enabled():
             for rows in shared_rows(self.model, sequences, reads, whole, self.max_tokens):
                 yield self._pass(rows, vocabulary)
             return
@@ -420,6 +420,7 @@ class Passes:
         number = {place: m for m, place in enumerate(dict.fromkeys(reads))}
         behind = past is not None and past.cache.get_seq_length() > 0
         trees = [row.parents for row in rows] if behind or any(row.branches for row in rows) else ()
+        # A player that keeps prompts goes on from the turn before, which its frozen blocks have read as well.
         begun = None if self.frozen is None or past is not None else self._begun(self.frozen, rows)
         answer = read(self.model, [row.ids for row in rows], list(number), vocabulary, self.network, trees, past, begun)
         taken = {i: [number[k, place] for place in own] for k, row in enumerate(rows) for i, own in row.places.items()}

@@ -13,6 +13,7 @@ import torch
 from reflect_rl.config import LoRAConfig, ModelConfig
 from reflect_rl.models import network
 from reflect_rl.models.frozen import FROZEN, FrozenBlocks, frozen_of
+from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.score import completion_losses, score
 from reflect_rl.training.learner import no_dropout
@@ -196,10 +197,31 @@ def test_nothing_is_kept_where_all_blocks_are_trained_or_none(folder):
 
 def test_nothing_is_kept_of_a_network_that_does_more_than_run_its_blocks(folder, monkeypatch):
     """What the trained blocks read is then not all that the others give them."""
-    monkeypatch.setattr("reflect_rl.models.frozen.alike", lambda *_: False)
+    monkeypatch.setattr("reflect_rl.models.frozen._StandIn.forward", lambda self, *_, **__: 2 * self._states.flip(-1))
     model = load(folder)
     assert frozen_of(model.model) is None
     choose(model)
+
+
+def test_a_player_that_keeps_prompts_goes_on_from_them(folder, monkeypatch):
+    """States that grow would be read whole by the frozen blocks in every turn."""
+    monkeypatch.setattr(network, "REUSE_WIDTH", 1)
+    monkeypatch.setattr("reflect_rl.models.score.REUSE_TOKENS", 1)
+    model, prompts = load(folder), Kept()
+    with torch.no_grad():
+        score(model, PROMPTS, LABELS, kept=prompts)
+    assert prompts.bytes > 0
+    assert kept(model).bytes == 0
+
+
+def test_weights_that_replace_others_forget_what_was_kept(folder):
+    model = load(folder)
+    before = kept(model).states(FIRST)
+    block = kept(model).below[0]
+    for module in block.modules():
+        for name, weight in list(module.named_parameters(recurse=False)):
+            setattr(module, name, torch.nn.Parameter(weight.detach() + 0.5, requires_grad=False))
+    assert not torch.equal(kept(model).states(FIRST), before)
 
 
 def test_the_blocks_are_in_place_after_a_pass_that_fails(folder):

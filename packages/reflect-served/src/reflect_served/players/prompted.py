@@ -166,8 +166,8 @@ class PromptedPolicy(_Prompted):
 
     def _decision(self, view: View, answer: str, is_cut: bool) -> Decision:
         # A number at the cut may be the beginning of a longer one, where there are so many.
-        is_open = is_cut and len(view.order) > 10
-        said = parse_choice(answer.rstrip("0123456789") if is_open else answer, len(view.order))
+        is_open = is_cut and len(view.order) > 10 and answer[-1:].isdigit()
+        said = None if is_open else parse_choice(answer, len(view.order))
         return Decision(NO_ACTION if said is None else view.order[said], self.name, answer=answer)
 
 
