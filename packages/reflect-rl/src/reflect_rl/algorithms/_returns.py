@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+ROUNDING = 1e-12
+"""Largest difference of a return and a mean of equal ones, as a part of the return or of one."""
 SMALLEST_STD = 1e-8
 """Bound below which values count as equal: what differs is rounding."""
 
@@ -118,7 +120,7 @@ def turn_baseline(returns: Sequence[Sequence[float]]) -> list[list[float]]:
 def _above(value: float, baseline: float) -> float:
     """The difference; exactly zero where it is rounding, as a turn whose advantage is zero is not computed."""
     difference = value - baseline
-    return difference if abs(difference) > SMALLEST_STD else 0.0
+    return difference if abs(difference) > ROUNDING * max(1.0, abs(value)) else 0.0
 
 
 def std(values: Sequence[float]) -> float:
