@@ -482,7 +482,7 @@ def ranked(
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """What a question asks for, and the files that count for less with it."""
+    """Wishes of a question, and the files that count for less with it."""
 
     how_to: bool
     """It asks for instructions."""

@@ -318,7 +318,7 @@ def _policy_of_folder(config: RunConfig, player: str, decoding: Decoding) -> Pol
     from reflect_rl.players.language_model import LanguageModelPolicy
 
     model = _model_of_folder(config, player)
-    # Of a folder that does not say its rule, the run's is the likeliest.
+    # The run's rule is the likeliest of a folder that does not say its own.
     rule = model.rule or config.prompt.scoring
     return LanguageModelPolicy(model, find_labels(model, config.env.max_actions, rule), decoding, rule, player)
 

@@ -57,11 +57,6 @@ class FrozenBlocks:
 
     def states(self, prompt: Sequence[int]) -> Tensor:
         """(T, H) what the lowest trained block reads of the T tokens of a prompt."""
-        # Weights that were loaded into the network since then are other weights.
-        version = [(id(weight), weight._version) for weight in self.weights]
-        if version != self._version:
-            self.clear()
-            self._version = version
         key = tuple(prompt)
         states = self._held.pop(key, None)
         if states is None:
@@ -84,8 +79,20 @@ class FrozenBlocks:
         finally:
             setattr(self.owner, self.name, blocks)
 
-    @property
-    def weights(self) -> list[nn.Parameter]:
+    def check(self) -> bool:
+        """Tell whether the blocks are frozen and whole; prompts are forgotten if the weights are other ones.
+
+        Once for each call that scores: it looks at every weight.
+        """
+        weights = self._weights()
+        version = [(id(weight), weight._version) for weight in weights]
+        if version != self._version:
+            self.clear()
+            self._version = version
+        # A sharded weight is a part of itself, which a pass outside the wrapped module cannot use.
+        return not any(weight.requires_grad or hasattr(weight, "full_tensor") for weight in weights)
+
+    def _weights(self) -> list[nn.Parameter]:
         """All weights but those of the trained blocks, as they are now: what shards a network replaces them."""
         above = {id(weight) for block in getattr(self.owner, self.name)[self.count :] for weight in block.parameters()}
         return [weight for weight in self.network.parameters() if id(weight) not in above]
@@ -128,10 +135,7 @@ def keep_frozen(model: LanguageModel, trained: int) -> None:
 def frozen_of(network: Any) -> FrozenBlocks | None:
     """Frozen blocks of a network; None where nothing is kept, or they are trained after all, or weights are sharded."""
     found: FrozenBlocks | None = vars(network).get(FROZEN)
-    # A sharded weight is a part of itself, which a pass outside the wrapped module cannot use.
-    if found is None or any(weight.requires_grad or hasattr(weight, "full_tensor") for weight in found.weights):
-        return None
-    return found
+    return found if found is not None and found.check() else None
 
 
 @torch.no_grad()

@@ -455,7 +455,7 @@ def _trained_by(config: RunConfig) -> Iterator[str]:
     """Parts of the configuration that the models of a run follow from, besides those that the data follow from."""
     follows = {"sft", *(table for name in config.methods for table in config.method(name).follows)}
     yield from (table for table in TRAINED if table in follows)
-    # What the core's stages make follows from its own parts, and the fingerprint tells what they asked of others.
+    # Products of the core's stages follow from its own parts, and the fingerprint tells what they asked of others.
     kinds = {job.kind for job in plan(config)} - {"data", "sft", "rlft", "eval"}
     yield from (place for place, kind in sections().items() if "." not in place and kinds & {*kind.followed_by})
 
