@@ -22,7 +22,7 @@ from reflect_rl.agent import Agent
 from reflect_rl.algorithms import Batch
 from reflect_rl.batch import view_of
 from reflect_rl.config import parse
-from reflect_rl.errors import RunFolderError, UserError
+from reflect_rl.errors import ConfigError, RunFolderError, UserError
 from reflect_rl.models.load import load_model
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import OracleReflector
@@ -262,6 +262,8 @@ def test_both_players_are_trained_from_python():
     assert rrl.evaluate(trained, SPEC, split="train").episodes
     with pytest.raises(UserError, match="'none', which cannot be trained"):
         train_both(replace(agent, reflector=NoReflector()), SPEC, turns=1)
+    with pytest.raises(ConfigError, match="keep: 'best' keeps the policy of one update"):
+        train_both(agent, SPEC, turns=1, keep="best", validate_every=1)
 
 
 def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path):
