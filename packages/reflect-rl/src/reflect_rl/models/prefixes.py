@@ -135,8 +135,12 @@ def _first_fit(lengths: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def prefix_batches(prompts: Sequence[Ids], lengths: Sequence[int], least: Sequence[int], limit: int) -> list[list[int]]:
+def prefix_batches(
+    prompts: Sequence[Ids], lengths: Sequence[int], least: Sequence[int], limit: int
+) -> list[tuple[list[int], int]]:
     """Rows in groups of at most `limit` padded tokens, counting a shared beginning once (at least one row a group).
+
+    Each group comes with its number of tokens, without padding.
 
     Args:
         prompts: beginnings of the rows.
@@ -145,9 +149,10 @@ def prefix_batches(prompts: Sequence[Ids], lengths: Sequence[int], least: Sequen
         limit: see above.
 
     >>> prefix_batches([(1, 2, 3), (9, 9), (1, 2, 4)], [5, 4, 5], [2, 2, 2], 8)
-    [[0, 2], [1]]
+    [([0, 2], 8), ([1], 4)]
     """
-    groups: list[list[int]] = []
+    groups: list[tuple[list[int], int]] = []
+    group: list[int] = []
     before: Ids = ()
     rows: list[int] = []
     branches = False
@@ -159,8 +164,9 @@ def prefix_batches(prompts: Sequence[Ids], lengths: Sequence[int], least: Sequen
         # As in a pass: rows stand side by side only where one of them branches.
         forks = branches or (joins and shared < len(before))
         if not groups or (len(_first_fit(longer)) if forks else len(longer)) * max(longer) > limit:
-            groups.append([])
-            longer, forks = [lengths[number]], False
-        groups[-1].append(number)
+            group, longer, forks = [], [lengths[number]], False
+            groups.append((group, 0))
+        group.append(number)
+        groups[-1] = group, sum(longer)
         rows, branches, before = longer, forks, prompts[number]
     return groups

@@ -132,16 +132,37 @@ class OptimiserStep:
         max_tokens: int,
         beginnings: Beginnings | None,
     ) -> list[tuple[list[int], bool]]:
-        """Micro-batches of this process, as many as each other process has, and whether they count."""
+        """Micro-batches of this process, and whether they count."""
         # A batch that would fit into one pass is cut as well, so that each process has work.
         most = min(max_tokens, math.ceil(max(lengths) * len(lengths) / self.engine.count))
         if beginnings is None:
-            groups = [(group, True) for group in micro_batches(lengths, most)]
+            groups = [(group, len(group) * max(lengths[i] for i in group)) for group in micro_batches(lengths, most)]
         else:
-            groups = [(group, True) for group in prefix_batches(beginnings[0], lengths, beginnings[1], most)]
-        # Layers of sharded weights are gathered by all processes at the same time, so each makes as many passes.
-        groups += [(groups[0][0], False)] * (-len(groups) % self.engine.count)
-        return list(self.engine.share(groups))
+            groups = prefix_batches(beginnings[0], lengths, beginnings[1], most)
+        counted = [(group, True) for group, _ in groups]
+        if self.engine.sharded:
+            # All processes gather a layer's weights at the same time, so each makes as many passes, of similar sizes.
+            counted += [(groups[0][0], False)] * (-len(groups) % self.engine.count)
+            return list(self.engine.share(counted))
+        own = dealt([tokens for _, tokens in groups], self.engine.count)[self.engine.rank]
+        # Gradients are exchanged in the last pass, so each process makes one.
+        return [counted[i] for i in own] or [(groups[0][0], False)]
+
+
+def dealt(sizes: Sequence[int], count: int) -> list[list[int]]:
+    """Micro-batches of each process, by their numbers: the largest first, each to the process that has least so far.
+
+    Args:
+        sizes: tokens of each micro-batch.
+        count: of processes.
+
+    >>> dealt([300, 500, 400, 250], 2)
+    [[1, 3], [0, 2]]
+    """
+    shares: list[list[int]] = [[] for _ in range(count)]
+    for number in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        min(shares, key=lambda share: sum(sizes[i] for i in share)).append(number)
+    return [sorted(share) for share in shares]
 
 
 def weighted_means(rows: Sequence[tuple[int, dict[str, float]]]) -> dict[str, float]:

@@ -139,7 +139,7 @@ def test_a_group_has_no_more_padded_tokens_than_its_limit(sequences, least, limi
     lengths, whole = list(map(len, sequences)), [len(sequence) + 1 for sequence in sequences]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("reflect_rl.models.prefixes.ROW_TOKENS", row_tokens)
-        for group in prefix_batches(sequences, lengths, [least] * len(sequences), limit):
+        for group, _ in prefix_batches(sequences, lengths, [least] * len(sequences), limit):
             own = [sequences[i] for i in group]
             rows = merge(own, [()] * len(own), [least] * len(own), [whole[i] for i in group], 1000)
             # As a pass has them (`shared_rows`), with their padding.
@@ -158,8 +158,8 @@ def test_groups_hold_every_row_once_and_count_a_beginning_once(rows, least, limi
     prompts = [prompt for prompt, _ in rows]
     lengths = [len(prompt) + more for prompt, more in rows]
     groups = prefix_batches(prompts, lengths, [least] * len(rows), limit)
-    assert sorted(i for group in groups for i in group) == list(range(len(rows)))
-    for group in groups:
+    assert sorted(i for group, _ in groups for i in group) == list(range(len(rows)))
+    for group, counted in groups:
         shared = [common(prompts[a], prompts[b]) for a, b in pairwise(group)]
         tokens = sum(lengths[i] for i in group) - sum(count for count in shared if count >= least)
-        assert tokens <= limit or len(group) == 1
+        assert tokens == counted <= limit or len(group) == 1
