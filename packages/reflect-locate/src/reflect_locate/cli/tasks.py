@@ -19,13 +19,16 @@ from reflect_rl.errors import ConfigError
 SWITCHES = ("check_benchmark", "dry_run")
 """Settings that do something else than build a task set."""
 
+KNOWN, UNKNOWN = 0, 1
+"""Exit codes of the check of the benchmark: it is the known one, or it is not or cannot be told."""
+
 
 class TasksOptions(TasksConfig):
     """Make questions about files from the files themselves."""
 
     check_benchmark: bool = False
     """Build the benchmark from the standard library of the running Python, write nothing, and say whether it is the
-    known one of this Python version."""
+    known one of this Python version (exit code 0) or not (1)."""
     dry_run: bool = False
     """Read the corpora, and show what would be sent to the endpoint, how much, and the first request in full; send and
     write nothing."""
@@ -40,12 +43,13 @@ def run(arguments: Sequence[str], console: Console) -> None:
 
     Raises:
         UserError: a mistake in the arguments, or a corpus that cannot be read.
-        SystemExit: the help was asked for (0).
+        SystemExit: the help was asked for (0), or the benchmark was checked: it is the known one (0), or not (1).
     """
     options = parse_tasks(arguments)
     if options.check_benchmark:
-        console.print(check())
-        return
+        is_known, told = check()
+        console.print(told)
+        raise SystemExit(KNOWN if is_known else UNKNOWN)
     # The switches are no settings of a task set and must not reach its card.
     config = parse(TasksConfig, options.model_dump(exclude=set(SWITCHES)))
     if options.dry_run:

@@ -42,19 +42,20 @@ def fingerprint() -> dict[str, str | int]:
     }
 
 
-def check() -> str:
-    """Tell whether the benchmark of the running Python is the known one, in a sentence for the user."""
+def check() -> tuple[bool, str]:
+    """Tell whether the benchmark of the running Python is the known one, and in a sentence for the user, why not."""
     version = platform.python_version()
     now, row = fingerprint(), known().get(version)
     told = f"benchmark of Python {version}: {now['count']} questions"
     if row is None:
-        return f"{told}; no identity of this version is known. Its row would be:\n{json.dumps({version: now})}"
+        return False, f"{told}; no identity of this version is known. Its row would be:\n{json.dumps({version: now})}"
     if row == now:
-        return f"{told}, the known ones."
+        return True, f"{told}, the known ones."
     # The snapshot is compared first: other files explain other questions, and not the reverse.
     if row["snapshot"] != now["snapshot"]:
-        return f"{told}; its files are not those of the known one, so figures of the two cannot be compared."
-    return f"{told}; the files are the known ones, the questions are not: this program makes others."
+        return False, f"{told}; its files are not those of the known one, so figures of the two cannot be compared."
+    reason = "this version of the program makes other questions or labels, so figures of the two cannot be compared."
+    return False, f"{told}, not the known ones, although the files are: {reason}"
 
 
 def _identity(questions: Sequence[Question]) -> str:
