@@ -61,6 +61,7 @@ def read_bytes(path: Path) -> Iterator[tuple[int, bytes]]:
 def _object_or_none(line: bytes) -> Mapping[str, Any] | None:
     try:
         value = json.loads(line)
-    except ValueError:
+    # Brackets that are nested thousands deep exhaust the stack of Python's reader.
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -7,6 +7,7 @@ several RL algorithms, each is a line of its own, in the colour of the algorithm
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -103,6 +104,18 @@ class Curve:
 def _is_number(value: object) -> bool:
     # In Python a bool is an int: `true` in a file would be drawn as 1.
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def finite(value: object) -> float | None:
+    """A finite number of a file; None for anything else, as a broken training or somebody else's file may hold it.
+
+    >>> finite(3), finite(True), finite("3"), finite(float("nan")), finite(10**400)
+    (3.0, None, None, None, None)
+    """
+    with suppress(OverflowError):
+        if isinstance(value, (int, float)) and _is_number(value) and math.isfinite(value):
+            return float(value)
+    return None
 
 
 def read_runs(folders: Sequence[Path], at_work: bool = False) -> list[Run]:

@@ -20,6 +20,7 @@ from reflect_report.runs import (
     Curve,
     Run,
     Unit,
+    finite,
     hardest_mode,
     installed_stages,
     look_of,
@@ -179,9 +180,9 @@ def _job(title: str, is_done: bool, written: JobProgress | None, curve: Curve | 
         return JobStatus(title, "done", success=success)
     share = written.done / written.total if written.total else None
     text = "starting" if share is None else f"{100 * share:.0f}% of {written.total:,}"
-    memory = _number(row, "memory/peak_gib") or written.memory_gib
+    memory = finite(row.get("memory/peak_gib")) or written.memory_gib
     running = written.is_running
-    left = _number(row, "time/seconds_left")
+    left = finite(row.get("time/seconds_left"))
     return JobStatus(
         title,
         "running" if running else "stopped" if written.process else "failed",
@@ -198,14 +199,9 @@ def _job(title: str, is_done: bool, written: JobProgress | None, curve: Curve | 
 
 def _speed(row: Mapping[str, Any]) -> str:
     for unit in ("turns", "tokens"):
-        if speed := _number(row, f"time/{unit}_per_second"):
+        if speed := finite(row.get(f"time/{unit}_per_second")):
             return f"{speed:,.0f} {unit}/s"
     return ""
-
-
-def _number(row: Mapping[str, Any], key: str) -> float | None:
-    value = row.get(key)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _rollouts(curve: Curve) -> str:
@@ -213,10 +209,10 @@ def _rollouts(curve: Curve) -> str:
     episodes, successes = 0.0, 0.0
     rows = [{"episodes": 0}, *(row for row in curve.rows if "rollout/success_rate" in row)]
     for before, row in reversed(list(pairwise(rows))):
-        played = (_number(row, "episodes") or 0) - (_number(before, "episodes") or 0)
-        rate = _number(row, "rollout/success_rate")
-        # Rows of a broken training may hold no number.
-        if rate is None or played <= 0:
+        played = (finite(row.get("episodes")) or 0) - (finite(before.get("episodes")) or 0)
+        rate = finite(row.get("rollout/success_rate"))
+        # Rows of a broken training may hold no number, or no rate.
+        if rate is None or not 0 <= rate <= 1 or played <= 0:
             continue
         episodes, successes = episodes + played, successes + rate * played
         if episodes >= RECENT:

@@ -21,6 +21,7 @@ from reflect_report.runs import (
     all_horizons,
     asked,
     decoding_rank,
+    finite,
     lines_in_order,
     lines_of,
     look_of,
@@ -275,10 +276,12 @@ def unfinished(run: Run) -> list[str]:
 def _progress(run: Run, name: str) -> str:
     """Progress of the online training of a method; empty where it has none, or has not begun."""
     total = setting(run.config, "rlft", "total_turns")
-    turns = [row.get("turns") for curve in read_curves(run, "rlft") if curve.name == name for row in curve.rows[-1:]]
-    known = [int(value) for value in turns if isinstance(value, (int, float))]
-    # The seed that is furthest behind says when the method can be evaluated.
-    return f"; online training is at {min(known):,} of {total:,} turns" if known and isinstance(total, int) else ""
+    turns = [finite(curve.rows[-1].get("turns")) for curve in read_curves(run, "rlft") if curve.name == name]
+    known = [int(value) for value in turns if value is not None]
+    if not known or not isinstance(total, int):
+        return ""
+    # The seed that is furthest behind says when the method can be evaluated. The last update may play past the budget.
+    return f"; online training is at {min(*known, total):,} of {total:,} turns"
 
 
 def terminal_table(run_folders: Sequence[Path], horizons: Sequence[int] | None = None) -> Group:
