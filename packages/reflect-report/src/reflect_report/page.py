@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ from reflect_report.tables import (
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import REFERENCE, REFERENCES
 from reflect_rl.runs.config import Report
+from reflect_rl.store import write_bytes
 
 MAX_EPISODE_CHARACTERS, MAX_CHART_CHARACTERS = 6_000_000, 4_000_000
 """Shares of the page that episodes and curves may take."""
@@ -110,7 +112,7 @@ def report(run_folders: Sequence[Path], folder: Path) -> Report:
 
     Raises:
         RunFolderError: a run folder holds no results, or two contradict each other.
-        UserError: there is a file in the place of the folder.
+        UserError: there is a file in the place of the folder, or nobody may write there.
     """
     # Before the page is computed, which takes long for large runs.
     if folder.exists() and not folder.is_dir():
@@ -127,11 +129,18 @@ def write_report(run_folders: Sequence[Path], output: Path) -> Path:
 
     Raises:
         RunFolderError: a folder is no run folder with results, or two folders contradict each other.
+        UserError: nobody may write there.
+        OSError: the disk is full; a page that was there stays.
     """
     output = output / "report.html" if output.is_dir() else output
     text = html_of(read_page(read_runs(run_folders)))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(text, encoding="utf-8")
+    try:
+        write_bytes(output, text.encode())
+    except OSError as error:
+        # For a full disk another folder is no remedy; the command line has a sentence of its own for it.
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise UserError(f"cannot write {output}: {error.strerror or error}. Choose another --output-dir.") from None
     return output
 
 

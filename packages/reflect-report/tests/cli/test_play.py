@@ -212,6 +212,10 @@ def test_a_recording_that_cannot_be_written_is_told_before_anything_is_played(ca
         answer = call("play", *CORRIDOR, flag, tmp_path)
         assert f"cannot write to {tmp_path}: it is a folder. Name a file." in answer.mistake
         assert answer.output == ""
+    (tmp_path / "file").touch()
+    answer = call("play", *CORRIDOR, "--player", "random", "--record", tmp_path / "file" / "games.jsonl")
+    assert f"{tmp_path / 'file'} may not be written, or is no folder. Name another file." in answer.mistake
+    assert answer.output == ""
 
 
 def test_frames_take_one_place_on_a_terminal_and_many_elsewhere(monkeypatch):

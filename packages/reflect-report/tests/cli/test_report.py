@@ -1,6 +1,8 @@
 """`reflect-rl report`: one run or several, finished or not."""
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -79,6 +81,30 @@ def test_a_report_may_go_elsewhere(call, run, tmp_path):
     assert (tmp_path / "page" / "report.html").exists()
     assert not (run / "report.html").exists()
     assert "it is a file" in call("report", run, "--output-dir", run / "results.json").mistake
+
+
+def test_a_finished_run_that_nobody_may_write_is_reported_elsewhere_and_evaluated(call, run, tmp_path):
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in run.rglob("*") if path.is_file()}
+    assert call("report", run, "--output-dir", tmp_path / "page").code == 0
+    assert call("eval", run).code == 0
+    # The time at which the run was finished stays, too.
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in before} == before
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [(errno.EROFS, "Read-only file system. Choose another --output-dir."), (errno.ENOSPC, "the disk is full")],
+)
+def test_a_page_that_cannot_be_written_leaves_the_one_that_is_there(call, run, monkeypatch, reason, message):
+    def refuse(file: int) -> None:
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr("os.fsync", refuse)
+    (run / "report.html").write_text("old")
+    answer = call("report", run)
+    assert answer.code == (1 if reason == errno.ENOSPC else 2)
+    assert message in answer.errors
+    assert (run / "report.html").read_text() == "old"
 
 
 def test_a_run_may_be_named_by_its_configuration_or_by_its_flag(call, run, toml):

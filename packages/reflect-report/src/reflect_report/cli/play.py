@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -167,6 +168,10 @@ def _check(config: RunConfig, options: PlayOptions) -> None:
     for path in options.files:
         if path.is_dir():
             raise UserError(f"cannot write to {path}: it is a folder. Name a file.")
+        # Before the game, which a person has played for nothing if it cannot be written.
+        place = next((place for place in (path, *path.parents) if place.exists()), Path())
+        if not os.access(place, os.W_OK) or (place != path and not place.is_dir()):
+            raise UserError(f"cannot write to {path}: {place} may not be written, or is no folder. Name another file.")
     if len({path.resolve() for path in options.files}) < len(options.files):
         raise UserError("--record, --cast and --svg name one file for two things. Name a file for each.")
     if options.record is not None and options.record.is_file():

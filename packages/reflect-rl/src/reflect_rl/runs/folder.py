@@ -308,7 +308,8 @@ def alone(folder: Path) -> Iterator[None]:
 def write_results(folder: Path, finished: Sequence[Path], *, is_whole: bool) -> tuple[ResultRow, ...]:
     """Write `results.json` from evaluations, and return its rows.
 
-    Where there are none, nothing is written, so that a `results.json` that came without them stays.
+    Where there are none, nothing is written, so that a `results.json` that came without them stays. Nor is anything
+    written that stands there already, so that a finished run may lie where nobody may write.
 
     Args:
         folder: the run folder.
@@ -324,15 +325,19 @@ def write_results(folder: Path, finished: Sequence[Path], *, is_whole: bool) -> 
         check_job(place, "eval")
         rows += read_rows(place / "rows.json", f"Delete {place} and evaluate again with `reflect-rl eval`.")
     if finished:
-        write_rows(folder / "results.json", rows)
+        written: tuple[ResultRow, ...] | None = None
+        with suppress(RunFolderError):
+            written = read_rows(folder / "results.json", "")
+        if is_new := written != tuple(rows):
+            write_rows(folder / "results.json", rows)
         if is_whole:
-            close_run(folder)
+            _close_run(folder, is_new)
     return tuple(rows)
 
 
-def close_run(folder: Path) -> None:
-    """Note when the run was finished."""
-    if (folder / CARD).exists():
+def _close_run(folder: Path, is_new: bool) -> None:
+    """Note when the run was finished, unless it was with the same results."""
+    if (folder / CARD).exists() and (is_new or read_card(folder).finished is None):
         write_card(folder, read_card(folder).model_copy(update={"finished": now()}))
 
 
