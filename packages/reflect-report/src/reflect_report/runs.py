@@ -153,7 +153,7 @@ def read_run(folder: Path, at_work: bool = False) -> Run:
     for mark in sorted(folder.glob("starts-*/seed-*/**/done")):
         # Weights are not compared: no report reads them.
         check_seal(mark, f"Delete {mark} and run the command of the run again.", ".safetensors")
-    if at_work and (rows := _evaluated(folder, skips=True)):
+    if at_work and (rows := evaluated(folder, skips=True)):
         return Run(folder, card, config, _with_algorithms(rows, config))
     if path.is_file():
         rows = read_rows(path, remedy)
@@ -167,8 +167,16 @@ def read_run(folder: Path, at_work: bool = False) -> Run:
     return Run(folder, card, config, ())
 
 
-def _evaluated(folder: Path, skips: bool = False) -> tuple[ResultRow, ...]:
-    """The results of the evaluations that are done; unreadable ones may be skipped."""
+def evaluated(folder: Path, skips: bool = False) -> tuple[ResultRow, ...]:
+    """The results of the evaluations that are done, also where a kill left them out of `results.json`.
+
+    Args:
+        folder: the run folder.
+        skips: whether unreadable ones are left out.
+
+    Raises:
+        RunFolderError: one is not readable.
+    """
     rows: list[ResultRow] = []
     for mark in sorted(folder.glob("starts-*/seed-*/evaluation/*/done")):
         with suppress(RunFolderError) if skips else nullcontext():
@@ -210,7 +218,7 @@ def asked(config: Mapping[str, object]) -> tuple[list[str], list[int], list[int]
 
 def _compare(folder: Path, path: Path, rows: Sequence[ResultRow]) -> None:
     """Refuse results that are not those of the evaluations; runs from Python have none to compare with."""
-    known = {row.model_dump_json() for row in _evaluated(folder)}
+    known = {row.model_dump_json() for row in evaluated(folder)}
     if known and any(row.model_dump_json() not in known for row in rows):
         raise RunFolderError(
             f"{path} differs from the evaluations in {folder}. Run `reflect-rl report {folder}` alone."

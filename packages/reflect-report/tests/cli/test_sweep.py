@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -156,6 +158,15 @@ def test_a_killed_sweep_goes_on_where_it_was(call, toml, tmp_path):
     assert [row["state"] for row in json.loads((folder / "table.json").read_text())["cells"]] == ["done", "done"]
 
 
+def test_a_cell_that_was_killed_before_its_results_were_gathered_counts(call, toml, tmp_path):
+    toml(SCRIPTS)
+    assert sweep(call, tmp_path, "--over", "seed=0..1", "--jobs", 1).code == 0
+    before = json.loads((tmp_path / "sweep" / "table.json").read_text())
+    (tmp_path / "sweep" / "cells" / "seed=1" / "results.json").unlink()
+    assert sweep(call, tmp_path, "--over", "seed=0..1", "--jobs", 1).code == 0
+    assert json.loads((tmp_path / "sweep" / "table.json").read_text()) == before
+
+
 def test_an_interrupted_sweep_says_how_it_goes_on(toml, tmp_path):
     toml(SCRIPTS)
     folder = tmp_path / "sweep"
@@ -268,6 +279,17 @@ def test_a_stopped_work_and_a_killed_process_end_alone(call, toml, tmp_path):
         (end,) = ended(crew)
         assert end.reason == ""
     assert (tmp_path / "short" / "results.json").exists()
+
+
+def test_the_process_of_a_work_that_ended_while_it_was_stopped_gets_no_other():
+    pool = SimpleNamespace(_processes={1: SimpleNamespace(terminate=lambda: None)}, shutdown=lambda wait: None)
+    crew, future = Crew(1, "reflect-rl sweep"), Future()
+    crew.free.clear()
+    future.set_result(("", 1.0))
+    crew.busy[future] = pool, Work("work", None, ())
+    crew.stop("work")
+    assert [end.reason for end in crew.ended(0)] == [STOPPED]
+    assert crew.free == [None]
 
 
 def ended(crew: Crew):

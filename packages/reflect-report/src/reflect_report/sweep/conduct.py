@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from reflect_report.runs import evaluated
 from reflect_report.sweep.axes import SEEDS, Axis, Span, Values, combinations
 from reflect_report.sweep.page import write_page
 from reflect_report.sweep.plan import (
@@ -28,7 +29,6 @@ from reflect_report.sweep.results import (
     Score,
     SweepTable,
     condition_of,
-    read_cell,
     tabulate,
     terminal_sweep,
     write_table,
@@ -148,7 +148,7 @@ class Sweep:
 
     def table(self) -> SweepTable:
         """The table of what is done."""
-        rows = [(cell, read_cell(cell.config.output_dir), read_cell(self.folder / "test" / cell.name))
+        rows = [(cell, evaluated(cell.config.output_dir), evaluated(self.folder / "test" / cell.name))
                 for cell in self.cells.values()]  # fmt: skip
         condition = condition_of([row for _, found, _ in rows for row in found], self.method, self.options.mode)
         cells = [self._row(cell, found, tested, condition) for cell, found, tested in rows]
@@ -306,6 +306,6 @@ class Search:
 
     def _success(self, cells: Sequence[Cell]) -> float:
         """Validation success of a trial over its seeds."""
-        rows = [row for cell in cells for row in read_cell(cell.config.output_dir)]
+        rows = [row for cell in cells for row in evaluated(cell.config.output_dir)]
         condition = condition_of(rows, self.sweep.method, self.sweep.options.mode)
         return Score.of([row for row in rows if condition.matches(row)]).success_rate

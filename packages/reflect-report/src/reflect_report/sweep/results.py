@@ -18,7 +18,7 @@ from reflect_report.runs import decoding_rank, describe
 from reflect_report.sweep.axes import Values, name_of
 from reflect_report.tables import terminal_text
 from reflect_rl.config import Frozen
-from reflect_rl.evaluation.evaluate import ResultRow, read_rows, wilson_interval
+from reflect_rl.evaluation.evaluate import ResultRow, wilson_interval
 from reflect_rl.store import write_bytes, write_json
 
 TABLE, SHEET = "table.json", "table.csv"
@@ -114,12 +114,6 @@ class Condition(Frozen):
             self.horizon,
             self.decoding,
         )
-
-
-def read_cell(folder: Path) -> tuple[ResultRow, ...]:
-    """The rows of a finished run; none where it has none yet."""
-    path = folder / "results.json"
-    return read_rows(path, f"Delete {path}; the same command writes it again.") if path.exists() else ()
 
 
 def condition_of(rows: Sequence[ResultRow], method: str, mode: str = "") -> Condition:

@@ -91,15 +91,15 @@ class Crew:
         found = []
         for future in finished:
             pool, work = self.busy.pop(future)
-            error = future.exception()
-            if error is None:
+            error, was_stopped = future.exception(), work.name in self.stopped
+            # A work may end by itself while it is stopped; its process is ended all the same.
+            if error is None and not was_stopped:
                 self.free.append(pool)
                 reason, taken = future.result()
                 found.append(Ended(work, reason, taken))
                 continue
             pool.shutdown(wait=False)
             self.free.append(None)
-            was_stopped = work.name in self.stopped
             told = KILLED if isinstance(error, BrokenProcessPool) else f"{type(error).__name__}: {error}"
             found.append(Ended(work, STOPPED if was_stopped else told))
         return found
