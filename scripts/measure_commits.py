@@ -21,9 +21,9 @@ from measure_find import rate
 
 from reflect_locate.adapt import Asker, eras_of
 from reflect_locate.evidence import DEFAULT_WEIGHTS, Sureness, score
+from reflect_locate.places import first_place, mean_reciprocal_rank
 from reflect_locate.questions.task_set import Question
 from reflect_locate.ranking import Answer
-from reflect_locate.reader_weight import mean_reciprocal_rank
 from reflect_locate.rereading import open_reader, reread
 from reflect_rl.evaluation.compare import paired_difference
 
@@ -95,7 +95,7 @@ def _paths(answer: Answer) -> list[str]:
 
 
 def _place(paths: Sequence[str], question: Question) -> int:
-    return min((number for number, path in enumerate(paths, start=1) if path in question.targets), default=0)
+    return first_place(path in question.targets for path in paths)
 
 
 def show(kind: str, rows: Sequence[Row]) -> None:

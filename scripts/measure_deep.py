@@ -19,9 +19,10 @@ from pathlib import Path
 
 from measure_find import rate
 
+from reflect_locate.places import mean_reciprocal_rank
 from reflect_locate.questions.task_set import TaskSet
 from reflect_locate.reader_settings import READER
-from reflect_locate.reader_weight import WEIGHTS, Asked, ask, mean_reciprocal_rank
+from reflect_locate.reader_weight import WEIGHTS, Asked, ask
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.rereading import open_reader
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reflect_locate.evidence import sureness
+from reflect_locate.places import first_place
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.ranking import Answer, find, passages
 from reflect_locate.repositories.best_lines import BestLines, best_lines
@@ -100,17 +101,16 @@ def ask(tasks: TaskSet, question: Question, store: WordStore) -> list[Asked]:
 
 
 def _asked(tree: Tree, answer: Answer, question: Question) -> Asked:
-    places = [number for number, entry in enumerate(answer.files, start=1) if entry.path in question.targets]
     indexed = sorted(answer.files, key=lambda entry: -(entry.evidence.match or 0.0))
-    index = [number for number, entry in enumerate(indexed, start=1) if entry.path in question.targets]
-    rank = min(places, default=0)
+    index = first_place(entry.path in question.targets for entry in indexed)
+    rank = first_place(entry.path in question.targets for entry in answer.files)
     has_file = any(path in question.targets for path in tree.paths)
     lines = passage = None
     if has_file and question.source == SYMBOL:
         # A file may be right through another accepted place of the same sentence.
         lines = judged(tree, answer, question) if rank == 1 and answer.files[0].path in question.spans else None
         passage = place_of(tree, answer, question)
-    return Asked(has_file, answer.confidence, min(index, default=0), rank, lines, passage)
+    return Asked(has_file, answer.confidence, index, rank, lines, passage)
 
 
 def judged(tree: Tree, answer: Answer, question: Question) -> Lines:

@@ -23,6 +23,7 @@ from typing import Any
 from reflect_locate.calibrate import Candidates, ask, best_threshold, calibrate, judge, trees_of
 from reflect_locate.evidence import Evidence, Weights, score
 from reflect_locate.finder import SearchOptions
+from reflect_locate.places import first_place
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.repositories.tree_index import forget_indexes, index_matches
 from reflect_locate.trained_player import Player, load_player
@@ -146,7 +147,7 @@ def _rank(candidates: Candidates, weights: Weights | None, *, tests_behind: bool
         return score(evidence if tests_behind else replace(evidence, is_test=False), weights)
 
     ranked = sorted(candidates.files, key=lambda pair: -worth(pair[0]))
-    return next((place for place, (_, is_right) in enumerate(ranked, start=1) if is_right), 0)
+    return first_place(is_right for _, is_right in ranked)
 
 
 def _rate(outcomes: Sequence[bool]) -> str:

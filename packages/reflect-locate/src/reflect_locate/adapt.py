@@ -19,6 +19,7 @@ from typing import Any
 from reflect_locate.adapted_ranking import AdaptedRanking
 from reflect_locate.evidence import DEFAULT_WEIGHTS, Weights
 from reflect_locate.fitting import fit
+from reflect_locate.places import first_place
 from reflect_locate.questions.commit_subjects import subject
 from reflect_locate.questions.commits import HistoryError, paths_at, revision_before
 from reflect_locate.questions.filters import FilterConfig, questions_of
@@ -267,8 +268,9 @@ def adapt(
     weights = fitted_weights(fitted, progress)
     askers, outcomes = (Asker(tested, None), Asker(tested, weights)), []
     for question in tested.questions:
-        ranks = [_rank(asker.ask(question), question.targets) for asker in askers]
-        outcomes.append(Outcome(question.key, question.text, question.targets, *ranks))
+        targets = question.targets
+        ranks = [first_place(entry.path in targets for entry in asker.ask(question).files) for asker in askers]
+        outcomes.append(Outcome(question.key, question.text, targets, *ranks))
         progress()
         progress()
     commit = GitRepository(folder).commit(revision)
@@ -276,11 +278,6 @@ def adapt(
     said = said_by(past_commits(folder, commit, files, WIDEST_CHANGE))
     ranking = AdaptedRanking(repository=str(folder), commit=commit, weights=weights, said=said)
     return Adapted(ranking, tuple(outcomes), tuple(compare(outcomes, len(tested.commits))))
-
-
-def _rank(answer: Answer, targets: Iterable[str]) -> int:
-    places = [place for place, entry in enumerate(answer.files, start=1) if entry.path in targets]
-    return min(places, default=0)
 
 
 def compare(outcomes: Sequence[Outcome], commits: int) -> list[BeforeAfter]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pydantic import BaseModel
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, Evidence, confidence, score
+from reflect_locate.places import first_place, mean_reciprocal_rank
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.ranking import find
 from reflect_locate.repositories.stored_index import StoredIndex
@@ -42,8 +43,7 @@ class Asked(BaseModel, frozen=True):
         read = with_reading(self.evidence, self.likelihoods) if weight else self.evidence
         scores = [score(evidence, weights) for evidence in read]
         order = sorted(range(len(scores)), key=lambda number: -scores[number])
-        ranks = [rank for rank, number in enumerate(order, start=1) if self.right[number]]
-        return min(ranks, default=0), confidence([scores[number] for number in order])
+        return first_place(self.right[number] for number in order), confidence([scores[number] for number in order])
 
 
 def ask(tasks: TaskSet, question: Question, store: WordStore, reader: PassageReader) -> Iterator[Asked]:
@@ -73,18 +73,6 @@ def ask(tasks: TaskSet, question: Question, store: WordStore, reader: PassageRea
             likelihoods=tuple(said[text] for text in texts),
             seconds=time.process_time() - started,
         )
-
-
-def mean_reciprocal_rank(places: Sequence[int]) -> float:
-    """Mean of 1 / place of the first right file, 0 where none is among the candidates (Voorhees 1999).
-
-    >>> mean_reciprocal_rank([1, 2, 0])
-    0.5
-
-    Args:
-        places: of at least one question, counted from 1; 0 = not among the candidates.
-    """
-    return sum(1 / place for place in places if place) / len(places)
 
 
 def best_weight(asked: Sequence[Asked], weights: Sequence[float] = WEIGHTS) -> float:

@@ -31,13 +31,13 @@ def ranks(spec, index):
 
 def test_names_rank_by_the_words_of_the_path(tmp_path):
     """`limits` names another file, nothing names `gears`, `engine` names the third target."""
-    assert ranks(spec_of(tmp_path), "bm25_names") == [None, None, 1]
+    assert ranks(spec_of(tmp_path), "bm25_names") == [0, 0, 1]
 
 
 def test_contents_rank_by_all_words(tmp_path):
     """Two files hold `motor`, one of them `cogs` too; without its sentence the target holds neither word."""
     assert ranks(spec_of(tmp_path), "bm25_contents") == [1, 1, 1]
-    assert ranks(spec_of(tmp_path, hard=True), "bm25_contents") == [1, None, 1]
+    assert ranks(spec_of(tmp_path, hard=True), "bm25_contents") == [1, 0, 1]
 
 
 def test_a_measurement_has_the_form_of_an_evaluation(tmp_path):

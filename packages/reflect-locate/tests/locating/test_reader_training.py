@@ -12,12 +12,13 @@ from rich.console import Console
 
 from reflect_locate.cli.train_reader import run
 from reflect_locate.evidence import Evidence
+from reflect_locate.places import mean_reciprocal_rank
 from reflect_locate.questions.build import build_task_set
 from reflect_locate.questions.config import TasksConfig
 from reflect_locate.reader import Reader, load_reader
 from reflect_locate.reader_settings import ReaderSettings, ReaderTraining
 from reflect_locate.reader_training import READ, TEMPERATURE, Reading, log_policy, readings, train_reader
-from reflect_locate.reader_weight import Asked, best_weight, mean_reciprocal_rank
+from reflect_locate.reader_weight import Asked, best_weight
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ConfigError, ModelError, TrainingError, UserError
 from reflect_rl.models import precision

@@ -9,6 +9,15 @@ from pydantic import Field, model_validator
 from reflect_rl.config import CurriculumConfig
 
 
+def modes_of(stage: str) -> tuple[str, ...]:
+    """Modes of a stage as settings name it, which may join several by plus signs.
+
+    >>> modes_of("pickup"), modes_of("pickup+full")
+    (('pickup',), ('pickup', 'full'))
+    """
+    return tuple(stage.split("+"))
+
+
 class UniformConfig(CurriculumConfig):
     """No curriculum."""
 
@@ -79,6 +88,6 @@ class Stages:
             passed += share / total
             # 0.1 + 0.2 is a little more than 0.3, and rounding must not hold a stage back.
             if progress < passed - 1e-9:
-                return tuple(mode.split("+"))
+                return modes_of(mode)
         # The budget is used up, or rounding has eaten the rest: the last stage stays.
-        return tuple(self.modes[-1].split("+"))
+        return modes_of(self.modes[-1])

@@ -42,6 +42,7 @@ from reflect_algorithms.world import (
 from reflect_rl.agent import trainable_copy
 from reflect_rl.algorithms.ppo import PPOConfig
 from reflect_rl.config import AlgorithmConfig
+from reflect_rl.curricula import modes_of
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UserError
 from reflect_rl.launch import process_rank
@@ -201,7 +202,7 @@ class MOReL:
     def _check_modes(self, episodes: Sequence[Episode]) -> None:
         """Refuse modes that RL would find no start of, before the ensemble is trained."""
         shown = dict.fromkeys(episode.task.mode for episode in episodes)
-        for mode in (mode for named in self.rlft.curriculum.named_modes for mode in named.split("+")):
+        for mode in (mode for named in self.rlft.curriculum.named_modes for mode in modes_of(named)):
             if mode not in shown:
                 raise UserError(
                     f"morel: rlft.curriculum.modes names {mode!r}, of which the log shows no episode, only of "

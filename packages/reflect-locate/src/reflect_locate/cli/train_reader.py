@@ -137,7 +137,8 @@ def _chosen_weight(
     reader: Reader, tasks: TaskSet, questions: Sequence[Question], path: Path, console: Console
 ) -> float:
     """The weight that is best on these questions; what was read goes to a file, and is not read again."""
-    from reflect_locate.reader_weight import Asked, ask, best_weight, mean_reciprocal_rank
+    from reflect_locate.places import mean_reciprocal_rank
+    from reflect_locate.reader_weight import Asked, ask, best_weight
     from reflect_locate.repositories.word_store import WordStore
     from reflect_rl.store import append_jsonl, read_jsonl, write_jsonl
 

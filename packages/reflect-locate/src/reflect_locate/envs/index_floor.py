@@ -10,9 +10,9 @@ show them in the same table.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
 
 from reflect_locate.envs.task_sampling import QuestionTaskConfig, sampled_tree, task_set
+from reflect_locate.places import first_place, mean_reciprocal_rank
 from reflect_locate.repositories.index import BM25
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import content_index, path_index
@@ -53,16 +53,16 @@ def _measured(spec: EnvSpec, mode: str, split: str, index: str) -> Measurement:
         success_rate=successes / episodes,
         ci95=wilson_interval(successes, episodes),
         measures={
-            "success_at_5": sum(place is not None and place <= 5 for place in places) / episodes,
-            "mrr": sum(1 / place for place in places if place) / episodes,
+            "success_at_5": sum(1 <= place <= 5 for place in places) / episodes,
+            "mrr": mean_reciprocal_rank(places),
             "seconds_per_episode": seconds / episodes,
         },
         strata=by_strata(spec, [(task, found[task.key] == 1) for task in spec.tasks(mode, split)]),
     )
 
 
-def ranks(spec: EnvSpec, split: str, mode: str, index: str) -> dict[str, int | None]:
-    """Place of the target of each task, by task key, counted from 1; None where it shares no word with the question.
+def ranks(spec: EnvSpec, split: str, mode: str, index: str) -> dict[str, int]:
+    """Place of the target of each task, by task key, counted from 1; 0 where it shares no word with the question.
 
     Files of equal score are in the order of their paths.
 
@@ -72,24 +72,15 @@ def ranks(spec: EnvSpec, split: str, mode: str, index: str) -> dict[str, int | N
     environment = spec.config
     if not isinstance(environment, QuestionTaskConfig):
         raise UserError(f"{index!r} ranks the files of a tree, and {spec.name} has no files. Leave it out.")
-    found = dict[str, int | None]()
+    found = dict[str, int]()
     for task in spec.tasks(mode, split):
         question = task_set(environment.tasks).question(task.data["question"])
         tree = sampled_tree(environment, task.mode, question.key, task.data["variant"])
         ranking = _index(tree, index).rank(words(question.text))
         targets = {target.removeprefix(tree.prefix) for target in question.targets}
-        found[task.key] = first_rank((path for path, _ in ranking), targets)
+        found[task.key] = first_place(path in targets for path, _ in ranking)
     return found
 
 
 def _index(tree: Tree, index: str) -> BM25:
     return path_index(tree) if index == "bm25_names" else content_index(tree)
-
-
-def first_rank(ranking: Iterable[str], targets: Collection[str]) -> int | None:
-    """Place of the first target, counted from 1; None where none is ranked.
-
-    >>> first_rank(["b", "a", "c"], {"c", "a"}), first_rank(["b"], {"a"})
-    (2, None)
-    """
-    return next((place for place, path in enumerate(ranking, start=1) if path in targets), None)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from reflect_locate.places import first_place
 from reflect_locate.repositories.index import BM25, LENGTH_SHARE, SATURATION
 from reflect_locate.repositories.passages import LONGEST_TEXT
 from reflect_locate.repositories.snapshot import Snapshot
@@ -51,8 +52,7 @@ class MaskedIndex:
 
     def name_rank(self, question: Sequence[str], targets: Collection[str]) -> float:
         """Rank from 1 of the best target among the paths that share a word with the question; infinite without one."""
-        ranked = enumerate(self._names.rank(question), start=1)
-        return next((float(rank) for rank, (path, _) in ranked if path in targets), np.inf)
+        return first_place(path in targets for path, _ in self._names.rank(question)) or np.inf
 
     def content_rank(self, question: Sequence[str], targets: Sequence[str], masks: Spans) -> float:
         """Rank from 1 of the first target among the contents, as if its masked spans were not there.

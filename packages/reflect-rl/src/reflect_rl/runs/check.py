@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from reflect_rl import registry
 from reflect_rl.config import EMBEDDED, ModelConfig, parse
+from reflect_rl.curricula import modes_of
 from reflect_rl.data.generate import Source, is_reflector, policy_beside, source_of
 from reflect_rl.data.recorded import has_reflections, read_episodes
 from reflect_rl.envs.base import HasTeacher, NumbersActions
@@ -160,7 +161,7 @@ def _modes(config: RunConfig) -> Iterator[str]:
     for key, modes in keys.items():
         yield from _repeated(key, modes)
         # A stage of a curriculum may join modes by a plus sign.
-        for mode in (part for stage in modes for part in (stage.split("+") if "curriculum" in key else [stage])):
+        for mode in (part for stage in modes for part in (modes_of(stage) if "curriculum" in key else [stage])):
             if mode not in config.env.all_modes:
                 known = config.env.all_modes
                 yield f"{key}: {config.environment.name} has no mode {mode!r}. {suggestion(mode, known)}"

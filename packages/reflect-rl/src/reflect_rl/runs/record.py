@@ -10,6 +10,7 @@ from typing import Any
 
 from reflect_rl.agent import Agent
 from reflect_rl.config import Frozen
+from reflect_rl.curricula import modes_of
 from reflect_rl.envs.base import SPLITS, EnvSpec
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.evaluate import (
@@ -90,7 +91,7 @@ def begin_training(
 
 def _tasks(spec: EnvSpec, stages: Collection[str]) -> dict[str, str]:
     """A hash of the tasks of each split in the modes of the settings and of the stages of a curriculum."""
-    trained = {*spec.modes, *(mode for stage in stages for mode in stage.split("+"))}
+    trained = {*spec.modes, *(mode for stage in stages for mode in modes_of(stage))}
     # Other modes are not asked for: games of many warn of each that they cannot list.
     modes = [mode for mode in spec.all_modes if mode in trained]
     return {f"{mode}/{split}": tasks_digest(spec, mode, split) for mode in modes for split in SPLITS}
