@@ -39,7 +39,11 @@ TESTS_ALONE = re.compile(
     re.IGNORECASE,
 )
 """Beginning of a question for tests and nothing else."""
-TEST_FILE = re.compile(r"^(?:tests?_.*|.*_tests?|conftest|tests?|.*[.-](?:test|spec))\.\w+$", re.IGNORECASE)
+TEST_PROJECT = re.compile(r".*\.(?:unit|integration|functional|acceptance)?tests?|(?-i:[a-z0-9]+Test)", re.IGNORECASE)
+"""Folder of tests in C# (`Shop.Tests`) and Gradle (`androidTest`)."""
+TEST_FILE = re.compile(
+    r"^(?:tests?_.*|.*_tests?|conftest|tests?|.*[.-](?:test|spec)|(?-i:.*[a-z0-9]Tests?))\.\w+$", re.IGNORECASE
+)
 
 
 def is_test(path: str) -> bool:
@@ -47,10 +51,16 @@ def is_test(path: str) -> bool:
 
     >>> is_test("a/tests/data.json"), is_test("src/parser_test.go"), is_test("src/contest.py")
     (True, True, False)
+    >>> is_test("Shop.Tests/Setup.cs"), is_test("src/KettleTest.java"), is_test("src/Contest.java")
+    (True, True, False)
     """
+    # Most paths are done with here.
+    if "test" not in (lower := path.lower()) and "spec" not in lower:
+        return False
     # Whole names only: `contest.py` and `latest/` are no tests.
     *folders, name = path.split("/")
-    return not TEST_FOLDERS.isdisjoint(folder.lower() for folder in folders) or bool(TEST_FILE.match(name))
+    is_in_tests = any(folder.lower() in TEST_FOLDERS or TEST_PROJECT.fullmatch(folder) for folder in folders)
+    return is_in_tests or bool(TEST_FILE.match(name))
 
 
 def is_document(path: str) -> bool:
