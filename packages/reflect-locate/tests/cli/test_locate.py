@@ -528,3 +528,21 @@ def test_the_library_leaves_the_number_of_threads_alone():
     environment = {name: value for name, value in os.environ.items() if name not in NAMES}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout == f"{[None] * 4}\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("what is in src/kettles.py?", "src/kettles.py"),
+        ("what is in kettle.py?", ""),
+        ("where is cups.py read", ""),
+        ("what is kettles.rb", ""),
+    ],
+)
+def test_a_file_that_a_question_names_and_that_is_not_there_is_told(tmp_path, capsys, question, named):
+    (tmp_path / "kettle.py").write_text("def boil():\n    return open('cups.py').read()\n")
+    with suppress(SystemExit):
+        run([str(tmp_path), question, "--no-cache"])
+    told = f"no file that is read here is called {named}; the answer goes by the words."
+    said = capsys.readouterr().out
+    assert (told in said) if named else ("no file that is read" not in said)

@@ -126,6 +126,8 @@ def _run(arguments: Sequence[str]) -> None:
         before, answer = answer, cautious(reread(tree, question, answer), tree)
         notes.print(printable_line(f"{options.reader} {told_change(before, answer)}"), style="dim")
     files = answer.with_lines(tree, options.top_k)
+    if missing := told_missing(question, tree, files):
+        notes.print(printable_line(missing), style="dim")
     # The time that a user waits: reading and indexing take longer than the question.
     answer = replace(answer, seconds=time.perf_counter() - started)
     if options.as_json:
@@ -310,6 +312,17 @@ def told_left_out(snapshot: Snapshot) -> str:
         f"{reason} {count}{_which(reason, snapshot)}" for reason, count in left_out_counts(snapshot.left_out).items()
     )
     return printable_line(f"{snapshot.name}: {len(snapshot.files)} files; left out: {counts or 'nothing'}")
+
+
+def told_missing(question: str, tree: Tree, files: Sequence[FoundFile]) -> str:
+    """Remark on a file that a question names and that is not there; empty where one of these files speaks of it."""
+    from reflect_locate.repositories.file_names import missing_file
+
+    name = missing_file(question, tree.paths, tree.snapshot.name)
+    # `Node.js` is a word, and whoever asks where a lost file is used has found that.
+    if not name or any(name.lower() in tree.text(entry.path).lower() for entry in files):
+        return ""
+    return f"no file that is read here is called {name}; the answer goes by the words."
 
 
 def _which(reason: str, snapshot: Snapshot) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from reflect_locate.repositories.roles import TESTS, TESTS_ALONE, is_change_note, is_document
+from reflect_locate.repositories.roles import DOCUMENTS, TESTS, TESTS_ALONE, is_change_note, is_document
 from reflect_locate.repositories.text_rules import SOURCE
 from reflect_locate.repositories.words import composed, words
 
@@ -112,6 +112,28 @@ def _asked_for(question: str, paths: Sequence[str], top: str) -> AskedFiles:
     # Numbers of lines are as little part of what is looked for as the names are.
     own = frozenset(words(question)) - frozenset(words(rest))
     return AskedFiles(tuple(named), True, own, _lines(question, found), is_message)
+
+
+def missing_file(question: str, paths: Sequence[str], top: str = "") -> str:
+    """A source or document that a question names and a tree lacks; empty where there is none, or other files are named.
+
+    Args:
+        question: in words.
+        paths: of all files.
+        top: see `files_asked_for`.
+
+    >>> [missing_file(text, ("tea/pot.py",)) for text in ("what is in tea/pots.py?", "pot.py or pots.py", "pots.rs")]
+    ['tea/pots.py', '', '']
+    """
+    # Most questions are done with here.
+    tokens = [_token(word) for word in composed(_joined(question, paths)).split() if "." in word]
+    named = [name for name in tokens if name.endswith((*SOURCE, *DOCUMENTS))]
+    # `obj.r` is no file where nothing is written in R.
+    names = [name for name in named if any(path.endswith(name[name.rindex(".") :]) for path in paths)]
+    own = [composed(path) for path in paths] if names else []
+    if any(_files_at(name, own, composed(top)) or _modules(name, own, composed(top)) for name in names):
+        return ""
+    return names[0] if names else ""
 
 
 def _beside(question: str, found: Mapping[str, Sequence[str]]) -> str:
