@@ -21,7 +21,7 @@ from reflect_locate.evidence import DEFAULT_WEIGHTS, Weights
 from reflect_locate.fitting import fit
 from reflect_locate.places import first_place
 from reflect_locate.questions.commit_subjects import subject
-from reflect_locate.questions.commits import HistoryError, paths_at, revision_before
+from reflect_locate.questions.commits import HistoryError, is_shallow, paths_at, revision_before
 from reflect_locate.questions.filters import FilterConfig, questions_of
 from reflect_locate.questions.sources import docstrings, documents
 from reflect_locate.questions.sources.history import FileCommit, later_commits, past_commits
@@ -134,9 +134,10 @@ def eras_of(folder: Path, revision: str = "HEAD", most: int = 300, seed: int = 0
     times = sorted((commit.time for commit in known if _question(commit)), reverse=True)
     count = min(most, int(SHARE * len(times)))
     if count < FEWEST_QUESTIONS:
+        rest = " It is a shallow clone: `git fetch --unshallow` fetches the rest." if is_shallow(folder) else ""
         raise HistoryError(
             f"the history of {str(folder)!r} has {len(times)} commits that say what they do and change at most "
-            f"{WIDEST_QUESTION} files. Adapting needs {int(FEWEST_QUESTIONS / SHARE)}; `locate` works without."
+            f"{WIDEST_QUESTION} files. Adapting needs {int(FEWEST_QUESTIONS / SHARE)}; `locate` works without.{rest}"
         )
     cuts = [revision_before(folder, revision, times[count * part - 1]) for part in (2, 1)]
     if not all(cuts) or cuts[0] == cuts[1]:

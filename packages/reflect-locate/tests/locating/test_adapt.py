@@ -111,6 +111,10 @@ def test_a_short_history_and_a_folder_without_any_are_refused(tmp_path):
     mine.commit("Begin the whole thing", {"a.c": "1"})
     with pytest.raises(HistoryError, match="Adapting needs 50; `locate` works without"):
         eras_of(mine.folder)
+    mine.commit("Go on with it", {"a.c": "2"})
+    mine.git("clone", "-q", "--depth", "1", f"file://{mine.folder}", str(tmp_path / "part"))
+    with pytest.raises(HistoryError, match="It is a shallow clone: `git fetch --unshallow` fetches the rest"):
+        eras_of(tmp_path / "part")
     (tmp_path / "plain").mkdir()
     with pytest.raises(SnapshotError):
         eras_of(tmp_path / "plain")

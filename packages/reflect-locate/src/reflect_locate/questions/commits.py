@@ -120,6 +120,16 @@ def revision_before(repository: Path, revision: str, time: int) -> str:
     return next((head.split()[1] for head, made in rows if int(made) < time), "")
 
 
+def is_shallow(repository: Path) -> bool:
+    """Tell whether a clone has the newest part of its history alone.
+
+    Raises:
+        SnapshotError: git cannot read it.
+    """
+    git = GitRepository(repository, Budget(str(repository), seconds=SECONDS))
+    return git.run("rev-parse", "--is-shallow-repository").strip() == b"true"
+
+
 def paths_at(repository: Path, revision: str) -> frozenset[str]:
     """Paths of all files of a commit; links and submodules are none.
 
