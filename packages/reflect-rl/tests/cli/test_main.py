@@ -169,7 +169,7 @@ def test_a_reader_that_leaves_is_no_error():
         (
             PermissionError(errno.EACCES, "Permission denied", "a/b"),
             2,
-            "error: Permission denied (a/b). Make the folder",
+            "error: Permission denied (a/b). Check its rights, and",
         ),
         (
             OSError(errno.EROFS, "Read-only file system", "a/b"),

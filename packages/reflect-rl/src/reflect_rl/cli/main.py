@@ -162,7 +162,9 @@ def _message(error: Exception) -> str:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return f"the disk is full{place}. Free some space; the same command goes on from the last checkpoint."
         if _is_refused(error):
-            return f"{error.strerror}{place}. Make the folder writable, and give the same command again."
+            # Rights may lack for reading as well.
+            remedy = "Make the folder writable" if error.errno == errno.EROFS else "Check its rights"
+            return f"{error.strerror}{place}. {remedy}, and give the same command again."
         return f"{error.strerror}{place}. What was finished is kept; the same command goes on from there."
     if isinstance(error, MemoryError):
         return "memory ran out. Lower the batch sizes or the size of the model."
