@@ -1,7 +1,6 @@
 """Micro-batches dealt out to processes."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflect_rl.training.loop import dealt
 
