@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -176,7 +177,7 @@ def collect(
     Raises:
         FaultyEnvironmentError: the environment failed, or took too long.
         UnknownNameError: there is no such split, decoding or player.
-        UserError: the split has no task, or a number is below 1.
+        UserError: the split has no task, or a number is not whole or below 1.
 
     >>> len(collect("corridor", "random", episodes=3))
     3
@@ -454,8 +455,8 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     Raises:
         FaultyEnvironmentError: an episode failed; none may be left out.
         UnknownNameError: there is no such mode, split, decoding or player.
-        UserError: the split has no task in these modes, a number is below 1, or the states show how many turns are
-            left and `horizon` is another number of them.
+        UserError: the split has no task in these modes, `modes` is a text, a number is not whole or below 1, or the
+            states show how many turns are left and `horizon` is another number of them.
 
     >>> print(evaluate("oracle", "corridor"))
     oracle on corridor-v1 (test, greedy, horizon 20): 100.0% won [95% interval 78.5% to 100.0%], 14 of 14 ...
@@ -467,6 +468,9 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     _at_least_one(horizon=longest, repetitions=repetitions, num_envs=num_envs)
     _whole(spec, horizon=longest)
     config = EvaluationConfig(split=split, horizons=(longest,), repetitions=repetitions, num_envs=num_envs)
+    if isinstance(modes, str):
+        # A text is a sequence of texts, too, and its letters would be taken for modes.
+        raise UserError(f"modes is the text {modes!r}. Give a tuple: modes=({modes!r},).")
     played: dict[str, tuple[list[Episode], float | None]] = {}
     for mode in modes or spec.modes:
         require_known(f"mode of {spec.name}", mode, spec.all_modes)
@@ -515,6 +519,9 @@ def _whole(spec: EnvSpec, **lengths: int | None) -> None:
 
 def _at_least_one(**numbers: int) -> None:
     for name, number in numbers.items():
+        # Those of NumPy are whole numbers, too.
+        if not isinstance(number, Integral):
+            raise UserError(f"{name} = {number!r} is no whole number. Give one, such as {name}=2.")
         if number < 1:
             raise UserError(f"{name} = {number} is too small. The lowest value is 1.")
 

@@ -109,7 +109,10 @@ def _listed(view: View, labels: Sequence[str], text: str) -> str:
     listed = []
     # An action without a label would be missing from the list, and could still be the one that is played.
     if labels and len(labels) < len(view.order):
-        raise ModelError(f"{len(view.order)} actions are listed, and the policy has {len(labels)} labels for them.")
+        raise ModelError(
+            f"{len(view.order)} actions are listed, and the policy has {len(labels)} labels for them. Set max_actions "
+            f"of the game to {len(view.order)} or more, or leave such states out."
+        )
     # Not strict: there are as many labels as the longest list of actions needs.
     for label, index in zip(labels or repeat(""), view.order, strict=False):
         # Where labels are numbers they say the same already, and a mark would only lengthen the prompt.

@@ -22,6 +22,7 @@ from reflect_rl.errors import (
 from reflect_rl.models.load import load_model, load_reader
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import OracleReflector
+from reflect_rl.prompts import policy_prompt
 from reflect_rl.rollout import NoReflector
 
 SHAPE = {"hidden_size": 16, "layers": 1, "heads": 2, "context_tokens": 192, "device": "cpu"}
@@ -273,6 +274,18 @@ def test_modes_may_share_their_keys():
     assert first.compare(second).pairs == 8
 
 
+def test_tasks_with_one_key_and_other_data_are_not_compared():
+    class Other(Rooms):
+        name = "rooms"
+
+        def tasks(self, mode, split):
+            return [replace(task, data={"size": 9} | dict(task.data)) for task in super().tasks(mode, split)]
+
+    first, second = rrl.evaluate("random", Rooms), rrl.evaluate("random", Other)
+    with pytest.raises(UserError, match=r"no task was played in both.* the environment with the same settings"):
+        first.compare(second)
+
+
 def test_numbers_and_booleans_of_numpy(tmp_path):
     class Numeric(Rooms):
         def step(self, action):
@@ -287,6 +300,24 @@ def test_numbers_and_booleans_of_numpy(tmp_path):
 
     rrl.write_episodes(tmp_path / "e.jsonl", rrl.collect(Numeric, First(), episodes=5))
     assert len(rrl.read_episodes(tmp_path / "e.jsonl")) == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"modes": "default"}, r"Give a tuple: modes=\('default',\)"),
+        ({"horizon": 2.5}, "horizon = 2.5 is no whole number"),
+    ],
+)
+def test_a_text_as_modes_and_broken_numbers(given, what):
+    with pytest.raises(UserError, match=what):
+        rrl.evaluate("random", Rooms, **given)
+
+
+def test_more_actions_in_recorded_states_than_the_policy_has_labels():
+    view = rrl.View(rrl.Observation("Room", COLOURS[:3]), (0, 1, 2))
+    with pytest.raises(ModelError, match=r"3 actions are listed.* 2 labels .* max_actions of the game to 3 or more"):
+        policy_prompt(view, ("0", "1"))
 
 
 def test_actions_in_a_list_or_a_text():
@@ -328,6 +359,10 @@ def test_actions_in_a_list_or_a_text():
         (("turns", 0, "order"), [0, 0, 1], "turn 1: order"),
         (("turns", 0, "decision", "index"), 7, "turn 1: index 7"),
         (("turns", 0, "decision", "target"), 9, "turn 1: .*target 9"),
+        (("turns", 0, "decision", "log_probs"), [-0.5], "turn 1: log_probs has 1 numbers for 3 actions"),
+        (("turns", 0, "decision", "log_probs"), [0.5, 0.25, 0.25], "turn 1: log_probs .* no logarithms"),
+        (("turns", 0, "decision", "log_probs"), [float("nan")] * 3, "turn 1: log_probs .* no logarithms"),
+        (("task", "split"), "training", "the split 'training' is none of train, validation, test"),
     ],
 )
 def test_recordings_that_cannot_have_been(tmp_path, episodes, path, value, what):

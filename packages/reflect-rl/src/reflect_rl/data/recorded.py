@@ -15,11 +15,11 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from reflect_rl.envs.base import EnvSpec, VariesTexts
+from reflect_rl.envs.base import SPLITS, EnvSpec, VariesTexts
 from reflect_rl.errors import UserError
 from reflect_rl.rollout import Reflector, blind, written
 from reflect_rl.store import read_jsonl
-from reflect_rl.types import NO_ACTION, Episode, Task, View, episode_from_json
+from reflect_rl.types import NO_ACTION, Episode, Task, Turn, View, episode_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,14 @@ def _check_types(row: object) -> None:
         raise ValueError(f"{place}: {first['msg']}" if place else str(first["msg"])) from None
 
 
+ABOVE_ZERO = 1e-3
+"""Largest rounding error of a log-probability."""
+
+
 def _checked(episode: Episode) -> Episode:
+    if episode.task.split not in SPLITS:
+        # Training would leave it out as one that is held out, without a word.
+        raise ValueError(f"the split {episode.task.split!r} is none of {', '.join(SPLITS)}")
     for number, turn in enumerate(episode.turns, start=1):
         known, chosen = set(range(len(turn.observation.actions))), turn.decision
         if sorted(turn.order) != sorted(known):
@@ -92,9 +99,21 @@ def _checked(episode: Episode) -> Episode:
             )
         if not math.isfinite(turn.reward):
             raise ValueError(f"turn {number}: the reward {turn.reward} is no finite number")
+        _check_log_probs(turn, number)
     if not episode.turns:
         raise ValueError("it has no turns")
     return episode
+
+
+def _check_log_probs(turn: Turn, number: int) -> None:
+    log_probs, count = turn.decision.log_probs, len(turn.observation.actions)
+    if log_probs is None:
+        return
+    if len(log_probs) != count:
+        raise ValueError(f"turn {number}: log_probs has {len(log_probs)} numbers for {count} actions")
+    # Asked so that nan is refused, too.
+    if not all(value <= ABOVE_ZERO for value in log_probs):
+        raise ValueError(f"turn {number}: log_probs {list(log_probs)!s:.100} are no logarithms of probabilities")
 
 
 def of_environment(episodes: Iterable[Episode], environment: str) -> list[Episode]:
@@ -134,10 +153,18 @@ def refuse_held_out(episodes: Sequence[Episode], spec: EnvSpec, source: str) -> 
         source: where the episodes come from, for the message.
 
     Raises:
-        UserError: one is of such a task: with the same key, mode and data; or one was recorded with other texts.
+        UserError: one is of such a task: with the same key, mode and data; or of a mode that the environment does not
+            have; or one was recorded with other texts.
     """
     _refuse_other_texts(episodes, spec, source)
-    modes = dict.fromkeys(mode for episode in episodes if (mode := episode.task.mode) in spec.all_modes)
+    modes = dict.fromkeys(episode.task.mode for episode in episodes)
+    for mode in modes:
+        # Its held-out tasks are in no list, so an episode of them would pass.
+        if mode not in spec.all_modes:
+            raise UserError(
+                f"{source}: an episode is of the mode {mode!r}, which {spec.name} does not have, only "
+                f"{', '.join(spec.all_modes)}. Correct the mode, or leave such episodes out."
+            )
     held_out = {_identity(task): task for mode in modes for split in HELD_OUT for task in spec.tasks(mode, split)}
     found = [task for episode in episodes if (task := held_out.get(_identity(episode.task))) is not None]
     if found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,14 +74,23 @@ class Evaluation:
         # Shared starts only: over different tasks, a difference of rates would also show which tasks were easier.
         common = [key for key in outcomes if key in others]
         if not common:
-            raise UserError("no task was played in both evaluations, so they cannot be compared.")
+            raise UserError(
+                "no task was played in both evaluations, so they cannot be compared. Tasks are the same where mode, "
+                "key and data are: give both evaluations the environment with the same settings."
+            )
         # Both sides meet the same starts, so their wins are correlated. A test of two independent rates would ignore
         # this; the exact McNemar test counts the starts that only one side won.
         return paired_difference([outcomes[key] for key in common], [others[key] for key in common])
 
-    def _outcomes(self) -> dict[tuple[str, str, int], bool]:
-        # The task alone is no key: sampled play repeats it, each time with another seed, and modes may share names.
-        return {(e.task.mode, e.task.key, e.seed): e.success_within(self.horizon) for e in self.episodes}
+    def _outcomes(self) -> dict[tuple[str, str, str, int], bool]:
+        # The task alone is no key: sampled play repeats it, each time with another seed. Nor is its name: modes may
+        # share names, and with other settings of the game a name may stand for another start.
+        return {
+            (e.task.mode, e.task.key, json.dumps(dict(e.task.data), sort_keys=True), e.seed): e.success_within(
+                self.horizon
+            )
+            for e in self.episodes
+        }
 
     def __str__(self) -> str:
         lo, hi = self.interval

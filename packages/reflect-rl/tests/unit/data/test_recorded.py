@@ -50,10 +50,20 @@ def test_an_episode_of_a_held_out_task_is_named_with_its_split_and_the_remedy(ep
     refuse_held_out(episodes, toy.SPEC, "here.jsonl")
 
 
-@pytest.mark.parametrize("change", [{"data": {"cells": 9}}, {"mode": "elsewhere"}, {"key": "near/9-9-9"}])
+@pytest.mark.parametrize("change", [{"data": {"cells": 9}}, {"key": "near/9-9-9"}])
 def test_another_game_under_the_same_key_is_no_held_out_task(episodes, change):
     kept = [replace(episode, task=replace(episode.task, **change)) for episode in episodes]
     refuse_held_out(kept, OTHER, "here.jsonl")
+
+
+def test_an_episode_of_a_mode_that_the_game_does_not_have_is_refused(episodes):
+    kept = [*episodes[1:], replace(episodes[0], task=replace(episodes[0].task, mode="Near"))]
+    with pytest.raises(UserError) as raised:
+        refuse_held_out(kept, toy.SPEC, "here.jsonl")
+    assert str(raised.value) == (
+        "here.jsonl: an episode is of the mode 'Near', which corridor does not have, only near, far. Correct the mode, "
+        "or leave such episodes out."
+    )
 
 
 class Endless(Corridor):
