@@ -477,7 +477,7 @@ def _compact_turn(turn: Mapping[str, Any], texts: dict[Any, int]) -> list[Any]:
         None if log_probs is None else [_probability(value) for value in log_probs],
         int(decision["index"]),
         # JSON has no NaN and no infinity; the page shows null as "not a number".
-        round(reward, 6) if math.isfinite(reward) else None,
+        float(f"{reward:.6g}") if math.isfinite(reward) else None,
         *([] if answer is None else [_index(texts, str(answer))]),
     ]
 

@@ -101,7 +101,7 @@ class Screen:
     def _outcome(self, turn: Turn) -> list[Text]:
         self.turns += 1
         self.total += turn.reward
-        rewards = Text(f"  reward {turn.reward:+.2f}   return {self.total:+.2f}", style="cyan")
+        rewards = Text(f"  reward {signed(turn.reward)}   return {signed(self.total)}", style="cyan")
         return [*_answer(turn.decision), rewards]
 
     def _show(self, *lines: Text) -> None:
@@ -167,6 +167,16 @@ def show_frames(
         for frame in frames:
             live.update(frame, refresh=True)
             pause(seconds)
+
+
+def signed(reward: float) -> str:
+    """A sum of rewards with its sign: two decimals, and two digits of one that these would show as 0.
+
+    >>> signed(0.5), signed(-0.001), signed(0.1 + 0.2 - 0.3)
+    ('+0.50', '-0.001', '+0.00')
+    """
+    # Sums that are 0 but for rounding stay 0.
+    return f"{reward:+.2g}" if 1e-9 < abs(reward) < 0.005 else f"{0.0 if abs(reward) <= 1e-9 else reward:+.2f}"
 
 
 def _answer(decision: Decision) -> list[Text]:

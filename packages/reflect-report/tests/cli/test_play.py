@@ -316,6 +316,11 @@ def test_rewards_add_up():
     assert "reward -0.05   return -0.10" in printed(turn(), turn())
 
 
+def test_small_rewards_are_not_shown_as_zero():
+    assert "reward -0.001   return -0.002" in printed(turn(reward=-0.001), turn(reward=-0.001))
+    assert "reward +2e-05   return +0.00" in printed(turn(reward=-2e-5), turn(reward=2e-5))
+
+
 def test_a_player_without_a_distribution_has_no_bars():
     assert "█" not in printed(turn(decision=Decision(1, "x")))
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from reflect_report.human import HumanPolicy, PlayerLeft
 from reflect_report.recording import CAST_BEGINS, PAUSE, SVG_BEGINS, Frame, beside, film, write_cast, write_svg
-from reflect_report.screen import BAR_WIDTH, NARROW_BAR_WIDTH, Screen, show_frames
+from reflect_report.screen import BAR_WIDTH, NARROW_BAR_WIDTH, Screen, show_frames, signed
 from reflect_rl.cli.arguments import parse_arguments
 from reflect_rl.config import Frozen
 from reflect_rl.data.recorded import read_episodes
@@ -140,7 +140,7 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
         # A person may leave at any turn; half an episode has no verdict, and is not recorded.
         except PlayerLeft as reason:
             lost = "; nothing was written, as the game had not ended" if options.files else ""
-            console.print(f"\n{reason} after {_turns(screen.turns)}; return so far {screen.total:+.2f}{lost}.")
+            console.print(f"\n{reason} after {_turns(screen.turns)}; return so far {signed(screen.total)}{lost}.")
             return
     columns = [_frames(config.env, one, optimal_turns, len(played) > 1) for one in played]
     if len(played) > 1:
@@ -365,7 +365,7 @@ def _verdict(episode: Episode, optimal_turns: int | None) -> Text:
     return Text.assemble(
         "\n",
         (word, style),
-        f" in {_turns(len(episode.turns))} ({end}), return {episode.total_reward:+.2f}",
+        f" in {_turns(len(episode.turns))} ({end}), return {signed(episode.total_reward)}",
         "." if optimal_turns is None else f"; the solver needs {optimal_turns}.",
     )
 

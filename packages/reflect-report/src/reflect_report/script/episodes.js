@@ -7,7 +7,12 @@
   let [shown, beside, turn, playing] = [0, -1, 0, 0];
   let found = [];
 
-  const minus = (number, digits) => number.toFixed(digits).replace("-", "\u2212");
+  // Two decimals, and two digits of a reward that these would show as 0; sums that are 0 but for rounding stay 0.
+  const minus = (number) => {
+    const size = Math.abs(number);
+    const text = size > 1e-9 && size < 0.005 ? String(Number(number.toPrecision(2))) : (size > 1e-9 ? number : 0).toFixed(2);
+    return text.replace("-", "\u2212");
+  };
   const total = (turns) => turns.reduce((sum, step) => sum + (step[6] ?? 0), 0);
   // Seeds have nineteen digits; the pane shows them all.
   const brief = (episode) => episode.start.replace(/seed \d+(\d{4})$/, "seed …$1");
@@ -121,7 +126,7 @@
     const ending = episode.success ? "Won" : episode.truncated ? "Lost, out of turns" : "Lost, the game ended";
     inside("name").textContent = nameOf(episode);
     inside("start").textContent = `${episode.start}, ${episode.group}`;
-    inside("verdict").textContent = `${ending} after ${turnsOf(episode)}, return ${minus(total(episode.turns), 2)}`;
+    inside("verdict").textContent = `${ending} after ${turnsOf(episode)}, return ${minus(total(episode.turns))}`;
     inside("verdict").classList.add(episode.success ? "won" : "lost");
     const at = Math.min(turn, episode.turns.length - 1);
     if (at < 0) return part;
@@ -134,9 +139,9 @@
     for (const name of ["answer", "answer-label"]) inside(name).hidden = answer === undefined;
     inside("answer").textContent = answer === undefined ? "" : texts[answer];
     inside("answer-label").textContent = choice < 0 ? "Answer, which names no action: the turn passes" : "Answer";
-    const now = reward === null ? "not a number" : minus(reward, 2);
+    const now = reward === null ? "not a number" : minus(reward);
     const ended = turn > at ? " (the episode ended before)" : "";
-    inside("reward").textContent = `Turn ${at + 1}${ended}: reward ${now}, return so far ${minus(total(episode.turns.slice(0, at + 1)), 2)}`;
+    inside("reward").textContent = `Turn ${at + 1}${ended}: reward ${now}, return so far ${minus(total(episode.turns.slice(0, at + 1)))}`;
     return part;
   }
 
