@@ -160,6 +160,12 @@ def read_run(folder: Path, at_work: bool = False) -> Run:
         _compare(folder, path, rows)
         return Run(folder, card, config, _with_algorithms(rows, config))
     # A run writes both files before its first job: a folder without them is none that is still running.
+    if not config and card is None and any(folder.glob("starts-*/seed-*/")):
+        # A training from Python has neither until its player is evaluated.
+        raise RunFolderError(
+            f"no results in {str(folder)!r}: the player that was trained there was not evaluated. Call "
+            "reflect_rl.evaluate(agent, env) first."
+        )
     if not config and card is None:
         raise RunFolderError(f"{str(folder)!r} is no run folder. Name one that `reflect-rl run` has written.")
     if not config or card is None:

@@ -132,7 +132,7 @@ def make_env(env: Environment, **settings: Any) -> EnvSpec:
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
-        UnknownNameError: no environment has this name.
+        UnknownNameError: no environment has this name, or the game has no such mode.
         UserError: settings were given for a spec, which has its own.
 
     >>> make_env("corridor", max_episode_steps=12).max_episode_steps
@@ -145,10 +145,10 @@ def make_env(env: Environment, **settings: Any) -> EnvSpec:
     if isinstance(env, str):
         found = spec_of(EnvironmentConfig(name=env)).env_class
         named = {"name": env} if ":" in env else {}
-        return EnvSpec(found, parse(found.Config, named | settings))
+        return _with_known_modes(EnvSpec(found, parse(found.Config, named | settings)))
     if not (isinstance(env, type) and issubclass(env, TextEnv)):
         raise UserError(f"{env!r} is no environment. Give a name, a class over reflect_rl.TextEnv, or make_env(...).")
-    return EnvSpec(env, parse(env.Config, settings))
+    return _with_known_modes(EnvSpec(env, parse(env.Config, settings)))
 
 
 def collect(
@@ -515,6 +515,17 @@ def _whole(spec: EnvSpec, **lengths: int | None) -> None:
                 f"{name} is {turns}, and {spec.name} shows how many of its {spec.max_episode_steps} turns are left. "
                 f"Leave {name} out, or give the environment another max_episode_steps."
             )
+
+
+def _with_known_modes(spec: EnvSpec) -> EnvSpec:
+    """The spec; a mode of its settings that the game does not have would be left out without a word.
+
+    Raises:
+        UnknownNameError: there is one.
+    """
+    for mode in spec.config.modes:
+        require_known(f"mode of {spec.name}", mode, spec.all_modes)
+    return spec
 
 
 def _at_least_one(**numbers: int) -> None:

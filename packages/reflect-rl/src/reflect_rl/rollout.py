@@ -231,6 +231,9 @@ class _Slot:
         turn = replace(turn, reward=reward)
         # A turn without an action counts, too: a player that never names one must come to an end.
         truncated = answer.is_cut_off(len(self.turns) + 1, self.rollout.max_episode_steps)
+        # The verdict is that of the last turn, so a win before it would count as a loss.
+        if answer.success and not (answer.terminated or truncated):
+            raise ValueError("success=True, and the game goes on: give terminated=True, too")
         if answer.terminated or truncated:
             self.turns.append(turn)
             task, seed, identity = self.request.task, self.request.seed, self.rollout.spec.identity

@@ -79,7 +79,7 @@ class Step:
     terminated: bool = False
     """True if the game ended by its own rules. Running out of turns is truncation, which the rollout adds."""
     success: bool = False
-    """True if the game was won."""
+    """True if the game was won; it has ended then."""
     truncated: bool = False
     """True if the task has a limit of turns of its own, below `max_episode_steps`, and this was the last one."""
 

@@ -320,6 +320,31 @@ def test_more_actions_in_recorded_states_than_the_policy_has_labels():
         policy_prompt(view, ("0", "1"))
 
 
+def test_a_mode_that_the_game_does_not_have():
+    with pytest.raises(UnknownNameError, match="no mode of rooms named 'defalt'"):
+        rrl.make_env(Rooms, modes=["default", "defalt"])
+
+
+def test_a_game_that_is_won_and_goes_on():
+    class Unended(Rooms):
+        def step(self, action):
+            step = super().step(action)
+            return replace(step, observation=self.reset(self.task, None), terminated=False)
+
+        def reset(self, task, rng):
+            self.task = task
+            return super().reset(task, rng)
+
+    with pytest.raises(FaultyEnvironmentError, match="success=True, and the game goes on: give terminated=True, too"):
+        rrl.collect(Unended, "random", episodes=20)
+
+
+def test_a_training_that_was_not_evaluated_has_no_report(tmp_path, agent):
+    rrl.train_rl(agent, Rooms, out=tmp_path / "run", **TINY_RL)
+    with pytest.raises(RunFolderError, match=r"was not evaluated\. Call reflect_rl\.evaluate\(agent, env\) first"):
+        rrl.report(tmp_path / "run")
+
+
 def test_actions_in_a_list_or_a_text():
     class Listed(Rooms):
         def reset(self, task, rng):
