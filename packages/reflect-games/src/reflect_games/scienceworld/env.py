@@ -180,10 +180,10 @@ class ScienceWorld(TextEnv):
             self._gold = self._gold[1:] if self._gold and self._golden() == action else []
         self._given.append(command)
         scene = self._world.give(command)
-        over = scene.completed or scene.score < 0
+        success = scene.score >= 100
+        over = scene.completed or success or scene.score < 0
         observation = self._observe(scene, over=over)
         self._paid = scene.score
-        success = scene.score >= 100
         gained = max(-1.0, (scene.score - before) / 100)
         return Step(observation, float(success) if self.config.reward == "success" else gained, over, success)
 
