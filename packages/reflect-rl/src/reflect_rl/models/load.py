@@ -28,6 +28,7 @@ from reflect_rl.models.source import (
     explained,
     has_adapter,
     has_tokenizer,
+    reads_plain_text,
     resolve,
 )
 from reflect_rl.models.trainable import (
@@ -236,7 +237,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
     adapter = source if has_adapter(source) else None
     base = base_of(source) if adapter else source
     check_trainable(config, adapter, trainable)
-    tokenizer = _load_tokenizer(base, config)
+    tokenizer = _load_tokenizer(base, config, source)
     model: Any = _load_weights(base, config, device)
     if str(named).startswith(HUB) and not adapter:
         # An adapter records this name of its base; the place of the cache would be of use on this machine only.
@@ -313,13 +314,13 @@ def load_reader(config: ModelConfig, path: str | Path | None = None) -> Language
     import torch
     from transformers import AutoModelForCausalLM
 
-    base = base_model(config.path if path is None else path)
-    tokenizer = _load_tokenizer(base, config)
+    source = resolve(config.path if path is None else path)
+    base = base_model(source)
+    tokenizer = _load_tokenizer(base, config, source)
     with explained(base), torch.device("meta"):
         model = AutoModelForCausalLM.from_config(_causal_config(base))
     check_weight_files(base)
-    labels = _learned_labels(Path(resolve(config.path if path is None else path)))
-    return LanguageModel(model, tokenizer, chat=frame_of(tokenizer, base), labels=labels)
+    return LanguageModel(model, tokenizer, chat=frame_of(tokenizer, base), labels=_learned_labels(Path(source)))
 
 
 @contextmanager
@@ -372,17 +373,18 @@ def device_of(name: str) -> torch.device:
     return device
 
 
-def _load_tokenizer(source: str, config: ModelConfig) -> PreTrainedTokenizerBase:
+def _load_tokenizer(base: str, config: ModelConfig, source: str) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
-    folder = Path(source)
+    folder = Path(base)
     # transformers 5 builds an empty tokenizer where the files are missing, so they are looked for first.
     if folder.is_dir() and not has_tokenizer(folder):
-        raise ModelError(f"the model folder {source!r} has no tokenizer. Copy its tokenizer.json there.")
-    with explained(source):
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, local_files_only=True)
-    if config.chat_template == "never":
-        # A model that was trained on plain prompts is saved without the template, so that nobody puts it back.
+        raise ModelError(f"the model folder {base!r} has no tokenizer. Copy its tokenizer.json there.")
+    with explained(base):
+        tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=False, local_files_only=True)
+    if config.chat_template == "never" or (source != base and reads_plain_text(source)):
+        # A model that was trained on plain prompts is saved without the template, so that nobody puts it back. The
+        # base of an adapter has it still.
         tokenizer.chat_template = None
     return tokenizer
 

@@ -22,6 +22,9 @@ HUB = "hub:"
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
+TOKENIZER_CONFIG, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
+"""Files of a tokenizer that may hold its chat template."""
+
 TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -168,6 +171,16 @@ def weight_files(folder: Path) -> list[str]:
 def has_adapter(source: str) -> bool:
     """Tell whether a folder holds an adapter and not a whole model."""
     return (Path(source) / ADAPTER_CONFIG).is_file()
+
+
+def reads_plain_text(adapter: str) -> bool:
+    """Tell whether an adapter was saved with a tokenizer that has no chat template, whatever that of its base has."""
+    settings, template = Path(adapter) / TOKENIZER_CONFIG, Path(adapter) / TEMPLATE
+    # Adapters of other programs often come without a tokenizer, which says nothing.
+    if not settings.is_file() or template.is_file():
+        return False
+    with explained(adapter):
+        return json.loads(settings.read_text(encoding="utf-8")).get("chat_template") is None
 
 
 def base_of(adapter: str) -> str:

@@ -8,13 +8,14 @@ import pytest
 from jinja2 import TemplateError
 from tokenizers.processors import TemplateProcessing
 
-from reflect_rl.config import ModelConfig
+from reflect_rl.config import LoRAConfig, ModelConfig
 from reflect_rl.errors import ModelError
 from reflect_rl.models.catalogue import KNOWN, cache_folder
 from reflect_rl.models.chat_template import frame_of
 from reflect_rl.models.generate import generate_greedy
 from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import LanguageModel, load_model, load_reader
+from reflect_rl.models.merge import merge_adapter
 from reflect_rl.models.score import check_scoring
 from tiny_models import KINDS, save_tiny, tiny_tokenizer
 
@@ -83,6 +84,24 @@ def test_never_gives_plain_prompts_and_is_remembered_by_the_folder(families, kin
     plain.save(tmp_path / "saved")
     assert load_model(CPU, tmp_path / "saved", trainable=False).chat is None
     assert load_reader(never, families[kind].name).chat is None
+
+
+@pytest.mark.parametrize("template", ["auto", "never"])
+def test_an_adapter_is_read_as_it_was_trained_also_merged(families, template, tmp_path):
+    config = ModelConfig(device="cpu", chat_template=template, lora=LoRAConfig(rank=2))
+    trained = load_model(config, families["qwen"].name, trainable=True)
+    trained.save(tmp_path / "adapter")
+    merge_adapter(tmp_path / "adapter", tmp_path / "merged")
+    for folder in (tmp_path / "adapter", tmp_path / "merged"):
+        assert load_model(CPU, folder, trainable=False).encode_prompt(PROMPT) == trained.encode_prompt(PROMPT)
+        assert load_reader(CPU, folder).chat == trained.chat
+
+
+def test_an_adapter_without_a_tokenizer_is_read_as_its_base(families, tmp_path):
+    load_model(ModelConfig(device="cpu", lora=LoRAConfig(rank=2)), families["qwen"].name, trainable=True).save(tmp_path)
+    for file in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        (tmp_path / file).unlink(missing_ok=True)
+    assert load_reader(CPU, tmp_path).chat == families["qwen"].chat
 
 
 def test_the_text_for_a_server_is_what_the_model_reads(families):
