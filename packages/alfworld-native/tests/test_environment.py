@@ -133,6 +133,13 @@ def test_games_that_cannot_be_used_are_named(games, says):
             kind(games=games)
 
 
+def test_a_game_that_cannot_be_played_is_named():
+    (record,) = generate_games("test", 1)
+    for make in (HouseholdEnv, HouseholdVectorEnv):
+        with pytest.raises(GameError, match=r"the game 'generated/2/0' cannot be played: a household problem must"):
+            make(games=[replace(record, problem=record.problem[:4000])]).reset(seed=0)
+
+
 def test_fifty_turns_are_the_limit():
     env = gymnasium.make(ENV_ID)
     env.reset(seed=0)

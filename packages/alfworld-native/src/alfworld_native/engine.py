@@ -117,9 +117,12 @@ def open_game(record: GameRecord, wording: Wording = "2.1.1") -> Game:
         wording: version of the text.
 
     Raises:
-        GameError: the problem is not one of this domain, or its goal none of the six kinds.
+        GameError: the problem is not one of this domain, or its goal none of the six kinds; the message names the game.
     """
-    return Game(record.problem, record.goal, wording)
+    try:
+        return Game(record.problem, record.goal, wording)
+    except GameError as error:
+        raise GameError(f"the game {record.key!r} cannot be played: {error}") from None
 
 
 class State:

@@ -12,10 +12,12 @@ from typing import Any, Final, Literal, cast
 from pydantic import Field
 
 from alfworld_native.engine import Game
+from alfworld_native.errors import GameError
 from alfworld_native.games import GameSet
 from alfworld_native.generate import GameSplit, Mix, game_seed, numbered_game
 from alfworld_native.plugin.errors import translated_errors
 from alfworld_native.record import GameRecord, TaskType, Wording
+from alfworld_native.sentence import read_sentence
 from alfworld_native.sources import data_folder, load_games
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import SPLITS, require_known
@@ -215,6 +217,8 @@ def mode_of(record: GameRecord) -> str:
 
 @lru_cache(512)
 def _parsed(problem: str, goal: str, wording: Wording) -> Game:
+    # Players are told the sentence alone, so one that nobody can read is no game either.
+    read_sentence(goal)
     return Game(problem, goal, wording)
 
 
@@ -223,9 +227,14 @@ def game_of(config: HouseholdConfig, record: GameRecord) -> Game:
     """A game, parsed once.
 
     Raises:
-        UserError: its problem is not one of this domain.
+        UserError: its problem is not one of this domain, or its goal none of ALFWorld's sentences.
     """
-    return _parsed(record.problem, record.goal, config.wording)
+    try:
+        return _parsed(record.problem, record.goal, config.wording)
+    except GameError as error:
+        raise GameError(
+            f"the game {record.key!r} cannot be played: {error} Copy its file again, or leave it out."
+        ) from None
 
 
 def forget_parsed_games() -> None:
