@@ -84,7 +84,7 @@ RULES = OPENING + NOTES + COMMANDS
 """The game in words, for players that are told what they play."""
 
 MOST_ACTIONS = 100
-"""Commands of a state; the real games have at most 71."""
+"""Most commands of a state; the real games list about 70 in their fullest rooms."""
 ALIKE = 3
 """Mistakes of one kind that a perturbed demonstration may choose from."""
 
