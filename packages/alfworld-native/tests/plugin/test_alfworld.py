@@ -20,7 +20,7 @@ from alfworld_native.record import TaskType
 from household_games import WINNING, kitchen_record
 from reflect_rl.config import parse
 from reflect_rl.data.recorded import refuse_held_out
-from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.base import EnvSpec, HasStateTeacher
 from reflect_rl.envs.gym import GymnasiumEnv
 from reflect_rl.errors import RunFolderError, UnknownNameError, UserError
 from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflector, OraclePolicy, OracleReflector
@@ -221,6 +221,20 @@ def test_settings_that_contradict_each_other_are_refused(values: dict[str, objec
 def test_a_missing_folder_is_named():
     with pytest.raises(UserError, match="/no/such/folder"):
         Alfworld(AlfworldConfig(games="/no/such/folder")).tasks("all", "train")
+
+
+@pytest.mark.parametrize(
+    ("problem", "goal", "says"),
+    [("(define", "", "must say"), ("", "kindly put a mug in desk.", "none of ALFWorld's sentences")],
+)
+def test_a_broken_game_is_named(tmp_path: Path, problem: str, goal: str, says: str):
+    (record,) = generate_games("test", 1)
+    record = replace(record, key="kind/trial", problem=problem or record.problem, goal=goal or record.goal)
+    for split in ("train", "valid_train", "valid_seen"):
+        write_official(tmp_path / split, record)
+    game = Alfworld(AlfworldConfig(games=str(tmp_path)))
+    with pytest.raises(UserError, match=f"the game 'kind/trial' cannot be played: .*{says}.* Copy its file again"):
+        game.reset(game.tasks("all", "test")[0])
 
 
 @pytest.mark.parametrize(
@@ -475,6 +489,8 @@ def test_raw_states_cannot_be_read_by_rules_and_lists_may_be_shuffled():
 def test_rules_do_not_speak_for_the_hand_coded_expert():
     # Its next command depends on what it did, so a state text does not tell it; `advise` would give the explorer's.
     assert not is_listed("HasStateTeacher", expert="handcoded")
+    with pytest.raises(UserError, match=r"does not offer under these settings\."):
+        EnvSpec(Alfworld, RAW).needed(HasStateTeacher, "the reflection player 'lexical'")
     assert is_listed("HasTeacher", expert="handcoded")
 
 

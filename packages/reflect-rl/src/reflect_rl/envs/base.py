@@ -434,7 +434,10 @@ class EnvSpec:
         """
         found = self.capability(kind)
         if found is None:
-            raise UserError(f"{purpose} needs {kind.__name__}, which the environment {self.name!r} does not offer.")
+            under = " under these settings" if kind in self.prototype.withheld else ""
+            raise UserError(
+                f"{purpose} needs {kind.__name__}, which the environment {self.name!r} does not offer{under}."
+            )
         return found
 
     @cached_property

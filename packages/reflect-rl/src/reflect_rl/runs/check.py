@@ -303,7 +303,10 @@ def _tasks(config: RunConfig) -> Iterator[str]:
     """Tasks of every mode to evaluate."""
     for mode in config.evaluated_modes:
         if not config.env.tasks(mode, config.evaluation.split):
-            yield f"evaluation.split: there is no {config.evaluation.split!r} task of mode {mode!r}. Choose another."
+            yield (
+                f"evaluation.split: there is no {config.evaluation.split!r} task of mode {mode!r}. Name another split, "
+                "or other modes."
+            )
 
 
 def _curriculum(config: RunConfig) -> Iterator[str]:
