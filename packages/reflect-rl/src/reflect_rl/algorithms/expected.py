@@ -11,7 +11,7 @@ its variance falls as q improves.
 
 Differs from the papers: (1) the correction, on by default, which they lack (their gradient is as biased as q is);
 (2) q is trained on returns of whole episodes, not by bootstrapping; (3) Â_t is the return G_t minus the mean return of
-the other episodes' turns, over their standard std, and q predicts Â_t, not G_t: a constant offset changes no
+the other episodes' turns, over their standard deviation, and q predicts Â_t, not G_t: a constant offset changes no
 gradient of the first term, an untrained q = 0 then has the variance of a baseline, and q has one unit whatever the
 rewards; (4) turns of a second pass and replayed turns carry truncated importance weights w = min(π/π_behaviour, limit);
 (5) a replayed success has the second term only, with its gain in place of Â_t - q (self-imitation).
@@ -47,7 +47,7 @@ class ExpectedConfig(PolicyGradientConfig):
     name: Literal["expected"] = "expected"
     """Algorithm."""
     normalise_advantages: bool = True
-    """Divide the advantages of an update, which are also the critic's targets, by their standard std."""
+    """Divide the advantages of an update, which are also the critic's targets, by their standard deviation."""
     correct: bool = True
     """Correct the critic's error on the sampled action, which makes the gradient unbiased."""
     value_coef: float = Field(0.5, ge=0)
