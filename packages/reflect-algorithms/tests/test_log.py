@@ -76,7 +76,7 @@ def turn(text, index, reward, log_probs=None):
 
 
 def episode(*turns, success=False, split="train"):
-    return Episode(Task("t", split=split), turns, True, False, success, 0, toy.SPEC.identity)
+    return Episode(Task("t", "near", split), turns, True, False, success, 0, toy.SPEC.identity)
 
 
 def test_turns_hold_what_followed_them():
