@@ -252,9 +252,10 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         ModelError: an episode's prompt is longer than the model's context.
         RunFolderError: `out` holds an interrupted training with other settings.
         TrainingError: the loss or the gradient is not finite.
-        UserError: there is nothing to learn from, or an episode recorded as training is of a validation or test task of
-            `env`.
+        UserError: there is nothing to learn from, `episodes` is the name of a file, or an episode recorded as training
+            is of a validation or test task of `env`.
     """
+    _no_path(episodes)
     spec = None if env is None else make_env(env)
     kept, reads = _demonstrations(model, episodes, spec, reflections=reflections, lost=lost)
     # Without an environment nobody knows where held-out tasks begin; that validation and test are left out stays.
@@ -526,6 +527,12 @@ def _with_known_modes(spec: EnvSpec) -> EnvSpec:
     for mode in spec.config.modes:
         require_known(f"mode of {spec.name}", mode, spec.all_modes)
     return spec
+
+
+def _no_path(episodes: object) -> None:
+    if isinstance(episodes, (str, Path)):
+        named = str(episodes)
+        raise UserError(f"episodes is {named!r}. Read the file first: reflect_rl.read_episodes({named!r}).")
 
 
 def _at_least_one(**numbers: int) -> None:

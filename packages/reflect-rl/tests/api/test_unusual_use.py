@@ -562,3 +562,8 @@ def test_a_mode_without_validation_tasks_has_no_rate(tmp_path, agent):
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert any("validation/hard/success_rate" in row for row in rows)
     assert not any("validation/easy/success_rate" in row for row in rows)
+
+
+def test_a_file_of_episodes_is_read_first():
+    with pytest.raises(UserError, match=r"Read the file first: reflect_rl.read_episodes\('games.jsonl'\)"):
+        rrl.train_sft(rrl.load_model("embedded", hidden_size=16, layers=1), "games.jsonl", env="corridor", steps=1)
