@@ -12,7 +12,7 @@ from alfworld_native.errors import GameError
 from alfworld_native.generate import generate_games
 from alfworld_native.official import story
 from alfworld_native.record import GameRecord
-from alfworld_native.sources import data_folder, load_actions, load_games
+from alfworld_native.sources import data_folder, load_games
 
 DATA = os.environ.get("REFLECT_RL_ALFWORLD", "")
 needs_data = pytest.mark.skipif(not DATA, reason="REFLECT_RL_ALFWORLD names no folder with ALFWorld's games")
@@ -223,15 +223,6 @@ def test_without_any_folder_the_remedy_is_named(monkeypatch):
         data_folder()
 
 
-def test_the_experts_actions_are_read_by_key(tmp_path):
-    write_compact(
-        tmp_path / "train.handcoded.jsonl.xz", [{"id": "a/1", "won": True, "actions": ["look", "go to bed 1"]}]
-    )
-    assert load_actions(tmp_path, "train") == {"a/1": ("look", "go to bed 1")}
-    with pytest.raises(GameError, match="there is no file"):
-        load_actions(tmp_path, "valid_seen")
-
-
 @needs_data
 def test_the_official_layout_of_real_games_gives_their_compact_records(tmp_path):
     folder = Path(DATA)
@@ -258,10 +249,3 @@ def test_the_papers_small_file_has_the_games_of_the_splits():
     folder = Path(DATA)
     whole = load_games(folder, ["valid_seen", "valid_train"]).select(name="paper")
     assert tuple(whole) == tuple(load_games(folder, ["valid_seen", "valid_train"], name="paper"))
-
-
-@needs_data
-def test_the_expert_has_actions_for_every_game_of_valid_seen():
-    actions = load_actions(Path(DATA), "valid_seen")
-    assert tuple(actions) == load_games(Path(DATA), "valid_seen").keys
-    assert all(actions.values())

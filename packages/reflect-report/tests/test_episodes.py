@@ -135,7 +135,6 @@ def test_another_reference_is_compared_with_all_methods() -> None:
     verdicts += [verdict("reflect_rl", task, task == "a") for task in "ab"]
     (comparison,) = compare(verdicts, "full", 30, "reflect_rl_lexical")
     assert (comparison.label, comparison.result.difference) == ("Reflect-RL", 0.5)
-    assert not comparison.between_algorithms
     (opposite,) = compare(verdicts, "full", 30)
     assert (opposite.label, opposite.result.difference) == ("Reflect-RL, lexical", -0.5)
 

@@ -188,18 +188,6 @@ def read_records(path: Path) -> Iterator[RecordLine]:
     return _compact(path.parent.resolve(), path, "")
 
 
-def load_actions(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
-    """Commands of ALFWorld's hand-coded expert by key of the game, from `<split>.handcoded.jsonl.xz`.
-
-    Raises:
-        GameError: the file is missing or corrupt.
-    """
-    path = folder / f"{split}.handcoded.jsonl.xz"
-    if not path.is_file():
-        raise GameError(f"there is no file {path} with the expert's actions.")
-    return {_text(row, "id", where): _texts(row, "actions", where) for where, row in _rows(folder.resolve(), path)}
-
-
 def _split(folder: Path, split: str, name: str) -> Iterator[GameRecord]:
     """The games of a split, in the order of their keys."""
     # The small file is tried first, so that the paper's games load without reading 3,553 others.
@@ -349,11 +337,6 @@ def _bytes(path: Path, folder: Path) -> bytes:
 def _check_inside(path: Path, folder: Path) -> None:
     if not path.resolve().is_relative_to(folder):
         raise GameError(f"{path} is a link out of {folder}, which is not followed. Put the file itself there.")
-
-
-def _rows(folder: Path, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """JSON lines of an xz file, each with its place for messages."""
-    return ((where, _json(line, where)) for where, line in _lines(folder, path))
 
 
 def _lines(folder: Path, path: Path) -> Iterator[tuple[str, bytes]]:

@@ -127,11 +127,6 @@ class Comparison:
         """Name of the reference's algorithm for readers."""
         return describe_algorithm(self.algorithm).label
 
-    @property
-    def between_algorithms(self) -> bool:
-        """True if both sides are the reference method."""
-        return self.method == self.reference
-
 
 def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
     """The ends of all evaluated episodes, and the number of unreadable lines of each file that has any.

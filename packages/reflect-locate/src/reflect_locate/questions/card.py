@@ -19,7 +19,6 @@ from reflect_locate.questions.task_set import Question
 from reflect_locate.repositories.snapshot import Snapshot
 
 DEPTHS = ("0", "1", "2", "3+")
-LEAKS = ("none", "tokens", "name")
 
 
 @dataclass(slots=True)

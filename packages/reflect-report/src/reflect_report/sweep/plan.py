@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_origin
 
-from reflect_report.sweep.axes import SEEDS, Values, name_of, setting_of
+from reflect_report.sweep.axes import Values, name_of, setting_of
 from reflect_rl.cli.arguments import fields_of, flag_of, parse_arguments, scan
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, suggestion
 from reflect_rl.evaluation.methods import REFERENCE
@@ -287,8 +287,3 @@ def open_sweep(sweep: Path, command: str, base: RunConfig, facts: dict[str, Any]
 def other_games(fields: Sequence[str]) -> Iterator[str]:
     """Varied fields that change what is played, so that success cannot be compared."""
     yield from (field for field in fields if field.startswith(("environment.", "evaluation.")))
-
-
-def has_seeds(values: Values) -> bool:
-    """True if a combination sets the seed."""
-    return any(field == SEEDS for field, _ in values)
