@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +19,6 @@ from reflect_algorithms.training import (
     algorithm_of,
     end_training,
     settings_of,
-    silent,
     stages_of,
 )
 from reflect_rl import registry
@@ -37,8 +34,8 @@ from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt
 from reflect_rl.rollout import NoReflector
 from reflect_rl.runs.models import save_whole
-from reflect_rl.runs.record import begin_training
-from reflect_rl.types import Episode, Progress, seed_for, to_json
+from reflect_rl.runs.record import begin_training, training_folder
+from reflect_rl.types import Episode, Progress, seed_for, silent, to_json
 
 
 def train_offline(
@@ -92,8 +89,7 @@ def train_offline(
     name, chosen = _learner(learner)
     start = _agent(model, log, spec.max_actions)
     twin = start.as_trained(trainable_copy(start.model))
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reflect-rl-")) if out is None else out
+    with training_folder(out) as folder:
         training = Training(
             twin,
             start.labels,
@@ -103,7 +99,7 @@ def train_offline(
             log,
             [task for mode in spec.modes for task in spec.tasks(mode, "train")],
             config,
-            Path(folder),
+            folder,
             seed_for(seed, "learn", name),
             progress,
             rule=start.scoring,

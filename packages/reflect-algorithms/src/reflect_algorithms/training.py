@@ -365,7 +365,3 @@ def by_action(values: Tensor, views: Sequence[View]) -> Tensor:
     # Filled up with the first one: nobody reads what stands where there is no action.
     numbers = [[view.order.index(k) if k < len(view.order) else 0 for k in range(width)] for view in views]
     return values.gather(1, torch.tensor(numbers, device=values.device))
-
-
-def silent(done: int, total: int, note: str) -> None:
-    """Progress that nobody asked for."""

@@ -6,9 +6,7 @@ An environment is an `EnvSpec`, the name of an installed one, or a class over `T
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
@@ -55,13 +53,13 @@ from reflect_rl.rollout import NoReflector, Reflector, Request, play
 from reflect_rl.runs.config import ReflectorConfig, write_report
 from reflect_rl.runs.folder import Unit
 from reflect_rl.runs.models import numbers_of, save_whole
-from reflect_rl.runs.record import begin_training, digest, note_evaluation, written_by
+from reflect_rl.runs.record import begin_training, digest, note_evaluation, training_folder, written_by
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import train_sft as train_on_pairs
 from reflect_rl.training.trainer import checkpoints_in
-from reflect_rl.types import Decoding, Episode, Progress, Task, seed_for, stream, to_json
+from reflect_rl.types import Decoding, Episode, Progress, Task, seed_for, silent, stream, to_json
 
 __all__ = [
     "add_reflections", "collect", "evaluate", "load_model", "make_env", "read_episodes", "report",
@@ -282,8 +280,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     fresh = not isinstance(model, Blueprint)
     config = parse(SFTConfig, ({"learning_rate": PRETRAINED_RATE} if fresh else {}) | {"steps": steps} | settings)
     starts = len({episode.task.unique_key for episode in kept})
-    # Training needs a folder for its checkpoints even where the caller wants to keep nothing.
-    with _folder(out) as folder:
+    with training_folder(out) as folder:
         unit = Unit(folder, starts, seed)
 
         def trained(part: str) -> LanguageModel:
@@ -302,7 +299,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
                 place,
                 seed_for(seed, "sft", part),
                 ends=part == "reflector" or rule not in LISTED,
-                progress=progress or _silent,
+                progress=progress or silent,
                 rule=rule,
             )
             if out is not None:
@@ -395,7 +392,7 @@ def train_rl(
     before = start.origin
     method = {"base": "rlft", "sft": "sft_rlft", "sft_reflect": "reflect_rl"}.get(before.method, before.method)
     origin = replace(before, method=method, algorithm=config.algorithm.name, seed=seed)
-    with _folder(out) as run:
+    with training_folder(out) as run:
         folder = Unit(run, before.starts, seed).rlft(method)
         # Checkpoints in the folder go on silently, so their settings and first weights must be the ones asked for.
         begin_training(
@@ -417,7 +414,7 @@ def train_rl(
             reference=start.model if config.algorithm.needs_reference else None,
             rule=start.scoring,
             excluded=held_out_states(spec, spec.modes),
-        ).train(progress or _silent)
+        ).train(progress or silent)
         if out is not None:
             save_whole(twin, folder / "model")
     return replace(
@@ -600,17 +597,3 @@ def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed
 
 WORD_EPISODES = 200
 """Random episodes from which a model without demonstrations learns the words of a game."""
-
-
-@contextmanager
-def _folder(out: str | Path | None) -> Iterator[Path]:
-    """The folder of a training; one that nothing is kept of has one that goes away."""
-    if out is not None:
-        yield Path(out)
-        return
-    with tempfile.TemporaryDirectory(prefix="reflect-rl-") as folder:
-        yield Path(folder)
-
-
-def _silent(done: int, total: int, note: str) -> None:
-    """Progress that nobody asked for."""

@@ -29,6 +29,10 @@ Progress = Callable[[int, int, str], None]
 """Called with what is done, what there is to do (both in steps, turns or episodes), and a note."""
 
 
+def silent(done: int, total: int, note: str) -> None:
+    """Progress that nobody asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A problem to solve, from the distribution μ of tasks."""

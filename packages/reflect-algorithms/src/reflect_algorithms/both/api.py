@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +10,16 @@ from typing import Any
 from reflect_algorithms.both.archer import value_turns
 from reflect_algorithms.both.reflector import OnlineReflector
 from reflect_algorithms.both.settings import OF_TWO_UPDATES, STAGE, ReflectorTrainingConfig
-from reflect_algorithms.training import silent
 from reflect_rl.agent import Agent, algorithm_settings, trainable_copy
 from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.players.reflectors import FrozenReflector
-from reflect_rl.runs.record import begin_training, written_by
+from reflect_rl.runs.record import begin_training, training_folder, written_by
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.online import OnlineTrainer
-from reflect_rl.types import Progress, seed_for
+from reflect_rl.types import Progress, seed_for, silent
 
 
 def train_both(
@@ -77,11 +74,10 @@ def train_both(
         seed_for(seed, STAGE),
         frozen.numbers,
     )
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reflect-rl-")) if out is None else out
+    with training_folder(out) as folder:
         # Checkpoints in the folder are gone on from silently, so they must be of this very training.
         begin_training(
-            Path(folder),
+            folder,
             training=config,
             start=start,
             environment=spec,
@@ -96,7 +92,7 @@ def train_both(
             writer,
             spec,
             config,
-            Path(folder),
+            folder,
             seed_for(seed, "rlft", STAGE),
             reference=start.model if config.algorithm.needs_reference else None,
             rule=start.scoring,

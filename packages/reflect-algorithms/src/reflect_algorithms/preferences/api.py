@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +13,7 @@ from reflect_algorithms.preferences.dpo import DPO
 from reflect_algorithms.preferences.reward_model import RewardModel, train_reward
 from reflect_algorithms.preferences.settings import RewardConfig
 from reflect_algorithms.settings import LearnerSteps
-from reflect_algorithms.training import Learner, Training, algorithm_of, end_training, settings_of, silent, stages_of
+from reflect_algorithms.training import Learner, Training, algorithm_of, end_training, settings_of, stages_of
 from reflect_rl.agent import Agent, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
@@ -23,8 +21,8 @@ from reflect_rl.data.generate import held_out_states
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.rollout import NoReflector
 from reflect_rl.runs.models import save_whole
-from reflect_rl.runs.record import begin_training
-from reflect_rl.types import Progress, seed_for
+from reflect_rl.runs.record import begin_training, training_folder
+from reflect_rl.types import Progress, seed_for, silent
 
 Made = TypeVar("Made")
 
@@ -148,8 +146,7 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
 ) -> Made:
     spec, config = make_env(env), parse(LearnerSteps, settings)
     learned, measured = split_by_start(comparisons, held_out, seed) if comparisons else ([], [])
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reflect-rl-")) if out is None else out
+    with training_folder(out) as folder:
         training = Training(
             trainable_copy(start.model),
             start.labels,
@@ -159,7 +156,7 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
             episodes=(),
             tasks=(),
             config=config,
-            folder=Path(folder),
+            folder=folder,
             seed=seed,
             progress=progress,
             rule=start.scoring,

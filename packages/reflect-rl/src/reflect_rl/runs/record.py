@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,17 @@ LATER = ("tasks", "scoring", "labels")
 """Facts that folders of before they were noted say nothing of."""
 
 REMEDY = "Choose another `out`, or delete the folder."
+
+
+@contextmanager
+def training_folder(out: str | Path | None) -> Iterator[Path]:
+    """The folder of a training; one that nothing is kept of (None) has one that goes away."""
+    if out is not None:
+        yield Path(out)
+        return
+    # Checkpoints need a place even where the caller wants to keep nothing.
+    with tempfile.TemporaryDirectory(prefix="reflect-rl-") as folder:
+        yield Path(folder)
 
 
 def begin_training(
@@ -137,24 +150,7 @@ def note_evaluation(
         return
     origin, (horizon,) = agent.origin, config.horizons
     rows = [
-        ResultRow.of(
-            Condition(
-                benchmark=spec.name,
-                tested=TestedGames.of(spec, mode, config.split),
-                label_source=origin.label_source,
-                demonstration_starts=origin.starts,
-                seed=origin.seed,
-                method=origin.method,
-                algorithm=origin.algorithm,
-                model=Path(agent.model.name).name or "embedded",
-                mode=mode,
-                split=config.split,
-                decoding=decoding,
-                horizon=horizon,
-                fingerprint=spec.identity,
-            ),
-            measured(episodes, horizon, speed, spec),
-        )
+        ResultRow.of(_condition(agent, spec, config, decoding, mode), measured(episodes, horizon, speed, spec))
         for mode, (episodes, speed) in played.items()
     ]
     # The first evaluation writes it; later ones must not change when the run was created.
@@ -184,6 +180,26 @@ def note_evaluation(
     seal(mark, [path, place])
     every = sorted(run.glob("starts-*/seed-*/evaluation/*/rows.json"))
     write_rows(run / "results.json", [row for path in every for row in read_rows(path, REMEDY)])
+
+
+def _condition(agent: Agent, spec: EnvSpec, config: EvaluationConfig, decoding: Decoding, mode: str) -> Condition:
+    """What an agent played in a mode, and how it was made."""
+    origin, (horizon,) = agent.origin, config.horizons
+    return Condition(
+        benchmark=spec.name,
+        tested=TestedGames.of(spec, mode, config.split),
+        label_source=origin.label_source,
+        demonstration_starts=origin.starts,
+        seed=origin.seed,
+        method=origin.method,
+        algorithm=origin.algorithm,
+        model=Path(agent.model.name).name or "embedded",
+        mode=mode,
+        split=config.split,
+        decoding=decoding,
+        horizon=horizon,
+        fingerprint=spec.identity,
+    )
 
 
 def _mark(row: Mapping[str, Any]) -> tuple[object, ...]:
