@@ -7,7 +7,7 @@ number format of the model, and whether its training fits into memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -457,23 +457,37 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
         tight = " and may not fit" if each * jobs + played > free else ""
         fewer = f" ({flag} 1 takes less)" if tight and jobs > 1 else ""
         return f"{note}; play with long states adds up to {played / GB:.1f} GB{tight}{fewer}"
+    remedy = _remedy(config.model, free, jobs, flag, lambda setting: need(setting).total + process)
+    raise ModelError(
+        f"training {config.model.path!r} needs about {each * jobs / GB:.1f} GB ({jobs} at once, each {parts}), and "
+        f"{device.type} has {free / GB:.1f} GB free. {remedy} a smaller model, or a machine with more memory."
+    )
+
+
+def _remedy(model: ModelConfig, free: int, jobs: int, flag: str, size_of: Callable[[ModelConfig], int]) -> str:
+    """The settings under which a training would fit, as the beginning of a sentence that goes on with other remedies.
+
+    Args:
+        model: its settings.
+        free: bytes.
+        jobs: number of jobs at once.
+        flag: which sets it.
+        size_of: bytes of a job with some settings of the model.
+    """
+    each = size_of(model)
     fitting = [f"{flag} {free // each} ({free // each * each / GB:.1f} GB)"] if each <= free else []
-    alone, together = _smaller(config.model)
+    alone, together = _smaller(model)
     # One job at a time where several do not fit, whatever the model's settings.
     for workers in dict.fromkeys((jobs, 1)):
         with_workers = "" if workers == jobs else f"{flag} 1 and "
         for text, setting in () if fitting and workers < jobs else (*alone, together):
-            size = (need(setting).total + process) * workers
+            size = size_of(setting) * workers
             if size <= free and not (fitting and setting is together[1]):
                 fitting.append(f"{with_workers}{text} ({size / GB:.1f} GB)")
-    least, name = (need(together[1]).total + process) / GB, together[0]
-    nearest = f"With {name}, one at a time, it would still need {least:.1f} GB. " if name else ""
-    raise ModelError(
-        f"training {config.model.path!r} needs about {each * jobs / GB:.1f} GB ({jobs} at once, each {parts}), and "
-        f"{device.type} has {free / GB:.1f} GB free. "
-        + (f"Set {', or '.join(fitting)}; or use" if fitting else f"{nearest}Use")
-        + " a smaller model, or a machine with more memory."
-    )
+    if fitting:
+        return f"Set {', or '.join(fitting)}; or use"
+    name, least = together[0], size_of(together[1]) / GB
+    return f"With {name}, one at a time, it would still need {least:.1f} GB. Use" if name else "Use"
 
 
 def _smaller(model: ModelConfig) -> tuple[list[tuple[str, ModelConfig]], tuple[str, ModelConfig]]:

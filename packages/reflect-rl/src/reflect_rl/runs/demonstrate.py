@@ -206,19 +206,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         tables[name] = shuffled(table(name), stream(unit.seed, "rows", name))
         progress(len(tables), len(pools) + 1, name)
     if config.model.path == EMBEDDED:
-        read, seen, texts = tables["policy_plain"], everything, dict(tables)
-        if source in ("successes", "none"):
-            # Few episodes or none demonstrate the words of the game, so they are learned from all that was played.
-            seen = labelled(played_untuned(config, unit, unit.budget, config.data.attempts_per_start))
-        if config.data.reading_starts:
-            seen = labelled(played_untuned(config, unit, config.data.reading_starts, 1))
-        if seen is not everything:
-            read = texts[BASE] = rows("policy_plain", seen, labels, excluded, config.prompt.scoring, as_played)
-        reader = _build(config, unit, texts, labels)
-        tables[BASE] = plain_text(read)
-        if config.data.reading == "exercises":
-            rng = stream(unit.seed, "exercises")
-            tables[BASE] = shuffled(exercises(seen, excluded, rng), rng)
+        reader, tables[BASE] = _embedded(config, unit, everything, tables, labels, excluded)
     # Last, so that the embedded model and what it reads are the same with copies and without.
     for name in _copied(config, pools):
         renumbering = Renumbering(config.data.renumbered_copies, stream(unit.seed, "renumbered copies", name))
@@ -301,6 +289,39 @@ def _listing(config: RunConfig, model: LanguageModel | None) -> tuple[list[str],
         return [str(number) for number in range(count)], facts
     labels, used = find_labels(model, count, rule), "none" if model.chat is None else "the model's own"
     return list(labels.texts), {"labels": labels.sentence, "chat_template": used}
+
+
+def _embedded(
+    config: RunConfig,
+    unit: Unit,
+    episodes: list[Episode],
+    tables: Mapping[str, list[Row]],
+    labels: list[str],
+    excluded: frozenset[str],
+) -> tuple[LanguageModel, list[Row]]:
+    """The embedded model, and what it learns to read before anything else.
+
+    Args:
+        config: the run.
+        unit: whose model.
+        episodes: all demonstrations.
+        tables: the supervised data sets that are made of them.
+        labels: texts of the labels.
+        excluded: states of which nothing is learned.
+    """
+    read, seen, texts = tables["policy_plain"], episodes, dict(tables)
+    if source_of(config.data, config.env) in ("successes", "none"):
+        # Few episodes or none demonstrate the words of the game, so they are learned from all that was played.
+        seen = labelled(played_untuned(config, unit, unit.budget, config.data.attempts_per_start))
+    if config.data.reading_starts:
+        seen = labelled(played_untuned(config, unit, config.data.reading_starts, 1))
+    if seen is not episodes:
+        read = texts[BASE] = rows("policy_plain", seen, labels, excluded, config.prompt.scoring, as_played)
+    model = _build(config, unit, texts, labels)
+    if config.data.reading != "exercises":
+        return model, plain_text(read)
+    rng = stream(unit.seed, "exercises")
+    return model, shuffled(exercises(seen, excluded, rng), rng)
 
 
 def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], labels: list[str]) -> LanguageModel:
