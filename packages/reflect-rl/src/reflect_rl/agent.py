@@ -176,7 +176,14 @@ def players_of(
 
 
 def algorithm_settings(algorithm: str | type | Mapping[str, Any]) -> AlgorithmConfig | dict[str, Any]:
-    """The table of an algorithm; a class is named by where it can be imported from."""
+    """The table of an algorithm; a class is named by where it can be imported from.
+
+    Args:
+        algorithm: a name, a class, or a table of settings with its `name`.
+
+    Raises:
+        UserError: it is something else, or a class that is defined inside a function.
+    """
     if isinstance(algorithm, str):
         return {"name": algorithm}
     if isinstance(algorithm, type):

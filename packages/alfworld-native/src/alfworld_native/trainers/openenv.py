@@ -60,7 +60,11 @@ def make_app(max_concurrent_envs: int = 64, max_episode_steps: int = 50) -> Any:
             return self._observed(self._episode, 0.0)
 
         def step(self, action: HouseholdAction, timeout_s: float | None = None, **_: Any) -> HouseholdObservation:
-            """Give a command."""
+            """Give a command.
+
+            Raises:
+                GameError: no game has begun.
+            """
             if self._episode is None:
                 raise GameError("no game has begun; reset first.")
             was_won = self._episode.won

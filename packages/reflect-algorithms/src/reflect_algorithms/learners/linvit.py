@@ -228,7 +228,11 @@ class LINVIT:
         return cls(offline_config(run).linvit)
 
     def train(self, training: Training) -> None:
-        """Play and fit Q, round by round; then let the model learn the policy that it makes."""
+        """Play and fit Q, round by round; then let the model learn the policy that it makes.
+
+        Raises:
+            UserError: only starts of held-out tasks were visited, of which nothing is learned.
+        """
         config, prior = self.config, training.start()
         training.folder.mkdir(parents=True, exist_ok=True)
         player = SoftPolicy(config, prior, training.labels, training.rule, None)

@@ -80,7 +80,11 @@ class Snapshot:
         return {path: digest_of(text) for path, text in self.files.items()}
 
     def save(self, path: Path) -> None:
-        """Write the snapshot, whole or not at all; equal snapshots give equal bytes."""
+        """Write the snapshot, whole or not at all; equal snapshots give equal bytes.
+
+        Raises:
+            SnapshotError: it is larger, or names more files, than `load` would read.
+        """
         value = {
             "name": self.name,
             "files": dict(self.files),

@@ -27,7 +27,12 @@ from reflect_rl.models.score import Passes, check_context, micro_batches, token_
 def generate_greedy(
     model: LanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int, kept: Kept | None = None
 ) -> list[str]:
-    """The most likely continuation of each prompt, without the end token; see `generate`."""
+    """The most likely continuation of each prompt as text, without the end token; arguments as of `generate`.
+
+    Raises:
+        ModelError: prompt and `max_new_tokens` together exceed the model's context.
+        ValueError: the model is in training mode.
+    """
     return [text_of(model, ids) for ids in generate(model, prompts, max_new_tokens, kept=kept)]
 
 

@@ -48,7 +48,22 @@ def score_views(
     temperature: float = 1.0,
     kept: Kept | None = None,
 ) -> Scores:
-    """Log-probabilities of views: the one way from a view to log π(a|s), for acting and for learning."""
+    """Log-probabilities of views: the one way from a view to log π(a|s), for acting and for learning.
+
+    Args:
+        model: the policy's language model.
+        labels: of its tokenizer, as many as a view can list actions.
+        views: N states as the policy sees them.
+        rule: how an action is scored.
+        temperature: see `score`.
+        kept: see `score`.
+
+    Returns:
+        scores of N rows; actions are in the order of `observation.actions`, whatever their numbers in the prompt.
+
+    Raises:
+        ModelError: a prompt is longer than the model's context, or has no tokens.
+    """
     pairs = [tokenize(model, labels, view, rule) for view in views]
     # Here and not in `tokenize`: a policy that shortens its views must be able to measure one that is too long.
     for view, (prompt, _) in zip(views, pairs, strict=True):

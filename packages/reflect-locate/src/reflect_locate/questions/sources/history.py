@@ -148,6 +148,7 @@ def snapshot_revision(
     Raises:
         HistoryError: it is too short for such a split.
         SnapshotError: git cannot read it.
+        ValueError: `newest_share` is no share between 0 and 1.
     """
     if not 0 < newest_share < 1:
         raise ValueError(f"newest_share is {newest_share}, and must be above 0 and below 1")
