@@ -17,7 +17,6 @@ from reflect_algorithms.learners.linvit import (
     Distillation,
     LinearQ,
     SoftPolicy,
-    by_action,
     fitted_q,
     prior_of,
     soft_policy,
@@ -75,12 +74,6 @@ def test_what_follows_the_last_turn_of_a_truncated_episode_is_not_known():
     assert found.numbers.tolist() == [0, -1]
     with pytest.raises(UserError, match=r"nothing was played"):
         transitions_of([])
-
-
-def test_values_are_put_in_the_order_of_the_actions():
-    views = [View(Observation("x", ("a", "b", "c")), (2, 0, 1)), View(Observation("y", ("a", "b")), (1, 0))]
-    table = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    assert by_action(table, views, 3).tolist() == [[2.0, 3.0, 1.0], [5.0, 4.0, 0.0]]
 
 
 def test_q_is_the_fixed_point_of_the_soft_bellman_equation():

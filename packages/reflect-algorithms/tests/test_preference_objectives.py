@@ -19,7 +19,7 @@ from reflect_algorithms.preferences.reward_model import Ranking, RewardModel
 from reflect_algorithms.preferences.rlhf import RLHF, LearnedReward, PPOMax
 from reflect_algorithms.preferences.rrhf import RankedResponses
 from reflect_algorithms.preferences.settings import RLHFConfig, preferences_config
-from reflect_algorithms.training import by_action, frozen_scores
+from reflect_algorithms.training import frozen_scores
 from reflect_rl import registry
 from reflect_rl.algorithms import Outputs, Trajectory
 from reflect_rl.algorithms.ppo import PPOConfig
@@ -75,14 +75,6 @@ def test_the_reward_model_ranks_sums_and_imitates_the_better_side():
     values = torch.tensor([[1.0, 9.0], [9.0, 3.0], [2.0, 9.0]])
     loss = Ranking([EPISODES], 0.5).loss(torch.tensor([0]), Outputs(LOG_PROBS[:3], action_values=values))
     assert float(loss.value) == pytest.approx(-log_sigmoid(2.0) + 0.5 * 1.5 * math.log(2))
-
-
-def test_scores_of_a_head_follow_the_order_in_which_actions_are_listed():
-    views = [View(Observation("a", ("x", "y", "z")), (2, 0, 1)), View(Observation("b", ("x", "y")), (0, 1))]
-    table = by_action(torch.tensor([[10.0, 20.0, 30.0], [1.0, 2.0, 3.0]]), views)
-    # Number 0 names action 2, number 1 action 0, number 2 action 1.
-    assert table[0].tolist() == [20.0, 30.0, 10.0]
-    assert table[1, :2].tolist() == [1.0, 2.0]
 
 
 class Fixed:

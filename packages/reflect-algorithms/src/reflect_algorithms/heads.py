@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from reflect_algorithms.training import AT_ONCE, by_action
+from reflect_algorithms.training import AT_ONCE
+from reflect_rl.batch import by_action
 from reflect_rl.config import Rule
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
@@ -41,7 +42,7 @@ class ActionHead(nn.Module):
 def head_scores(
     model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule, network: nn.Module | None
 ) -> Tensor:
-    """Scores (N, A) of all actions of N states; what stands where there is no action means nothing.
+    """Scores (N, A) of all actions of N states, 0 where there is no action.
 
     Args:
         model: the model under the head.

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from reflect_algorithms.comparisons import Comparison
 from reflect_rl.algorithms import Loss, Outputs
+from reflect_rl.batch import by_action
 from reflect_rl.config import AlgorithmConfig, Rule
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import ConfigError
@@ -357,11 +358,3 @@ def frozen_scores(
 def chosen(log_probs: Tensor, actions: Tensor) -> Tensor:
     """(N,) log-probabilities of the actions (N,) in a table (N, A)."""
     return log_probs.gather(1, actions.to(log_probs.device)[:, None])[:, 0]
-
-
-def by_action(values: Tensor, views: Sequence[View]) -> Tensor:
-    """Outputs of a head for the listed numbers (N, labels), in the order of the actions of each view, (N, A)."""
-    width = max(len(view.observation.actions) for view in views)
-    # Filled up with the first one: nobody reads what stands where there is no action.
-    numbers = [[view.order.index(k) if k < len(view.order) else 0 for k in range(width)] for view in views]
-    return values.gather(1, torch.tensor(numbers, device=values.device))

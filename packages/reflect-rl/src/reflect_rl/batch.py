@@ -176,3 +176,22 @@ def with_progress(episode: Episode, reward: float) -> Episode:
     )
     # A copy: metrics and the replay keep the game's own rewards.
     return replace(episode, turns=tuple(turns))
+
+
+def by_action(values: Tensor, views: Sequence[View]) -> Tensor:
+    """Values by action; a head gives them by the number under which an action is listed.
+
+    Args:
+        values: (N, K) outputs of a head for the numbers.
+        views: N states.
+
+    Returns:
+        (N, A) in the order of `observation.actions`, A the most that a view has; 0 where there is no action.
+    """
+    width = max(len(view.order) for view in views)
+    numbers = torch.zeros(len(views), width, dtype=torch.long)
+    listed = torch.zeros(len(views), width, dtype=torch.bool)
+    for row, view in enumerate(views):
+        for number, index in enumerate(view.order):
+            numbers[row, index], listed[row, index] = number, True
+    return values.gather(1, numbers.to(values.device)).masked_fill(~listed.to(values.device), 0.0)

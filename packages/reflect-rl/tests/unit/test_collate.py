@@ -10,7 +10,7 @@ import torch
 
 from reflect_rl.algorithms import expected as expected_gradient, ppo, reinforce
 from reflect_rl.algorithms._batch import Outputs, Trajectory
-from reflect_rl.batch import collate, view_of
+from reflect_rl.batch import by_action, collate, view_of
 from reflect_rl.config import Rule
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.players.language_model import LanguageModelPolicy, score_views
@@ -204,3 +204,10 @@ def test_the_first_ppo_loss_on_fresh_turns_is_minus_the_mean_advantage():
     loss = algorithm.loss(batch, Outputs(score_views(model, labels, views).log_probs))
     assert loss.value.item() == pytest.approx(-float(batch.advantages.mean()), abs=1e-5)
     assert loss.metrics["policy/clip_fraction"] == 0.0
+
+
+def test_values_by_number_are_put_in_the_order_of_the_actions():
+    views = [View(Observation("x", ("a", "b", "c")), (2, 0, 1)), View(Observation("y", ("a", "b")), (1, 0))]
+    table = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    # In x number 0 names action 2, number 1 action 0, number 2 action 1; y has no third action.
+    assert by_action(table, views).tolist() == [[2.0, 3.0, 1.0], [5.0, 4.0, 0.0]]

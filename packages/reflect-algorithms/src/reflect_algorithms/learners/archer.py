@@ -30,10 +30,11 @@ from torch import Tensor
 
 from reflect_algorithms.rounds import played_round, write_rounds
 from reflect_algorithms.settings import ArCHerConfig, offline_config
-from reflect_algorithms.training import Trainer, Training, by_action, frozen_scores
+from reflect_algorithms.training import Trainer, Training, frozen_scores
 from reflect_algorithms.transitions import Transitions, transitions_of
 from reflect_algorithms.turn_critic import Critic, Experience, by_number, fit_critic
 from reflect_rl.algorithms import Loss, Outputs
+from reflect_rl.batch import by_action
 from reflect_rl.errors import UserError
 from reflect_rl.launch import process_rank
 from reflect_rl.players.language_model import LanguageModelPolicy

@@ -35,6 +35,7 @@ from reflect_algorithms.settings import LINVITConfig, offline_config
 from reflect_algorithms.training import Frozen, Training, fit, frozen_scores
 from reflect_algorithms.transitions import Transitions, transitions_of
 from reflect_rl.algorithms import Loss, Outputs
+from reflect_rl.batch import by_action
 from reflect_rl.errors import UserError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
@@ -107,16 +108,6 @@ class LinearQ:
         return (self._features(hidden) @ self.weights.T).float()
 
 
-def by_action(table: Tensor, views: Sequence[View], width: int) -> Tensor:
-    """Reorder values by listed number, (N, K), to the order of the actions, (N, width); 0 where there is none."""
-    numbers = torch.zeros(len(views), width, dtype=torch.long)
-    listed = torch.zeros(len(views), width, dtype=torch.bool)
-    for row, view in enumerate(views):
-        for number, index in enumerate(view.order):
-            numbers[row, index], listed[row, index] = number, True
-    return table.gather(1, numbers).masked_fill(~listed, 0.0)
-
-
 def fitted_q(config: LINVITConfig, turns: Transitions, frozen: Frozen, actions: int) -> LinearQ:
     """Q after repeated temporal-difference targets r + γ V(s').
 
@@ -130,7 +121,7 @@ def fitted_q(config: LINVITConfig, turns: Transitions, frozen: Frozen, actions: 
     prior = prior_of(config, frozen.log_probs)
     going_on = turns.following >= 0
     for _ in range(config.iterations):
-        table = by_action(values.own(), turns.views, prior.shape[1])
+        table = by_action(values.own(), turns.views)
         after = soft_values(prior, table, config.kl_coef)[turns.following.clamp(min=0)]
         targets = turns.rewards + config.gamma * torch.where(going_on, after, 0.0)
         values.fit(targets.clamp(turns.lowest, turns.highest))
@@ -170,7 +161,7 @@ class SoftPolicy:
         prior = prior_of(self.config, frozen.log_probs)
         if self.values is None:
             return prior
-        return soft_policy(prior, by_action(self.values(frozen.hidden), views, prior.shape[1]), self.config.kl_coef)
+        return soft_policy(prior, by_action(self.values(frozen.hidden), views), self.config.kl_coef)
 
     def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
         """Draw an action for each view; the decision carries the probabilities of all actions."""

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from reflect_rl import registry
 from reflect_rl.algorithms import Batch, Outputs, PolicyGradientConfig
-from reflect_rl.batch import collate
+from reflect_rl.batch import by_action, collate
 from reflect_rl.config import Rule
 from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.models.labels import Labels
@@ -204,7 +204,7 @@ class Learner:
             return Outputs(scores.log_probs)
         if self.algorithm.critic == "state":
             return Outputs(scores.log_probs, scores.values[:, 0])
-        return Outputs(scores.log_probs, action_values=_by_action(scores, views))
+        return Outputs(scores.log_probs, action_values=by_action(scores.values, views))
 
     def _scores(
         self,
@@ -309,17 +309,6 @@ def no_dropout(model: nn.Module) -> None:
     for module in model.modules():
         if getattr(module, "gradient_checkpointing", False):
             module.training = True
-
-
-def _by_action(scores: Scores, views: Sequence[View]) -> Tensor:
-    """(N, A) values by action; the critic gives them by the number under which an action is listed."""
-    if scores.values is None:
-        raise ValueError("this algorithm has no critic")
-    numbers = torch.zeros(scores.log_probs.shape, dtype=torch.long)
-    for row, view in enumerate(views):
-        for number, index in enumerate(view.order):
-            numbers[row, index] = number
-    return scores.values.gather(1, numbers.to(scores.values.device)).masked_fill(~scores.admissible, 0.0)
 
 
 def _forget_gradients(parameters: Any) -> None:
