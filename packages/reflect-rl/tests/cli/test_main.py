@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 from tiny_run import SMOKE
@@ -13,7 +14,7 @@ from tiny_run import SMOKE
 from reflect_rl import registry
 from reflect_rl.cli import main as cli
 from reflect_rl.cli.help import DESCRIPTIONS
-from reflect_rl.errors import FaultyEnvironmentError, TrainingError
+from reflect_rl.errors import FaultyEnvironmentError, ReflectRLWarning, TrainingError
 from reflect_rl.evaluation.methods import method_names
 from reflect_rl.watchdog import guarded
 
@@ -223,6 +224,12 @@ def test_no_message_steers_the_terminal(call, monkeypatch):
 
     monkeypatch.setattr(cli, "_call", fail)
     assert call("run", "x.toml").errors == "error: a name with ·[2J in it\n"
+
+
+def test_a_warning_of_the_program_is_one_line(call):
+    call("nothing")
+    assert warnings.formatwarning(ReflectRLWarning("3 of 4"), ReflectRLWarning, "a.py", 1) == "warning: 3 of 4\n"
+    assert warnings.formatwarning("3 of 4", UserWarning, "a.py", 1).startswith("a.py:1: UserWarning: 3 of 4\n")
 
 
 def test_a_path_that_is_no_text_is_a_mistake(call):

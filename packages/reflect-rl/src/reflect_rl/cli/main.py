@@ -8,13 +8,21 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from reflect_rl import __version__, registry
-from reflect_rl.errors import FaultyEnvironmentError, ReflectRLError, UserError, printable, suggestion
+from reflect_rl.errors import (
+    FaultyEnvironmentError,
+    ReflectRLError,
+    ReflectRLWarning,
+    UserError,
+    printable,
+    suggestion,
+)
 from reflect_rl.launch import QUIET, keep_few_kernels, process_count, process_rank, wait_to_speak
 
 if TYPE_CHECKING:
@@ -88,6 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Signals can be handled in the main thread alone; another one is an embedding program's.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
+    warnings.formatwarning = _warning_line
     try:
         return _dispatch(words)
     except SystemExit as stop:  # the help is shown
@@ -115,6 +124,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Values in a message may come from somebody else's file, and could steer the terminal.
         _tell(f"error: {printable(_message(error))}")
         return MISTAKE if isinstance(error, UserError) or _is_refused(error) else FAILED
+
+
+_LIBRARY_LINES = warnings.formatwarning
+
+
+def _warning_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """One line for a warning of this program; those of libraries say where they come from."""
+    if issubclass(category, ReflectRLWarning):
+        return f"warning: {printable(str(message))}\n"
+    return _LIBRARY_LINES(message, category, filename, lineno, line)
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
