@@ -271,6 +271,23 @@ def test_milestones_are_paid_once(monkeypatch: pytest.MonkeyPatch):
     assert rewards == pytest.approx([-0.02, 0.08, -0.02, -0.02, -0.02, 0.08])
 
 
+def test_a_thing_that_lies_in_its_place_at_first_pays_nothing(monkeypatch: pytest.MonkeyPatch):
+    """The apple of the countertop lies in the sink already, so the task lacks one thing, which is taken and pays."""
+    at_first = "(inReceptacle Apple_bar_a CounterTop_bar_a)"
+    record = kitchen_record("pick_two_obj_and_place")
+    problem = record.problem.replace(at_first, "(inReceptacle Apple_bar_a Sink_bar_a_bar_SinkBasin)")
+    problem = problem.replace("(objectAtLocation Apple_bar_a loc_bar_b)", "(objectAtLocation Apple_bar_a loc_bar_e)")
+    assert problem != record.problem
+    monkeypatch.setattr(alfworld, "record_of", lambda config, data: replace(record, problem=problem))
+    game = Alfworld(AlfworldConfig(milestone=0.1, step_cost=0.02))
+    game.reset(kitchen_task("pick_two_obj_and_place"))
+    take, put = "take apple 2 from sinkbasin 1", "put apple 2 in/on sinkbasin 1"
+    fetch = ("go to fridge 1", "open fridge 1", "take apple 1 from fridge 1", "go to sinkbasin 1")
+    steps = give(game, "go to sinkbasin 1", take, put, *fetch, "put apple 1 in/on sinkbasin 1")
+    nothing = [-0.02] * 3
+    assert [step.reward for step in steps] == pytest.approx([*nothing, -0.02, -0.02, 0.08, -0.02, 1.0])
+
+
 def test_the_list_is_the_games_own_and_useless_commands_can_be_left_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(alfworld, "record_of", lambda config, data: kitchen_record(data["game"]))
     whole, short = Alfworld(AlfworldConfig()), Alfworld(AlfworldConfig(drop_useless=True))

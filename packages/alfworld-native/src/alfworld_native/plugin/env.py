@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from alfworld_native.engine import Game, State, Step
-from alfworld_native.experts import best_commands, turns_left
+from alfworld_native.experts import best_commands, position_of, turns_left
 from alfworld_native.explorer import advised
 from alfworld_native.handcoded import HandcodedExpert
 from alfworld_native.memory import Memory, Trail
@@ -285,8 +285,16 @@ class Alfworld(TextEnv):
         # The player of a restarted game has not seen the last command, unless its state is what was said.
         if not self.is_raw:
             self._memory.forget_last()
-        self._stage = self._memory.stage
+        # What lies in its place from the start is nobody's doing, and is no part of the task even before it is seen.
+        self._stage = max(self._memory.stage, self._placed_at_first())
         return self._observe()
+
+    def _placed_at_first(self) -> int:
+        """Parts of a task with two things that the beginning of the game has done."""
+        if self._game.goal.task_type != "pick_two_obj_and_place":
+            return 0
+        placed = position_of(self._game.start()).placed.values()
+        return 2 * max(map(len, placed), default=0)
 
     def _record_of(self, task: Task) -> GameRecord:
         if not {"game", "from"} <= task.data.keys():
