@@ -46,7 +46,8 @@ class HouseholdEnv(gymnasium.Env[str, str]):
     Args:
         games: the games that `reset` draws from: records, or a source (`sources.games_of`) such as `$ALFWORLD_DATA` or
             `generated:train:1000`; None = generated training games, each made when it is drawn.
-        wording: version of ALFWorld's text.
+        wording: version of ALFWorld's text that is played, whatever the game files have: `2.1.1` (`put X in/on Y`) or
+            `2.1.2` (`move X to Y`).
         render_mode: None, or `ansi` for `render()` to return the last text.
 
     Raises:

@@ -43,7 +43,7 @@ class HouseholdVectorEnv(gymnasium.vector.VectorEnv[tuple[str, ...], Sequence[st
         num_envs: number of games.
         max_episode_steps: commands after which a game is cut off (`truncated`); None = no limit.
         games: as in `HouseholdEnv`, for all of them.
-        wording: version of ALFWorld's text.
+        wording: as in `HouseholdEnv`.
         render_mode: None, or `ansi`.
         autoreset_mode: when a game that is over begins anew: with the next command, at once, or by `reset` with
             `options={"reset_mask": ...}`.

@@ -67,7 +67,8 @@ class HouseholdConfig(EnvironmentConfig):
     split_seed: int = Field(0, ge=0)
     """Seed of the generated games and of the choice of validation games."""
     wording: Wording = "2.1.1"
-    """Version of ALFWorld's text: `2.1.1` (`put X in/on Y`), or `2.1.2` and later (`move X to Y`, `help`)."""
+    """Version of ALFWorld's text that is played, whatever the game files have: `2.1.1` (`put X in/on Y`), or `2.1.2`
+    and later (`move X to Y`, `help`)."""
 
 
 @translated_errors()
