@@ -4,12 +4,13 @@ import json
 import lzma
 import subprocess
 import sys
+import warnings
 from collections import Counter
 from importlib.util import find_spec
 
 import pytest
 
-from alfworld_native import GameError, bench, generate_games, load_games
+from alfworld_native import GameError, bench, cli, generate_games, load_games
 from alfworld_native.bench import Measurement, table
 from alfworld_native.cli import main
 from alfworld_native.lockstep import Comparison
@@ -54,6 +55,12 @@ def test_games_are_not_written_over_others(tmp_path, capsys):
     assert main(["generate", str(tmp_path), "--count", "1"]) == 0
     assert main(["generate", str(tmp_path), "--count", "1"]) == 2
     assert "exists already. Name another folder, or other seeds." in capsys.readouterr().err
+
+
+def test_warnings_are_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_generate", lambda options: warnings.warn("3 of 4 games", stacklevel=1) or 0)
+    assert main(["generate", "folder"]) == 0
+    assert capsys.readouterr().err == "alfworld-native: 3 of 4 games\n"
 
 
 @needs_textworld

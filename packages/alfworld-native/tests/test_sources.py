@@ -2,17 +2,23 @@ import hashlib
 import json
 import lzma
 import os
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from alfworld_layout import game_text, write_official
-from alfworld_native.errors import GameError
+from alfworld_native.errors import GameError, IncompleteSplitWarning
 from alfworld_native.generate import generate_games
 from alfworld_native.official import story
 from alfworld_native.record import GameRecord
+<<<<<<< HEAD
 from alfworld_native.sources import data_folder, load_games
+=======
+from alfworld_native.sources import OFFICIAL_COUNTS, data_folder, games_of, load_actions, load_games
+>>>>>>> 12eaa2c0 (ALFWorld: half a download is told in one warning)
 
 DATA = os.environ.get("REFLECT_RL_ALFWORLD", "")
 needs_data = pytest.mark.skipif(not DATA, reason="REFLECT_RL_ALFWORLD names no folder with ALFWorld's games")
@@ -249,3 +255,72 @@ def test_the_papers_small_file_has_the_games_of_the_splits():
     folder = Path(DATA)
     whole = load_games(folder, ["valid_seen", "valid_train"]).select(name="paper")
     assert tuple(whole) == tuple(load_games(folder, ["valid_seen", "valid_train"], name="paper"))
+<<<<<<< HEAD
+=======
+
+
+@needs_data
+def test_the_expert_has_actions_for_every_game_of_valid_seen():
+    actions = load_actions(Path(DATA), "valid_seen")
+    assert tuple(actions) == load_games(Path(DATA), "valid_seen").keys
+    assert all(actions.values())
+
+
+# ------------------------------------------------------------------------------------------------ half a download
+
+
+def official(records: tuple[GameRecord, ...]) -> list[GameRecord]:
+    """The games under names such as those of ALFWorld's data, in order."""
+    named = [
+        replace(record, key=f"{record.task_type}-{record.subject}-{number}/trial_T20190907_174127_04346{number}")
+        for number, record in enumerate(records)
+    ]
+    return sorted(named, key=lambda record: record.key)
+
+
+def told(load: Callable[[], object]) -> list[str]:
+    """Warnings of half a download."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        load()
+    return [str(each.message) for each in caught if each.category is IncompleteSplitWarning]
+
+
+def test_half_a_download_is_told_in_one_sentence(tmp_path, generated):
+    for record in official(generated)[:3]:
+        write_official(tmp_path / "json_2.1.1" / "valid_seen", record)
+    remedy = "Run `alfworld-download` again, or copy those that are missing."
+    (sentence,) = told(lambda: load_games(tmp_path, "valid_seen"))
+    assert sentence == f"{tmp_path} has 3 of the 140 games of ALFWorld's valid_seen. {remedy}"
+    split = tmp_path / "json_2.1.1" / "valid_seen"
+    (sentence,) = told(lambda: games_of(split))
+    assert sentence == f"{split} has 3 of the 140 games of ALFWorld's valid_seen. {remedy}"
+    write_compact(tmp_path / "train.jsonl.xz", [row(record) for record in official(generated)[3:]])
+    (sentence,) = told(lambda: games_of(tmp_path / "train.jsonl.xz"))
+    assert "train.jsonl.xz has 5 of the 3,553 games of ALFWorld's train." in sentence
+    # Of several splits each that lacks games.
+    assert len(told(lambda: load_games(tmp_path, ["train", "valid_seen"]))) == 2
+
+
+def test_whole_splits_and_games_of_ones_own_are_not_told(tmp_path, generated, monkeypatch):
+    for record in (*official(generated)[:2], generated[5]):
+        write_official(tmp_path / "train", record)
+    for record in official(generated)[:2]:
+        write_official(tmp_path / "valid_seen", record)
+        write_official(tmp_path / "chosen", record)
+        write_official(tmp_path / "valid_train", record)
+    monkeypatch.setitem(OFFICIAL_COUNTS, "valid_seen", 2)
+    for load in (
+        lambda: load_games(tmp_path, "train"),
+        lambda: load_games(tmp_path, "valid_seen"),
+        lambda: load_games(tmp_path, "valid_train"),
+        lambda: games_of(tmp_path / "chosen"),
+    ):
+        assert not told(load)
+
+
+def test_the_papers_small_file_lacks_nothing(tmp_path, generated):
+    paper = replace(official(generated)[0], task_type="pick_and_place_simple", subject="Tomato-None-Microwave")
+    write_compact(tmp_path / "tomato_microwave.jsonl.xz", [row(paper)])
+    assert not told(lambda: load_games(tmp_path, "train", name="paper"))
+>>>>>>> 12eaa2c0 (ALFWorld: half a download is told in one warning)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
@@ -22,11 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the name of the program; None = those of this process.
     """
     options = _parser().parse_args(arguments)
-    try:
-        return int(options.run(options))
-    except HouseholdError as error:
-        print(f"alfworld-native: {error}", file=sys.stderr)
-        return 2
+    with warnings.catch_warnings():
+        # One line, as for errors: where a warning was raised helps nobody who gave a command.
+        warnings.showwarning = lambda message, *_: print(f"alfworld-native: {message}", file=sys.stderr)
+        try:
+            return int(options.run(options))
+        except HouseholdError as error:
+            print(f"alfworld-native: {error}", file=sys.stderr)
+            return 2
 
 
 def _parser() -> argparse.ArgumentParser:

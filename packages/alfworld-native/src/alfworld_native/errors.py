@@ -5,6 +5,8 @@ HouseholdError                  root of all errors that this package raises on p
 │   └── TextWorldMissingError   TextWorld, or the version of ALFWorld that it needs, is not installed
 └── TextWorldError              TextWorld failed while it played a game
     └── TextWorldTimeoutError   TextWorld did not answer in time
+
+IncompleteSplitWarning          a split of ALFWorld's data with fewer games than it has
 """
 
 from __future__ import annotations
@@ -31,6 +33,10 @@ class TextWorldError(HouseholdError):
 
 class TextWorldTimeoutError(TextWorldError):
     """TextWorld did not answer in time."""
+
+
+class IncompleteSplitWarning(UserWarning):
+    """A split of ALFWorld's data has fewer games than its authors name, as after half a download."""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

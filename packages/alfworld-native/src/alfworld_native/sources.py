@@ -7,7 +7,7 @@ Layout of `alfworld-download`, under `$ALFWORLD_DATA` or any folder:
 Compact records, in any folder: `<split>.jsonl.xz`, one game per line with the fields `id`, `task_type`, `pddl_params`,
 `scene`, `goal`, `anns`, `solvable`, `sha256` and `pddl_problem`. Both give equal records, in the order of their keys.
 Of the official layout those games count that ALFWorld's own environment plays: marked as solvable, of the six kinds of
-task, nothing movable or sliced.
+task, nothing movable or sliced. A split with fewer of them than ALFWorld's authors name is told in a warning.
 
 Where one text names the games, it is a folder, a file of compact records, or `generated:<split>:<count>[:<seed>]`.
 """
@@ -19,13 +19,14 @@ import json
 import lzma
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, get_args
 
-from alfworld_native.errors import GameError, suggestion
+from alfworld_native.errors import GameError, IncompleteSplitWarning, suggestion
 from alfworld_native.game_file import GOAL
 from alfworld_native.games import NAMED, GameSet
 from alfworld_native.generate import GameSplit, GeneratedGames, game_seed
@@ -40,6 +41,12 @@ GENERATED: Final = "generated:"
 OfficialSplit = Literal["train", "valid_seen", "valid_unseen", "valid_train"]
 
 OFFICIAL_SPLITS: Final[tuple[OfficialSplit, ...]] = get_args(OfficialSplit)
+
+OFFICIAL_COUNTS: Final[Mapping[str, int]] = {"train": 3553, "valid_seen": 140, "valid_unseen": 134}
+"""Games of a split that can be played, as ALFWorld's authors count them; they name no number for `valid_train`."""
+
+OFFICIAL_KEY: Final = re.compile(r"[^/]+/trial_T\d{8}_\d{6}_\d{6}")
+"""Key of a game of ALFWorld's data; games that people make themselves are named otherwise."""
 
 VERSIONS: Final = ("json_2.1.1", "json_2.1.2", "json_2.1.3")
 """Folders that ALFWorld's data may have; the first one that there is counts."""
@@ -111,6 +118,7 @@ def _of_source(source: str) -> Sequence[GameRecord]:
         return load_games(path, "train")
     if not games:
         raise GameError(f"{path} has no game that can be played.")
+    tell_of_missing(path.resolve().name.removesuffix(COMPACT), path, games.keys)
     return games
 
 
@@ -137,6 +145,7 @@ def load_games(
     task_types: Sequence[TaskType] = (),
     name: str = "",
     distinct: bool = False,
+    tell: Callable[[str], None] | None = None,
 ) -> GameSet:
     """The games of one or more splits, split by split, each in the order of its keys.
 
@@ -148,6 +157,7 @@ def load_games(
         task_types: kinds of task to keep; none = all.
         name: kind of game to keep, see `GameSet.select`; `paper` = Reflect-RL's.
         distinct: drop games that equal an earlier one in all but their name.
+        tell: gets the sentence on a split that lacks games of ALFWorld's; None = an `IncompleteSplitWarning` has it.
 
     Raises:
         GameError: unknown split, missing or corrupt files, or no game is left.
@@ -159,11 +169,41 @@ def load_games(
     folder = Path(os.path.expandvars(folder)).expanduser()
     if not folder.is_dir():
         raise GameError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
+    keys: dict[str, list[str]] = {split: [] for split in named}
+    kind = NAMED.get(name, name)
     # One game at a time goes through the set, which keeps it compressed.
-    games = GameSet(chain.from_iterable(_split(folder.resolve(), split, NAMED.get(name, name)) for split in named))
+    games = GameSet(chain.from_iterable(_noted(_split(folder.resolve(), split, kind), keys[split]) for split in named))
     if not games:
         raise GameError(f"{folder} has no game of {', '.join(named)} that can be played.")
+    # The paper's small file holds a few games of each split, and is whole.
+    if not (kind == NAMED["paper"] and (folder / PAPER_FILE).is_file()):
+        for split in named:
+            tell_of_missing(split, folder, keys[split], tell)
     return games.select(task_types, name, distinct)
+
+
+def tell_of_missing(
+    split: str, where: str | Path, keys: Collection[str], tell: Callable[[str], None] | None = None
+) -> None:
+    """Tell that a split of ALFWorld's data has fewer games than it should; games of other names are somebody's own.
+
+    Args:
+        split: its name; other names than ALFWorld's are no split of its data.
+        where: place of the games, for the message.
+        keys: of the games that can be played.
+        tell: gets the sentence; None = an `IncompleteSplitWarning` has it.
+    """
+    official = OFFICIAL_COUNTS.get(split, 0)
+    if not 0 < len(keys) < official or not all(map(OFFICIAL_KEY.fullmatch, keys)):
+        return
+    message = (
+        f"{where} has {len(keys):,} of the {official:,} games of ALFWorld's {split}. Run `alfworld-download` again, or "
+        "copy those that are missing."
+    )
+    if tell is None:
+        warnings.warn(message, IncompleteSplitWarning, stacklevel=3)
+    else:
+        tell(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +226,13 @@ def read_records(path: Path) -> Iterator[RecordLine]:
     if not path.is_file():
         raise GameError(f"there is no file {path} with compact records of games.")
     return _compact(path.parent.resolve(), path, "")
+
+
+def _noted(games: Iterable[GameRecord], keys: list[str]) -> Iterator[GameRecord]:
+    """The games; their keys are added to a list as they pass."""
+    for game in games:
+        keys.append(game.key)
+        yield game
 
 
 def _split(folder: Path, split: str, name: str) -> Iterator[GameRecord]:

@@ -8,6 +8,7 @@ import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from alfworld_native import GameError, generate_games
 from alfworld_native.compat import AlfredTWEnv, UnknownKeyWarning, get_environment, load_config, make_config
 from alfworld_native.compat.games import PassedOver, find_games
 from alfworld_native.compat.keys import SECTIONS
+from alfworld_native.errors import IncompleteSplitWarning
 from alfworld_native.game_file import CHECKSUMS
 from alfworld_native.official import official_key
 from alfworld_native.record import TASK_TYPES
@@ -404,6 +406,31 @@ def test_broken_lines_of_compact_records_are_named_and_skipped(tmp_path):
     file.write_bytes(file.read_bytes()[:-40])
     with pytest.raises(GameError, match="cannot be read after line"):
         AlfredTWEnv(config, skip_broken=True)
+
+
+def test_half_a_download_is_told(tmp_path):
+    split, record = tmp_path / "json_2.1.1" / "valid_unseen", generate_games("train", 1)[0]
+    for number in range(3):
+        write_official(split, replace(record, key=f"kind-{number}/trial_T20190907_174127_043461"))
+    config = changed("dataset.eval_ood_data_path", str(split))
+    says = r"valid_unseen has 3 of the 134 games of ALFWorld's valid_unseen\. Run `alfworld-download` again"
+    with pytest.warns(IncompleteSplitWarning, match=says):
+        AlfredTWEnv(config, "eval_out_of_distribution")
+    # Of fewer kinds of task there are fewer games.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        AlfredTWEnv(
+            changed("env.task_types", [1 + TASK_TYPES.index(record.task_type)], config), "eval_out_of_distribution"
+        )
+
+
+def test_half_a_download_of_compact_records_is_told(tmp_path):
+    record = generate_games("train", 1)[0]
+    file = tmp_path / "valid_seen.jsonl.xz"
+    file.write_bytes(lzma.compress(compact(record, "kind-1/trial_T20190907_174127_043461").encode()))
+    for path in (file, tmp_path):
+        with pytest.warns(IncompleteSplitWarning, match=r"valid_seen\.jsonl\.xz has 1 of the 140 games"):
+            AlfredTWEnv(changed("dataset.eval_id_data_path", str(path)), "eval_in_distribution")
 
 
 def test_a_game_with_other_texts_is_refused_when_it_is_played(folder):

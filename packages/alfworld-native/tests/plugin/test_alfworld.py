@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import re
+import warnings
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +24,7 @@ from reflect_rl.config import parse
 from reflect_rl.data.recorded import refuse_held_out
 from reflect_rl.envs.base import EnvSpec, HasStateTeacher
 from reflect_rl.envs.gym import GymnasiumEnv
-from reflect_rl.errors import RunFolderError, UnknownNameError, UserError
+from reflect_rl.errors import ReflectRLWarning, RunFolderError, UnknownNameError, UserError
 from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflector, OraclePolicy, OracleReflector
 from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.runs.config import RunConfig
@@ -216,6 +218,21 @@ def test_a_run_goes_on_with_the_same_games_wherever_they_are(monkeypatch: pytest
 def test_settings_that_contradict_each_other_are_refused(values: dict[str, object], message: str):
     with pytest.raises(ValueError, match=message):
         AlfworldConfig.model_validate(values)
+
+
+def test_half_a_download_is_told_as_a_warning_of_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (record,) = generate_games("test", 1)
+    record = replace(record, key="kind-1/trial_T20190907_174127_043461")
+    for split in ("train", "valid_train", "valid_seen"):
+        write_official(tmp_path / "json_2.1.1" / split, record)
+    game = Alfworld(AlfworldConfig(games=str(tmp_path)))
+    with pytest.warns(ReflectRLWarning, match=r"has 1 of the 140 games of ALFWorld's valid_seen\."):
+        game.tasks("all", "test")
+    # Workers do not say it again.
+    monkeypatch.setattr(multiprocessing, "parent_process", object)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        game.tasks("all", "train")
 
 
 def test_a_missing_folder_is_named():

@@ -19,8 +19,16 @@ from alfworld_native.engine import Game
 from alfworld_native.errors import GameError
 from alfworld_native.game_file import GameText, parse_game_file
 from alfworld_native.official import official_key
-from alfworld_native.record import GameRecord, TaskType
-from alfworld_native.sources import COMPACT, GENERATED, OfficialSplit, RecordLine, generated_games, read_records
+from alfworld_native.record import TASK_TYPES, GameRecord, TaskType
+from alfworld_native.sources import (
+    COMPACT,
+    GENERATED,
+    OfficialSplit,
+    RecordLine,
+    generated_games,
+    read_records,
+    tell_of_missing,
+)
 
 REMEDY: Final = "Copy it again, or skip broken games (`skip_broken=True`, `--skip-broken`)."
 
@@ -84,20 +92,20 @@ def find_games(
     Raises:
         GameError: no such source, no game in it, a file of compact records that breaks off, or a broken game.
     """
+    where = Path(path).expanduser()
     if path.startswith(GENERATED):
         games = _of_records(
             path, (RecordLine(path, record) for record in generated_games(path)), task_types, skip_broken=skip_broken
         )
     elif path.endswith(COMPACT):
-        file = Path(path).expanduser()
-        games = _of_records(str(file.parent), read_records(file), task_types, skip_broken=skip_broken)
+        games = _of_records(str(where.parent), read_records(where), task_types, skip_broken=skip_broken)
     else:
-        folder = Path(path).expanduser()
-        games = _of_folder(folder, task_types, skip_broken=skip_broken)
-        compact = folder / f"{split}{COMPACT}"
+        games = _of_folder(where, task_types, skip_broken=skip_broken)
+        compact = where / f"{split}{COMPACT}"
         # Only where alfworld finds nothing at all, whose layout comes first here.
         if split and not games.paths and not games.passed_over and compact.is_file():
-            games = _of_records(str(folder), read_records(compact), task_types, skip_broken=skip_broken)
+            games = _of_records(str(where), read_records(compact), task_types, skip_broken=skip_broken)
+            where = compact
     if skip_broken:
         games = _opened(games)
     if not games.paths:
@@ -106,7 +114,15 @@ def find_games(
         raise GameError(
             f"{path} has no game of {', '.join(task_types)} (passed over: {passed}).{broken}{_compact_there(path)}"
         )
+    # The official counts are those of all kinds of task.
+    if set(task_types) == set(TASK_TYPES):
+        tell_of_missing(where.resolve().name.removesuffix(COMPACT), where, [_key(each) for each in games.paths])
     return games
+
+
+def _key(path: str) -> str:
+    """Kind of game and trial, as in `GameRecord.key`."""
+    return "/".join(Path(path).parts[-3:-1])
 
 
 def _compact_there(path: str) -> str:

@@ -5,7 +5,9 @@ A set of games is loaded once and a game parsed once in a process; all episodes 
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import warnings
 from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
@@ -21,7 +23,7 @@ from alfworld_native.sentence import read_sentence
 from alfworld_native.sources import data_folder, load_games
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import SPLITS, require_known
-from reflect_rl.errors import UserError
+from reflect_rl.errors import ReflectRLWarning, UserError
 from reflect_rl.types import Task, stream
 
 TYPES: Final[dict[str, TaskType]] = {
@@ -154,7 +156,14 @@ def _task(mode: str, split: str, data: dict[str, Any]) -> Task:
 
 @lru_cache(16)
 def _set(folder: str, origin: str, subset: str) -> GameSet:
-    return load_games(data_folder(folder), origin.split("+"), name=subset)
+    return load_games(data_folder(folder), origin.split("+"), name=subset, tell=_tell)
+
+
+def _tell(sentence: str) -> None:
+    # A worker reads the games that its parent has read, and told of.
+    if multiprocessing.parent_process() is None:
+        # Warnings of other kinds are not shown by the command line.
+        warnings.warn(sentence, ReflectRLWarning, stacklevel=2)
 
 
 @lru_cache(16)
