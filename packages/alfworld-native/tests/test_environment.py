@@ -45,6 +45,12 @@ def test_equal_seeds_draw_equal_games_and_others_other_ones():
     assert texts[0] == texts[1] != texts[2]
 
 
+@pytest.mark.parametrize("made", [HouseholdEnv, HouseholdVectorEnv])
+def test_an_unknown_wording_is_refused_before_the_first_game(made):
+    with pytest.raises(GameError, match=r"^no wording '2\.1\.3'\. Known: 2\.1\.1, 2\.1\.2; 2"):
+        made(wording="2.1.3")
+
+
 def test_a_game_can_be_chosen():
     games = generate_games("test", 3)
     env = HouseholdEnv()

@@ -28,6 +28,7 @@ from alfworld_native.games import GameSet
 from alfworld_native.generate import GeneratedGames, game_seed
 from alfworld_native.record import GameRecord, Wording
 from alfworld_native.sources import games_of
+from alfworld_native.wording import WORDINGS
 
 ENV_ID: Final = "alfworld_native/Household-v0"
 
@@ -51,7 +52,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         render_mode: None, or `ansi` for `render()` to return the last text.
 
     Raises:
-        GameError: `games` is empty, or cannot be used.
+        GameError: `games` is empty or cannot be used, or there is no such wording.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (declared so by Gymnasium)
@@ -62,6 +63,9 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         wording: Wording = "2.1.1",
         render_mode: str | None = None,
     ) -> None:
+        # Here and not at the first game, which would be blamed for it.
+        if wording not in WORDINGS:
+            raise GameError(f"no wording {wording!r}. Known: {', '.join(WORDINGS)}; 2.1.2 is that of later ones, too.")
         # Bounds that no text of a game comes near; Gymnasium wants some.
         self.observation_space = Text(max_length=100_000, min_length=0, charset=string.printable)
         self.action_space = Text(max_length=200, min_length=0, charset=string.printable)
