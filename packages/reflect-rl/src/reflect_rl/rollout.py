@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, HearsReflections, TextEnv, VariesTexts, idle_step
 from reflect_rl.errors import FaultyEnvironmentError, FaultyPlayerError, PlayerTimeoutError
-from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View, stream
+from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View, seed_for, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, about_exit, guarded, on_duty, watch
 
 if TYPE_CHECKING:
@@ -141,6 +141,19 @@ class Request:
     seed: int
 
 
+def evaluation_request(task: Task, copy: int) -> Request:
+    """The episode of a task that evaluations play as its first (`copy` = 0), second, ...
+
+    No seed of a training takes part: all of them are measured on the same episodes.
+    """
+    return Request(task, seed_for(0, "evaluation", task.key, copy))
+
+
+def environment_rng(request: Request) -> np.random.Generator:
+    """The generator of an episode's game, apart from those of its players."""
+    return stream(request.seed, "environment")
+
+
 class _Slot:
     """A game among those that are played at once, with the episode in progress.
 
@@ -174,7 +187,7 @@ class _Slot:
 
     def _reset(self) -> None:
         # A stream of the environment's own: players that draw more or less change nothing in the game.
-        self._show(self.game.reset(self.request.task, stream(self.request.seed, "environment")))
+        self._show(self.game.reset(self.request.task, environment_rng(self.request)))
 
     def _show(self, observation: Observation) -> None:
         """Keep the state of the next turn, and what the solver knows about it where a player is to see that."""

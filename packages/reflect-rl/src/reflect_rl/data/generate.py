@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -41,7 +41,7 @@ from reflect_rl.prompts import (
     reflection_prompt,
     with_right_number,
 )
-from reflect_rl.rollout import NoReflector, Reflector, Request, play
+from reflect_rl.rollout import NoReflector, Reflector, Request, environment_rng, evaluation_request, play
 from reflect_rl.types import Episode, Task, Turn, View, seed_for, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, guarded, on_duty
 
@@ -116,7 +116,8 @@ class DataConfig(Frozen):
     """Training tasks that a random player plays for the embedded model to read, before any demonstration; 0 = it reads
     the demonstrations. Such play needs no expert, so it may be much where demonstrations are few."""
     exclude_held_out_states: bool = True
-    """Leave out every row whose state is the start of a validation or test task."""
+    """Leave out every row whose state is the start of a validation or test task. Where a game draws its starts by
+    chance, many are drawn, and rare ones may stay."""
     renumbered_copies: int = Field(0, ge=0)
     """Further copies of each row of the policy that holds a reflection, for prompt.scoring = "choice_token". In a copy,
     the numbers of the list are drawn from all that the game needs, the label's action and a random one (perhaps itself)
@@ -269,21 +270,42 @@ class Row:
 def held_out_states(spec: EnvSpec, modes: Sequence[str], limits: Limits = DEFAULT_LIMITS) -> frozenset[str]:
     """States in which validation and test tasks of these modes begin.
 
+    Where `reset` draws by chance, a task has several starts. They are drawn as evaluations draw them, until
+    `DRAWS_WITHOUT_NEWS` draws in a row show no other state, or `MOST_DRAWS` times.
+
     Raises:
         FaultyEnvironmentError: the game cannot start one of them, or not in time.
     """
-    game = spec.make()
+    game, states = spec.make(), set[str]()
 
-    def state(task: Task) -> str:
+    def draw(task: Task, copy: int) -> bool:
+        """Add the state of one start; tell whether another draw may give another."""
         what = f"{spec.identity}, task {task.key}, start"
-        start = partial(game.reset, task, stream(0, "environment"))
-        return guarded(what, limits.environment_seconds, start).state
+        rng = environment_rng(evaluation_request(task, copy))
+        before = _drawn_from(rng)
+        states.add(guarded(what, limits.environment_seconds, partial(game.reset, task, rng)).state)
+        return _drawn_from(rng) != before
 
     with on_duty(limits.environment_seconds):
-        states = frozenset(
-            state(task) for mode in modes for split in ("validation", "test") for task in spec.tasks(mode, split)
-        )
-    return states - {""}  # of a game that does not tell its states apart, nothing can be left out
+        for task in (task for mode in modes for split in ("validation", "test") for task in spec.tasks(mode, split)):
+            without_news = 0
+            for copy in range(MOST_DRAWS):
+                known, by_chance = len(states), draw(task, copy)
+                without_news = without_news + 1 if len(states) == known else 0
+                # Most games draw nothing at a start, and some take seconds for one.
+                if not by_chance or without_news == DRAWS_WITHOUT_NEWS:
+                    break
+    return frozenset(states - {""})  # of a game that does not tell its states apart, nothing can be left out
+
+
+DRAWS_WITHOUT_NEWS, MOST_DRAWS = 20, 200
+"""Starts that are drawn of a held-out task whose `reset` draws; an evaluation plays the first of them."""
+
+
+def _drawn_from(rng: np.random.Generator) -> tuple[object, int]:
+    """Parts of a generator that change when something is drawn from it, or another one is made of it."""
+    sequence: Any = rng.bit_generator.seed_seq
+    return rng.bit_generator.state, sequence.n_children_spawned
 
 
 def rows(

@@ -26,9 +26,9 @@ from reflect_rl.config import Frozen
 from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata, NamesGames
 from reflect_rl.errors import FaultyEnvironmentError, RunFolderError
 from reflect_rl.evaluation.methods import Method
-from reflect_rl.rollout import Metered, Policy, Reflector, Request, RunsElsewhere, play
+from reflect_rl.rollout import Metered, Policy, Reflector, RunsElsewhere, evaluation_request, play
 from reflect_rl.store import read_json_value, write_json
-from reflect_rl.types import NO_ACTION, Decoding, Episode, Task, seed_for, to_json
+from reflect_rl.types import NO_ACTION, Decoding, Episode, Task, to_json
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, guarded
 
 SCHEMA_VERSION: Final = 2
@@ -439,8 +439,7 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
     tasks = spec.tasks(mode, config.split)
     # A deterministic player would only repeat itself: copies would narrow the interval without new knowledge.
     copies = config.repetitions if decoding == "sampled" else 1
-    # The run's seed takes no part: all trainings are measured on the same episodes.
-    requests = [Request(task, seed_for(0, "evaluation", task.key, copy)) for task in tasks for copy in range(copies)]
+    requests = [evaluation_request(task, copy) for task in tasks for copy in range(copies)]
     # Before anything is played: told by the rows, a wrong value would come after the last episode.
     by_strata(spec, [(task, False) for task in tasks])
     ended = list[Episode]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,9 +24,12 @@ from reflect_rl.data.generate import (
 )
 from reflect_rl.envs import corridor, dangerous_taxi
 from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import ConfigError
+from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.prompts import parts_of
+from reflect_rl.rollout import NoReflector, RandomPolicy
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn
 from small_task_set import save_small_task_set
 from three_projects import save_three_projects
@@ -165,6 +169,37 @@ def test_held_out_states_are_the_starts_of_validation_and_test_tasks():
     }
     assert held_out_states(CORRIDOR, ("far",)) == expected
     assert held_out_states(CORRIDOR, ("near", "far")) > expected
+
+
+class Dice(Corridor):
+    """Corridors in which chance chooses the cell of the start."""
+
+    resets, by_chance = 0, True
+
+    def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
+        type(self).resets += 1
+        if rng is None or not self.by_chance:
+            return super().reset(task)
+        start = int(rng.integers(1, task.data["cells"] - 1))
+        return super().reset(replace(task, data={**task.data, "start": start}))
+
+
+def test_of_a_start_that_is_drawn_every_state_is_held_out_and_first_those_that_evaluations_play():
+    spec = EnvSpec.of(Dice)
+    held_out = held_out_states(spec, ("far",))
+    ends = {(t.data["cells"], t.data["goal"]) for split in ("validation", "test") for t in spec.tasks("far", split)}
+    assert held_out == {f"{cells}-{goal}-{start}" for cells, goal in ends for start in range(1, cells - 1)}
+    settings = EvaluationConfig(split="test", repetitions=20, horizons=(1,))
+    played, _ = evaluate(spec, settings, "far", "sampled", NoReflector(), RandomPolicy())
+    assert {episode.turns[0].observation.state for episode in played} <= held_out
+
+
+def test_a_start_without_chance_is_made_once(monkeypatch):
+    monkeypatch.setattr(Dice, "by_chance", False)
+    monkeypatch.setattr(Dice, "resets", 0)
+    spec = EnvSpec.of(Dice)
+    held_out_states(spec, ("far",))
+    assert Dice.resets == sum(len(spec.tasks("far", split)) for split in ("validation", "test"))
 
 
 def test_no_demonstration_starts_like_a_held_out_task(game):
