@@ -32,7 +32,7 @@ from reflect_rl.models.source import (
     resolve,
 )
 from reflect_rl.models.trainable import (
-    check_rank,
+    check_adapter,
     keep_input_format,
     load_adapter,
     new_adapter,
@@ -244,7 +244,9 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         model.name_or_path = str(named).removeprefix(HUB)
     if adapter:
         model = load_adapter(model, adapter, trainable)
-        check_rank(model, adapter, config.lora.rank if trainable else 0)
+        # Nothing is set by a player: the sections of a run share the settings of its training.
+        if trainable:
+            check_adapter(model, adapter, config.lora)
     elif trainable and config.lora.rank:
         with forked_rng(seed):
             # The draw of the adapters must not move the global generator, from which others may draw later.

@@ -70,17 +70,19 @@ def recompute_activations(model: Any) -> None:
     enable({"use_reentrant": False})
 
 
-def check_rank(model: PeftModel, adapter: str, rank: int) -> None:
-    """Refuse an adapter of another rank than the one that is asked for (0 = any).
+def check_adapter(model: PeftModel, adapter: str, asked: LoRAConfig) -> None:
+    """Refuse an adapter with other settings than those that are asked for; a default asks for nothing.
 
     Raises:
-        ModelError: the ranks differ.
+        ModelError: one differs, for the adapter keeps its own.
     """
-    found = getattr(model.active_peft_config, "r", None)
-    if rank and rank != found:
-        raise ModelError(
-            f"the adapter {adapter!r} has rank {found}, lora.rank is {rank}. Set lora.rank to {found} or 0."
-        )
+    for name, field in {"rank": "r", "alpha": "lora_alpha", "dropout": "lora_dropout"}.items():
+        found, value = getattr(model.active_peft_config, field, None), getattr(asked, name)
+        if value not in (found, type(asked).model_fields[name].default):
+            raise ModelError(
+                f"the adapter {adapter!r} has {name} {found} and keeps it, and lora.{name} is {value}. Set lora.{name} "
+                f"to {found}, or leave it out."
+            )
 
 
 def new_adapter(model: PreTrainedModel, config: LoRAConfig, source: str) -> PeftModel:

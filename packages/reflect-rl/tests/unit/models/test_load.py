@@ -142,8 +142,19 @@ def test_training_goes_on_with_the_adapter_of_the_folder(folders, tmp_path):
 
 def test_an_adapter_of_another_rank_is_refused(folders, tmp_path):
     load_model(ADAPTER, folders["qwen"], trainable=True).save(tmp_path)
-    with pytest.raises(ModelError, match=r"has rank 4, lora\.rank is 8"):
+    with pytest.raises(ModelError, match=r"has rank 4 and keeps it, and lora\.rank is 8\. Set lora\.rank to 4"):
         load_model(ModelConfig(device="cpu", lora=LoRAConfig(rank=8)), tmp_path, trainable=True)
+
+
+@pytest.mark.parametrize(("name", "value"), [("alpha", 64), ("dropout", 0.5)])
+def test_an_adapter_with_another_scale_or_dropout_is_refused(folders, tmp_path, name, value):
+    load_model(ADAPTER, folders["qwen"], trainable=True).save(tmp_path)
+    asked = ModelConfig(device="cpu", lora=LoRAConfig(**{name: value}))
+    with pytest.raises(ModelError, match=rf"has {name} .* and keeps it, and lora\.{name} is {value}\. Set lora"):
+        load_model(asked, tmp_path, trainable=True)
+    # Whoever only plays trains nothing, and the defaults ask for nothing.
+    load_model(asked, tmp_path, trainable=False)
+    load_model(CPU, tmp_path, trainable=True)
 
 
 def test_the_seed_decides_a_new_adapter_and_the_global_generator_is_untouched(folders):
