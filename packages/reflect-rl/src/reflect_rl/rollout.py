@@ -339,11 +339,16 @@ class _Rollout:
             raise self.too_many()
 
     def too_many(self) -> FaultyEnvironmentError:
-        messages = "\n".join(f"- {error}" for error in self.failures)
-        return FaultyEnvironmentError(
-            f"{len(self.failures)} episodes failed, more than limits.failed_episodes = {self.limits.failed_episodes} "
-            f"allows, or all there were:\n{messages}"
-        )
+        return too_many([str(error) for error in self.failures], self.limits)
+
+
+def too_many(messages: Sequence[str], limits: Limits) -> FaultyEnvironmentError:
+    """The error that tells of all episodes that failed."""
+    listed = "\n".join(f"- {message}" for message in messages)
+    return FaultyEnvironmentError(
+        f"{len(messages)} episodes failed, more than limits.failed_episodes = {limits.failed_episodes} allows, or all "
+        f"there were:\n{listed}"
+    )
 
 
 def play(  # noqa: PLR0913 (each part of a game is a part of the call)

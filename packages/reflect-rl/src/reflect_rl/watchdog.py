@@ -64,8 +64,8 @@ class Limits(Frozen):
     player_seconds: float = Field(1800, ge=0, le=LONGEST)
     """Longest call of the reflection player or of the policy, for one turn of all games at once, 0 = no limit."""
     failed_episodes: int = Field(0, ge=0)
-    """Episodes of one round of play that may fail; they are left out, counted and written down, never learnt from.
-    Evaluation leaves none out."""
+    """Episodes of one round of play that may fail, of all processes together; they are left out, counted and written
+    down, never learnt from. Evaluation leaves none out."""
 
     def without_failures(self) -> Limits:
         """The same limits of time, and no episode may fail: to leave some out would change what a rate is of."""

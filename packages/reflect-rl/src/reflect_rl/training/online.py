@@ -27,7 +27,7 @@ from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors import Gather
-from reflect_rl.rollout import Reflector, Request, failure_row, play
+from reflect_rl.rollout import Reflector, Request, failure_row, play, too_many
 from reflect_rl.store import append_jsonl
 from reflect_rl.training.checkpoint import Checkpoints, Saved, restore_weights
 from reflect_rl.training.config import RLFTConfig
@@ -270,6 +270,9 @@ class OnlineTrainer:
         self.failures += len(failed)
         if failed and self.engine.main:
             append_jsonl(self.folder / FAILED, ({"update": self.update} | row for row in failed))
+        # Each process has counted its own alone.
+        if len(failed) > limits.failed_episodes:
+            raise too_many([row["message"] for row in failed], limits)
         # Processes finish in any order; the batch is in the order of the requests.
         place = {request.seed: k for k, request in enumerate(requests)}
         return sorted(self.engine.all_gather(episodes), key=lambda episode: place[episode.seed])

@@ -12,7 +12,8 @@ import torch
 from reflect_rl.batch import view_of, with_progress
 from reflect_rl.config import LoRAConfig, ModelConfig
 from reflect_rl.data.generate import held_out_states
-from reflect_rl.errors import FaultyPlayerError, RunFolderError, TrainingError, UserError
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.errors import FaultyEnvironmentError, FaultyPlayerError, RunFolderError, TrainingError, UserError
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import load_model
 from reflect_rl.models.score import score
@@ -24,8 +25,10 @@ from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.learner import no_dropout
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Episode
+from reflect_rl.watchdog import Limits
 from tiny_models import KINDS, save_tiny
 from toy import SPEC, rlft, tiny_player, trainer
+from troubled.game import Config, Troubled
 
 QUIET = lambda *_: None  # noqa: E731
 EVERYTHING = {
@@ -102,6 +105,23 @@ def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path, change
     if mine is not None and other is not None:
         for a, b in zip(mine.parameters(), other.parameters(), strict=True):
             assert torch.equal(a, b)
+
+
+def test_failed_episodes_of_all_processes_count_together(tmp_path, monkeypatch):
+    spec = EnvSpec(Troubled, Config(length=5, lengths=2, trouble="reset", at=(SPEC.tasks("near", "train")[0].key,)))
+    config = rlft(starts_per_update=100, episodes_per_start=1, total_turns=10)
+    model, labels = tiny_player()
+
+    def training(folder: Path) -> OnlineTrainer:
+        limits = Limits(failed_episodes=1)
+        return OnlineTrainer(model, labels, OracleReflector(), spec, config, folder, seed=0, limits=limits)
+
+    training(tmp_path / "one").train(QUIET)
+    launched = training(tmp_path / "two")
+    # As if another process had met the same.
+    monkeypatch.setattr(launched.engine, "all_gather", lambda items: [*items, *items])
+    with pytest.raises(FaultyEnvironmentError, match=r"^2 episodes failed, more than limits\.failed_episodes = 1 "):
+        launched.train(QUIET)
 
 
 def test_every_update_begins_without_memoised_probabilities_as_a_resumed_one_does(tmp_path):
