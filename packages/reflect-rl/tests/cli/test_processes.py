@@ -142,6 +142,22 @@ def raised(error, folder):
     return pickle.loads(pickle.dumps(caught.value))
 
 
+@ON_LINUX
+def test_a_fork_server_that_still_loads_keeps_no_pipe_open(tmp_path):
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(300)\n")
+    script = (
+        "from reflect_rl.runs import workers\n"
+        "workers.PRELOADED, workers.can_fork = 'slow', lambda: True\n"
+        "workers.load_ahead()\nprint('done')\n"
+    )
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    # Returns at the end of the output, which the fork server and its tracker have open, too.
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True, env=variables
+    )
+    assert done.stdout == "done\n"
+
+
 def test_a_full_disk_is_known_by_its_number_however_it_is_told(tmp_path):
     for error in (
         OSError(errno.ENOSPC, "No space left on device", "a"),

@@ -7,6 +7,7 @@ shared. Elsewhere each worker loads them for itself.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import signal
@@ -70,6 +71,7 @@ def load_ahead() -> None:
         # The mask is inherited: the fork server and its children never get a Ctrl-C.
         with hold_interrupts():
             forkserver.ensure_running()
+        atexit.register(_end_server)
         _Server.inherited, _Server.mark = inherited, mark
     except OSError:
         # No socket can be made in a folder for temporary files that has a long name, or on some file systems.
@@ -80,6 +82,20 @@ def load_ahead() -> None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _end_server() -> None:
+    """End the fork server with this process: one that still loads would keep a pipe of its output open for that long.
+
+    Its workers are gone by then, and it holds no files.
+    """
+    from multiprocessing import forkserver
+
+    # By its number, as the module has no call for this; None: it was never started, or was ended.
+    number = getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None)
+    if number is not None:
+        with suppress(OSError):
+            os.kill(number, signal.SIGKILL)
 
 
 def _wait_until_loaded() -> None:
