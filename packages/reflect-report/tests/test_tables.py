@@ -1,12 +1,13 @@
 """Pooling of seeds, and the tables for terminal and documentation."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from reflect_report.runs import summarise
+from reflect_report.runs import read_runs, summarise, summarise_runs
 from reflect_report.tables import grids, markdown_table, terminal_table
 from reflect_rl import make_env
 from reflect_rl.errors import RunFolderError
@@ -60,6 +61,27 @@ def test_results_on_different_games_are_never_pooled(seed: int) -> None:
     assert len(summarise([typed_row(tested=one), typed_row(tested=one, seed=seed)])) == 1
     # Rows from before it was noted say nothing.
     assert len(summarise([typed_row(), typed_row(tested=one, seed=seed)])) == 1
+
+
+def trained(folder: Path, seed: int, turns: int) -> Path:
+    """A folder of a training from Python, and its result."""
+    unit = folder / f"starts-100/seed-{seed}"
+    write_json(unit / "rlft/reflect_rl/settings.json", {"training": {"total_turns": turns}, "start": f"weights {seed}"})
+    write_json(unit / "evaluation/reflect_rl/rows.json", [result_row(seed=seed)])
+    write_json(unit / "evaluation/reflect_rl/done", {})
+    rows = [json.loads(path.read_text())[0] for path in sorted(folder.glob("*/*/evaluation/*/rows.json"))]
+    write_json(folder / "results.json", rows)
+    return folder
+
+
+@pytest.mark.parametrize("second", ["a", "b"])
+def test_seeds_of_trainings_from_python_with_unlike_settings_are_never_pooled(tmp_path: Path, second: str) -> None:
+    folders = [trained(tmp_path / "a", 0, 1000), trained(tmp_path / second, 1, 1000)]
+    (summary,) = summarise_runs(read_runs(folders))
+    assert summary.seeds == 2
+    trained(tmp_path / second, 1, 2000)
+    with pytest.raises(RunFolderError, match=r"training\.total_turns is 1000 and 2000 in .*one by one"):
+        summarise_runs(read_runs(folders))
 
 
 @pytest.mark.parametrize("name", ["dangerous_taxi", "corridor"])

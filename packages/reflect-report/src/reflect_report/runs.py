@@ -10,7 +10,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -625,9 +625,45 @@ def summarise_runs(runs: Sequence[Run]) -> list[SummaryRow]:
     """The pooled results of several runs.
 
     Raises:
-        RunFolderError: two runs hold different results of the same experiment and seed.
+        RunFolderError: two runs hold different results of the same experiment and seed, or two trainings from Python
+            that would be pooled had unlike settings.
     """
+    _refuse_other_trainings(runs)
     return summarise(row for run in runs for row in run.results)
+
+
+NOTED = "rlft/*/settings.json"
+"""Settings of a training from Python, in a unit; a run of the command line has one `config.json` for all."""
+BINDING = ("training", "scoring", "environment", "environment_settings")
+"""Parts of a training's `settings.json` that do not follow from its seed."""
+
+
+def _refuse_other_trainings(runs: Iterable[Run]) -> None:
+    """Seeds of trainings with unlike settings are no repetitions; the rows do not tell, as the training's file does."""
+    known: dict[tuple[object, ...], tuple[Path, dict[str, object]]] = {}
+    noted = [(run, unit, path) for run in runs for unit in run.units for path in unit.folder.glob(NOTED)]
+    for run, unit, path in noted:
+        had = {part: setting(_read_object(path), part) for part in BINDING}
+        own = (path.parent.name, unit.seed, unit.demonstration_starts)
+        for row in run.results:
+            if (row.method, row.seed, row.demonstration_starts) != own:
+                continue
+            pool = (row.benchmark, row.label_source, row.demonstration_starts, row.method, row.algorithm, row.model)
+            first, other = known.setdefault(pool, (path, had))
+            if differing := sorted(_differing(other, had)):
+                raise RunFolderError(
+                    f"trainings with unlike settings are not pooled: {differing[0]} in {first} and {path}. Give each "
+                    "its own `out`, and report the run folders one by one."
+                )
+
+
+def _differing(first: object, other: object, path: str = "") -> Iterator[str]:
+    """Name each setting that differs, for example `training.total_turns is 100 and 200`."""
+    if isinstance(first, Mapping) and isinstance(other, Mapping):
+        for key in first.keys() | other.keys():
+            yield from _differing(first.get(key), other.get(key), f"{path}.{key}" if path else str(key))
+    elif first != other:
+        yield f"{path} is {first!r} and {other!r}"
 
 
 def all_horizons(summaries: Iterable[SummaryRow]) -> list[int]:
