@@ -222,7 +222,7 @@ def test_starts_that_look_alike_to_the_code_are_named(agent):
         def reset(self, task, rng):
             return replace(super().reset(task, rng), state="start")
 
-    with pytest.raises(UserError, match=r"Does Observation\.state tell the starts of different tasks apart"):
+    with pytest.raises(UserError, match=r"Let Observation\.state tell the starts of different tasks apart, or leave"):
         rrl.train_rl(agent, Same, **TINY_RL)
 
 

@@ -184,7 +184,8 @@ class OnlineTrainer:
             if not views:
                 raise UserError(
                     f"update {self.update}: all turns are in states in which validation or test tasks begin, so none "
-                    "may be learned from. Does Observation.state tell the starts of different tasks apart?"
+                    "may be learned from. Let Observation.state tell the starts of different tasks apart, or leave it "
+                    "empty."
                 )
             metrics |= self.learner.learn(views, batch, self.update, rate)
         except OffendingTurnsError as explosion:
