@@ -14,11 +14,7 @@ from alfworld_native.errors import GameError, IncompleteSplitWarning
 from alfworld_native.generate import generate_games
 from alfworld_native.official import story
 from alfworld_native.record import GameRecord
-<<<<<<< HEAD
-from alfworld_native.sources import data_folder, load_games
-=======
-from alfworld_native.sources import OFFICIAL_COUNTS, data_folder, games_of, load_actions, load_games
->>>>>>> 12eaa2c0 (ALFWorld: half a download is told in one warning)
+from alfworld_native.sources import OFFICIAL_COUNTS, data_folder, games_of, load_games
 
 DATA = os.environ.get("REFLECT_RL_ALFWORLD", "")
 needs_data = pytest.mark.skipif(not DATA, reason="REFLECT_RL_ALFWORLD names no folder with ALFWorld's games")
@@ -176,6 +172,10 @@ def test_folders_without_games_are_refused(tmp_path):
         load_games(tmp_path / "absent", "train")
     with pytest.raises(GameError, match=r"neither train\.jsonl\.xz nor json_2\.1\.1/train"):
         load_games(tmp_path, "train")
+    (tmp_path / "valid_seen").mkdir()
+    with pytest.raises(GameError, match="has valid_seen, but neither .*train. Run `alfworld-download` again"):
+        load_games(tmp_path, "train")
+    (tmp_path / "valid_seen").rmdir()
     (tmp_path / "train" / "kind" / "trial").mkdir(parents=True)
     with pytest.raises(GameError, match=r"none of its 1 folders two levels down has game\.tw-pddl"):
         load_games(tmp_path, "train")
@@ -255,15 +255,6 @@ def test_the_papers_small_file_has_the_games_of_the_splits():
     folder = Path(DATA)
     whole = load_games(folder, ["valid_seen", "valid_train"]).select(name="paper")
     assert tuple(whole) == tuple(load_games(folder, ["valid_seen", "valid_train"], name="paper"))
-<<<<<<< HEAD
-=======
-
-
-@needs_data
-def test_the_expert_has_actions_for_every_game_of_valid_seen():
-    actions = load_actions(Path(DATA), "valid_seen")
-    assert tuple(actions) == load_games(Path(DATA), "valid_seen").keys
-    assert all(actions.values())
 
 
 # ------------------------------------------------------------------------------------------------ half a download
@@ -323,4 +314,3 @@ def test_the_papers_small_file_lacks_nothing(tmp_path, generated):
     paper = replace(official(generated)[0], task_type="pick_and_place_simple", subject="Tomato-None-Microwave")
     write_compact(tmp_path / "tomato_microwave.jsonl.xz", [row(paper)])
     assert not told(lambda: load_games(tmp_path, "train", name="paper"))
->>>>>>> 12eaa2c0 (ALFWorld: half a download is told in one warning)

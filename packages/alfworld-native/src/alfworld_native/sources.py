@@ -239,16 +239,28 @@ def _split(folder: Path, split: str, name: str) -> Iterator[GameRecord]:
     """The games of a split, in the order of their keys."""
     # The small file is tried first, so that the paper's games load without reading 3,553 others.
     few, compact = folder / PAPER_FILE, folder / f"{split}{COMPACT}"
-    roots = (*(folder / version for version in VERSIONS), folder)
-    # The folder may be the version itself, or what contains it.
-    official = next((root / split for root in roots if (root / split).is_dir()), None)
+    official = _official_folder(folder, split)
     if name == NAMED["paper"] and few.is_file():
         return _records(folder, few, split)
     if compact.is_file():
         return _records(folder, compact, "")
     if official is not None:
         return _official(official, folder)
-    raise GameError(f"{folder} has neither {compact.name} nor {VERSIONS[0]}/{split}. {REMEDY}")
+    lacks = f"neither {compact.name} nor {VERSIONS[0]}/{split}"
+    others = [
+        name for name in OFFICIAL_SPLITS if (folder / f"{name}{COMPACT}").is_file() or _official_folder(folder, name)
+    ]
+    if others:
+        raise GameError(
+            f"{folder} has {', '.join(others)}, but {lacks}. Run `alfworld-download` again, or copy the split."
+        )
+    raise GameError(f"{folder} has {lacks}. {REMEDY}")
+
+
+def _official_folder(folder: Path, split: str) -> Path | None:
+    """The folder of a split as `alfworld-download` writes it; the named folder may be the version or what holds it."""
+    roots = (*(folder / version for version in VERSIONS), folder)
+    return next((root / split for root in roots if (root / split).is_dir()), None)
 
 
 def _records(folder: Path, path: Path, split: str) -> Iterator[GameRecord]:
