@@ -229,6 +229,38 @@ def test_a_method_of_a_class_is_that_of_this_class():
     assert (best.symbol, best.excerpt_line) == ("Session.get", 7)
 
 
+def test_a_class_comes_before_its_constructor():
+    pytest.importorskip("tree_sitter_java")
+    text = (
+        "class Pot extends Vessel {\n  private int cups;\n\n  Pot(int cups) {\n    this(cups, new Pot());\n  }\n\n"
+        "  Pot pour() {\n    return this;\n  }\n}\n"
+    )
+    rarity = dict.fromkeys(words("Pot"), 1.0)
+    assert best_lines("Pot.java", text, rarity, names=("Pot",))[0].first == 1
+
+
+def test_a_property_of_c_sharp_is_that_of_its_class():
+    pytest.importorskip("tree_sitter_c_sharp")
+    text = (
+        "class Pot\n{\n    public Pot(int mostCups)\n    {\n        MostCups = mostCups;\n    }\n\n"
+        "    public int MostCups { get; set; }\n}\n"
+    )
+    rarity = dict.fromkeys(words("Pot.MostCups"), 1.0)
+    best = best_lines("Pot.cs", text, rarity, names=("Pot", "MostCups"))[0]
+    assert (best.symbol, best.first) == ("Pot.MostCups", 8)
+
+
+def test_a_method_of_go_is_that_of_its_type():
+    pytest.importorskip("tree_sitter_go")
+    text = (
+        "package tea\n\nfunc (p *Pot) Close() error {\n\tfor _, jar := range p.jars {\n\t\t// The jar closes first.\n"
+        "\t\tjar.Close()\n\t}\n\treturn nil\n}\n\nfunc (j *Jar[T]) Close() error {\n\treturn nil\n}\n"
+    )
+    rarity = dict.fromkeys(words("Jar.Close"), 1.0)
+    best = best_lines("tea.go", text, rarity, names=("Jar", "Close"))[0]
+    assert (best.symbol, best.first) == ("Jar.Close", 11)
+
+
 HANDLERS = '''\
 class Handler:
     def check_cookie(self):

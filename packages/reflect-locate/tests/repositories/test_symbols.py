@@ -248,7 +248,22 @@ def test_c_has_functions_with_a_body_and_structs():
 
 def test_go_has_methods_and_types():
     pytest.importorskip("tree_sitter_go")
-    assert rows("tea.go", GO) == [("Cup", "class", 3, 5), ("Pour", "function", 7, 9)]
+    assert rows("tea.go", GO) == [("Cup", "class", 3, 5), ("Cup.Pour", "function", 7, 9)]
+
+
+def test_c_sharp_has_properties_and_records_without_a_body():
+    pytest.importorskip("tree_sitter_c_sharp")
+    text = (
+        "class Pot {\n  /// The lid.\n  public int Lid {\n    get { return 3; }\n  }\n  public int Cups => 3;\n"
+        "  int size = 3;\n}\nrecord Cup(int Size);\ndelegate void Boil(int cups);\n"
+    )
+    assert rows("tea.cs", text) == [
+        ("Pot", "class", 1, 8),
+        ("Pot.Lid", "function", 2, 5),
+        ("Pot.Cups", "function", 6, 6),
+        ("Cup", "class", 9, 9),
+        ("Boil", "class", 10, 10),
+    ]
 
 
 def test_a_comment_directly_above_belongs_to_a_definition():

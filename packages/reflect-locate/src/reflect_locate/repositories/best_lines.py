@@ -220,6 +220,8 @@ def _name(parts: Sequence[_Part], lines: Sequence[str], names: Sequence[str]) ->
             part.defines = part.symbol.first + max(number, 0)
             # `get` of `Session.get` and not that of another class.
             part.named = ASKED_FOR * sum(name in around for name in names)
+            # A class before its constructor, which has the same name in most languages.
+            part.named -= ASKED_FOR / 2 * (part.symbol.kind == "function" and around[-2:-1] == around[-1:])
             if part.symbol.kind == "class":
                 # A function of the same name in the same type is more than the field.
                 others = [name for name in names if name != around[-1] and (around[-1], name) not in functions]

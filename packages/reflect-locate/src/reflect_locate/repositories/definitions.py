@@ -21,10 +21,13 @@ DEFINITION = re.compile(
     [ \t]*
     (?:
         (?:(?:pub(?:\([a-z: ]*\))?|export|default|async|static|public|private|protected|internal|final|abstract|const
-             |unsafe|inline|override|open|data|sealed|local)[ \t]+)*
-        (?:def|class|func|function\*?|fn|fun|struct|enum|trait|interface|type|module|mod|impl|macro_rules!|object
-          |protocol|namespace|record|sub)[ \t]+
+             |unsafe|inline|override|open|data|sealed|local|partial|readonly|ref|virtual|declare|extern[ \t]+"\w+"
+             |suspend|operator|infix|tailrec|annotation|value|inner|companion|fileprivate|mutating)[ \t]+)*
+        (?:def|class|func|function\*?|fn|fun|struct|enum|trait|interface|type|typealias|module|mod|impl|macro_rules!
+          |object|protocol|namespace|record|sub|union|@interface)[ \t]+
+        (?:(?:class|struct)[ \t]+(?=\w))?  # `enum class` of Kotlin and C++, `record struct` of C#
         (?:\([^)]*\)[ \t]*|self\.)?  # the receiver of a method in Go, a method of a class in Ruby
+        (?:(?<=fun[ ])<[^()]*?>[ ])?(?:(?<=[ ])[A-Z]\w*(?:<[\w ,*?<>]*>)?\??\.(?=\w+[ ]?[(<]))?  # Kotlin
         (\w+)
     |   (?:(?:export|const|let|var)[ \t]+)*(?:[\w$]+\.)*(\w+)[ \t]*=[ \t]*  # JavaScript
         (?:async[ \t]+)?(?:function\b|\([^)]*\)[ \t]*=>)
@@ -47,25 +50,45 @@ HEADED = re.compile(
 )
 """A function whose line begins with its type, modifiers or name; its body opens in this line or in the next one."""
 OPENING = re.compile(
-    r"[ \t]*(?:(?:export|default|pub(?:\([a-z: ]*\))?|public|private|protected|internal|final|abstract|static|sealed"
-    r"|open|data)[ \t]+)*(?:const|var|class|enum|struct|interface|object|trait|impl|record)\b"
+    r"(?:const|var)\b|[ \t]*(?:(?:export|default|pub(?:\([a-z: ]*\))?|public|private|protected|internal|final|abstract"
+    r"|static|sealed|open|data|partial|readonly|companion)[ \t]+)*(?:class|enum|struct|interface|object|trait|impl"
+    r"|record)\b|export[ \t]+(?:default[ \t]+)?const\b"
 )
 """Beginning of a block whose assignments one level below define constants."""
 MEMBER = re.compile(
-    r"(?:[ ]{1,4}|\t)(?:(?:export|const|let|var|val|static|final|public|private|protected|internal|readonly|pub)"
+    r"[ \t]+(?:(?:export|const|let|var|val|static|final|public|private|protected|internal|readonly|pub)"
     r"[ \t]+)*(?:[A-Za-z_][\w.<>\[\],?]*[ \t]+)?(\w+)[ \t]*(?::[^=]*)?=(?![=>])"
 )
 """A constant of a class, or of a block of them, one level below its beginning."""
 ASSIGNMENT = re.compile(
     r"""
     \#[ \t]*define[ \t]+(\w+)  # C
-    |   (?:(?:export|const|let|var|static|final|public|private|protected|readonly|pub)[ \t]+)*
+    |   (?:(?:export|const|let|var|val|static|final|public|private|protected|internal|readonly|mut
+             |pub(?:\([a-z: ]*\))?)[ \t]+)*
         (\w+)[ \t]*(?::=|:(?![:=])|=(?![=>]))
-    |   (?:[ ]{1,4}|\t)(\w+)[ \t]*:[ \t]*(?=[\w"'\[])  # a field of a class
+    |   (?:(?:static|const|constexpr|inline|extern|volatile)[ \t]+)+(?:\w[\w:<>,]*[ \t*&]+){1,3}  # C and C++
+        (\w+)(?:\[\w*\])*[ \t]*=
+    |   using[ \t]+(\w+)[ \t]*=  # C++
+    |   define\([ ]?['"](\w+)['"]  # PHP
+    |   (?:[ ]{1,4}|\t)(?:pub(?:\([a-z: ]*\))?[ \t]+)?(\w+)[ \t]*:[ \t]*(?=[\w"'\[&])  # a field of a class
     """,
     re.VERBOSE,
 )
 """A variable, constant or setting at the margin of a file, or a field one level below."""
+MODIFIERS = re.compile(
+    r"[ \t]*(?:\[[^\[\]]*\][ \t]*|@\w+(?:\([^()]*\))?[ \t]+)*((?:(?:public|private|protected|internal|static|final"
+    r"|abstract|override|virtual|sealed|default|synchronized|readonly|const|async|required|unsafe|extern|native"
+    r"|volatile|transient|event|partial)[ \t]+)+)"
+)
+"""Attributes and modifiers before a member of a class in C#, Java, PHP and TypeScript."""
+ACCESS = re.compile(r"\b(?:public|private|protected|internal|override)\b")
+"""Modifiers that no statement of a function begins with."""
+OF_METHOD = re.compile(r"\b(?:static|final|abstract|virtual|default|synchronized|async)\b")
+"""Modifiers that a method may have without one of these."""
+TYPES = re.compile(r"[\w.<>\[\],?&* \t|:()]*[ \t*&>\])?]\$?|\$?")
+"""Text between the modifiers and the name: the type, and the mark before a name of PHP."""
+GOES_ON = ("{", ":", "=>", "where ", "throws")
+"""Beginnings of a line that goes on with the head of a method, or opens its body."""
 LONGEST_LINE = 1000
 """Characters of a line that are looked at; a definition begins its line."""
 LONGEST_HEAD = 300
@@ -75,9 +98,11 @@ MARKED = re.compile(r"[ ]{0,3}(?:#{1,6}|={2,6})[ \t]+(.*)")
 """A heading of Markdown or AsciiDoc."""
 UNDERLINE = re.compile(r"([=~^\"'*+#-])\1{2,}[ \t]*$")
 """The line below a heading of reStructuredText."""
-WRITTEN = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*(?![\w$])")
-"""A name, or names with dots or colons between them."""
-JOINT = re.compile(r"\.|::")
+WRITTEN = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*(?:(?:\.#?|::|#)[A-Za-z_$][\w$]*)*(?![\w$])")
+"""A name, or names with dots, colons or, as documents of Java and Ruby have it, hashes between them."""
+JOINT = re.compile(r"\.#?|::|#")
+GENERICS = re.compile(r"(?<=\w)(?:::)?<[\w ,.?&':\[\]]*>")
+"""Types that a type or a function is about."""
 KEYWORD = re.compile(
     r"(?:(?:async|pub(?:\([a-z]+\))?|export|default|static|public|private|protected|abstract|final|unsafe)[ \t]+)*"
     r"(class|struct|trait|interface|enum|type|def|fn|func|function)[ \t]+(?:\([^()]*\)[ \t]*)?"
@@ -121,6 +146,7 @@ def names_asked_for(question: str) -> tuple[str, ...]:
     >>> [names_asked_for(text) for text in ("tea.pots.Pot.lid", "class Pot(Vessel):", "which class Pot", "`Pot`")]
     [('Pot', 'lid'), ('Pot',), ('Pot',), ('Pot',)]
     """
+    question = GENERICS.sub("", GENERICS.sub("", question))
     alone = question.strip().strip(MARKS).rstrip("?.").removesuffix("()").strip(MARKS)
     whole = question.strip().strip(MARKS)
     if copied := KEYWORD.match(whole):
@@ -151,11 +177,11 @@ def modules_asked_for(question: str) -> frozenset[str]:
     >>> sorted(modules_asked_for("Where is tea.pots.Pot.lid?"))
     ['pots', 'tea']
     """
-    return frozenset(name for run in _runs(question) for name in JOINT.split(run)[:-2])
+    return frozenset(name for run in _runs(GENERICS.sub("", question)) for name in JOINT.split(run)[:-2])
 
 
 def _runs(question: str) -> list[str]:
-    return [run for run in WRITTEN.findall(question) if not FILE.search(run)]
+    return [run for run in WRITTEN.findall(question) if not FILE.search(run.partition("#")[0])]
 
 
 def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
@@ -174,13 +200,18 @@ def definition(lines: Sequence[str], name: str) -> tuple[int, float]:
         if name in line[:LONGEST_LINE]:
             if defined_name(line) == name or _heads(lines, number, name):
                 return number, 1.0
+            if member := _member(lines, number, name):
+                if member == 1:
+                    return number, member
+                best = best if best[1] else (number, member)
+                continue
             match = ASSIGNMENT.match(line[:LONGEST_LINE])
             found = [match[match.lastindex]] if match and match.lastindex else _several(line[:LONGEST_LINE])
             if best[1] < ASSIGNED and name in found:
                 best = number, ASSIGNED
             elif not best[1] and (match := MEMBER.match(line[:LONGEST_LINE])) and match[1] == name:
                 around = around or _around(lines)
-                if around[number] >= 0 and OPENING.match(lines[around[number]][:LONGEST_LINE]):
+                if around[number] >= 0 and OPENING.match(_opener(lines, around[number])[:LONGEST_LINE]):
                     best = number, MEMBER_WORTH
     return best
 
@@ -190,9 +221,52 @@ def _heads(lines: Sequence[str], number: int, name: str) -> bool:
     line = lines[number]
     if len(line) > LONGEST_HEAD or "(" not in line:
         return False
-    after = next((other.strip() for other in lines[number + 1 : number + 3] if other.strip()), "")
     match = HEADED.match(line)
-    return bool(match and match[1] == name and (match[2] or after[:1] == "{"))
+    if match is None and line.rstrip().endswith(("}", "};")) and "{" in line:
+        # With its body in the same line; without a type it may be a call that is given a block.
+        match = HEADED.match(line[: line.index("{") + 1])
+        match = match if match and line[: match.start(1)].strip() else None
+    return bool(match and match[1] == name and (match[2] or _after(lines, number)[:1] == "{"))
+
+
+def _after(lines: Sequence[str], number: int) -> str:
+    """The next line that is not blank, of two."""
+    return next((other.strip() for other in lines[number + 1 : number + 3] if other.strip()), "")
+
+
+def _member(lines: Sequence[str], number: int, name: str) -> float:
+    """Worth of a line with modifiers as the definition of a member of a class: a method, a property or a field.
+
+    >>> [_member([line, "{"], 0, "Lid") for line in ("public Pot? Lid => null;", "private Pot Lid;", "public Lid Pot")]
+    [1.0, 0.6, 0.0]
+    """
+    line = lines[number]
+    if len(line) > LONGEST_HEAD or not (match := MODIFIERS.match(line)):
+        return 0.0
+    has_access = ACCESS.search(match[1])
+    for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", line[match.end() :]):
+        before, behind = line[match.end() : match.end() + found.start()], line[match.end() + found.end() :].strip()
+        is_open = before.count("(") != before.count(")") or before.count("<") != before.count(">")
+        if is_open or not TYPES.fullmatch(before):
+            return 0.0
+        after = _after(lines, number)
+        if behind.startswith(("(", "<")) and (has_access or OF_METHOD.search(match[1])):
+            # The head may go on in the next lines, and a sentence has no body.
+            is_cut = has_access and behind.count("(") > behind.count(")")
+            has_body = is_cut or "{" in behind or "=>" in behind or after.startswith(GOES_ON)
+            return 1.0 if has_body else MEMBER_WORTH if has_access and behind.endswith(";") else 0.0
+        if has_access and (behind.startswith(("{", "=>")) or (not behind and after[:1] == "{")):
+            return 1.0
+        if has_access and behind.startswith(("=", ";", ",", ":", "?:", "!:")):
+            return MEMBER_WORTH
+    return 0.0
+
+
+def _opener(lines: Sequence[str], number: int) -> str:
+    """The line that begins the block of this one, which may be its brace alone."""
+    while number > 0 and lines[number].strip() in ("", "{"):
+        number -= 1
+    return lines[number]
 
 
 def _around(lines: Sequence[str]) -> list[int]:

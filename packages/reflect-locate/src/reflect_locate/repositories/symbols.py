@@ -63,7 +63,8 @@ KINDS = {
     "constructor_declaration": "function", "local_function_statement": "function", "class_declaration": "class",
     "class_specifier": "class", "struct_specifier": "class", "struct_declaration": "class", "type_spec": "class",
     "interface_declaration": "class", "enum_declaration": "class", "enum_specifier": "class",
-    "record_declaration": "class",
+    "record_declaration": "class", "annotation_type_declaration": "class", "delegate_declaration": "class",
+    "property_declaration": "function", "compact_constructor_declaration": "function",
     "generator_function_declaration": "function", "method_definition": "function", "variable_declarator": "function",
     "assignment_expression": "function", "pair": "function", "abstract_class_declaration": "class",
     "function_item": "function", "struct_item": "class", "enum_item": "class", "union_item": "class",
@@ -73,8 +74,15 @@ KINDS = {
     "field_definition": "function", "public_field_definition": "function",
 }  # fmt: skip
 """Type of a node of these grammars -> kind of symbol."""
-BODILESS = ("type_spec", "struct_item", "method", "singleton_method", "class", "module")
-"""Types that define also without a body: Go's types, `struct Unit;` of Rust, empty ones of Ruby."""
+BODILESS = (
+    "type_spec", "struct_item", "method", "singleton_method", "class", "module", "record_declaration",
+    "delegate_declaration",
+)  # fmt: skip
+"""Types that define also without a body: Go's types, `struct Unit;` of Rust, empty ones of Ruby, records of C#."""
+BODIES = ("body", "accessors", "value")
+"""Fields that hold a body; properties of C# have one of the last two."""
+RECEIVER = re.compile(r"\(\s*(?:\w+\s+)?\**\s*(\w+)")
+"""Type that a method of Go belongs to."""
 VALUES = {
     "arrow_function": "function", "function_expression": "function", "generator_function": "function", "class": "class",
 }  # fmt: skip
@@ -391,10 +399,13 @@ def _name(node: Node) -> str:
     if node.type in GIVEN:
         found = field("name") or field("left") or field("key") or field("property")
         return _text(found) if _given(node) else ""
-    if node.type not in BODILESS and field("body") is None:
+    if node.type not in BODILESS and all(field(body) is None for body in BODIES):
         return ""
     found = field("name") or (field("type") if node.type == "impl_item" else None)
-    return _text(found) if found is not None else _declared(node)
+    # Go writes methods outside of their type.
+    receiver = RECEIVER.match(_text(field("receiver"))) if node.type == "method_declaration" else None
+    own = _text(found) if found is not None else _declared(node)
+    return f"{receiver[1]}.{own}" if receiver else own
 
 
 def _declared(node: Node) -> str:
