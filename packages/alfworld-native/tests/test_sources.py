@@ -173,7 +173,7 @@ def test_folders_without_games_are_refused(tmp_path):
     with pytest.raises(GameError, match=r"neither train\.jsonl\.xz nor json_2\.1\.1/train"):
         load_games(tmp_path, "train")
     (tmp_path / "valid_seen").mkdir()
-    with pytest.raises(GameError, match="has valid_seen, but neither .*train. Run `alfworld-download` again"):
+    with pytest.raises(GameError, match=r"has valid_seen, but neither .*train. Run `alfworld-download` again"):
         load_games(tmp_path, "train")
     (tmp_path / "valid_seen").rmdir()
     (tmp_path / "train" / "kind" / "trial").mkdir(parents=True)
