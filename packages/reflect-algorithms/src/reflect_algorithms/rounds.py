@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 from reflect_algorithms.training import Training
 from reflect_rl.agent import chosen_tasks
 from reflect_rl.data.recorded import read_episodes
 from reflect_rl.launch import process_rank
-from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, play
-from reflect_rl.store import write_jsonl
+from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, failure_row, play
+from reflect_rl.store import append_jsonl, write_jsonl
+from reflect_rl.training.online import FAILED
 from reflect_rl.types import Episode, seed_for, stream, to_json
 
 
@@ -18,6 +20,8 @@ def played_round(
     training: Training, number: int, count: int, player: Policy, reflector: Reflector | None = None
 ) -> list[Episode]:
     """The episodes of a round; those that an interrupted training has played are read again.
+
+    Episodes that failed and are left out, as `limits.failed_episodes` allows, are written to `failed_episodes.jsonl`.
 
     Args:
         training: whose tasks, folder and seed.
@@ -33,6 +37,7 @@ def played_round(
     requests = [
         Request(training.tasks[place], seed_for(training.seed, "round", number, place, copy)) for place, copy in order
     ]
+    failed: list[dict[str, Any]] = []
     episodes = play(
         training.spec,
         requests,
@@ -40,9 +45,12 @@ def played_round(
         player,
         shuffle_labels=training.shuffle_labels,
         limits=training.limits,
+        on_failure=lambda request, error: failed.append(failure_row(request, error)),
     )
     # All processes of a launch have played the same; one writes.
     if process_rank() == 0:
+        if failed:
+            append_jsonl(training.folder / FAILED, ({"round": number} | row for row in failed))
         write_jsonl(path, map(to_json, episodes))
     return episodes
 
