@@ -178,6 +178,17 @@ def test_the_format_that_was_measured_at_the_start_is_kept(tasks, player, tmp_pa
     assert next(chosen).precision == "mixed"
 
 
+def test_a_reader_with_adapters_is_gone_on_from(tasks, player, tmp_path):
+    sizes = ["--precision", "float32", "--steps", "1", "--batch-size", "2", "--questions", "4"]
+    sizes += ["--validation-questions", "0"]
+    first = ["--start-from", str(player), "--rank", "2", "--output-dir", str(tmp_path / "first")]
+    run([str(tasks.folder), *first, *sizes], Console(quiet=True))
+    adapted = load_reader(str(tmp_path / "first" / "model"), "float32")
+    again = ["--start-from", str(tmp_path / "first" / "model"), "--rank", "0", "--output-dir", str(tmp_path / "second")]
+    run([str(tasks.folder), *again, *sizes], Console(quiet=True))
+    assert load_reader(str(tmp_path / "second" / "model"), "float32").model.hash() != adapted.model.hash()
+
+
 def test_a_damaged_settings_file_is_named(player, tmp_path):
     folder = tmp_path / "reader"
     shutil.copytree(player, folder)

@@ -78,7 +78,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
     silence()
     tasks, folder = TaskSet.load(place), options.output_dir
     # Before the candidates are found, which takes minutes.
-    adapters = {"rank": options.rank, "alpha": 2 * options.rank or 1, "dropout": 0.0}
+    # An adapter that is gone on from keeps its own settings, and others are refused.
+    adapters = {"rank": options.rank, "alpha": 2 * options.rank, "dropout": 0.0} if options.rank else {}
     settled = _settled_precision(options, console)
     config = ModelConfig.model_validate({"path": options.start_from, "precision": settled, "lora": adapters})
     model = load_model(config, trainable=True, seed=options.seed)

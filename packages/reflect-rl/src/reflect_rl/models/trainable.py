@@ -76,12 +76,15 @@ def check_adapter(model: PeftModel, adapter: str, asked: LoRAConfig) -> None:
     Raises:
         ModelError: one differs, for the adapter keeps its own.
     """
-    for name, field in {"rank": "r", "alpha": "lora_alpha", "dropout": "lora_dropout"}.items():
+    fields = {"rank": "r", "alpha": "lora_alpha", "dropout": "lora_dropout", "target_modules": "target_modules"}
+    for name, field in fields.items():
         found, value = getattr(model.active_peft_config, field, None), getattr(asked, name)
         if value not in (found, type(asked).model_fields[name].default):
+            # PEFT keeps names of layers as a set, whose order is chance.
+            told = found if isinstance(found, int | float | str) else ", ".join(sorted(found or ()))
             raise ModelError(
-                f"the adapter {adapter!r} has {name} {found} and keeps it, and lora.{name} is {value}. Set lora.{name} "
-                f"to {found}, or leave it out."
+                f"the adapter {adapter!r} has {name} {told} and keeps it, and lora.{name} is {value}. "
+                + ("Leave it out." if isinstance(found, set) else f"Set lora.{name} to {told}, or leave it out.")
             )
 
 
