@@ -428,7 +428,7 @@ class LoRAConfig(Frozen):
     """Rank of the update (the paper: 64). 0 trains all weights, or goes on with the adapter that the folder holds."""
     alpha: int = Field(16, ge=1)
     """The update is scaled by alpha / rank. An adapter that the folder holds keeps its own alpha, dropout and target
-    modules; other ones than that or the default are refused."""
+    modules. A setting that is neither the adapter's nor the default is refused."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Dropout on the input of the adapters, while training."""
     target_modules: str = "all-linear"
