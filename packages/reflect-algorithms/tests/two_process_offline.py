@@ -26,9 +26,10 @@ from reflect_algorithms.settings import (  # noqa: E402
     RCRLConfig,
     RvSConfig,
 )
-from reflect_algorithms.training import Training, silent  # noqa: E402
+from reflect_algorithms.training import Training  # noqa: E402
 from reflect_rl.launch import process_rank  # noqa: E402
 from reflect_rl.training.distributed import leave  # noqa: E402
+from reflect_rl.types import silent  # noqa: E402
 from toy import SPEC, rlft  # noqa: E402
 
 LEARNERS = {
