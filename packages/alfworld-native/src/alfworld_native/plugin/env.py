@@ -285,7 +285,7 @@ class Alfworld(TextEnv):
         # The player of a restarted game has not seen the last command, unless its state is what was said.
         if not self.is_raw:
             self._memory.forget_last()
-        # What lies in its place from the start is nobody's doing, and is no part of the task even before it is seen.
+        # A thing that lies in its place from the start is no part of the task, even before it is seen.
         self._stage = max(self._memory.stage, self._placed_at_first())
         return self._observe()
 

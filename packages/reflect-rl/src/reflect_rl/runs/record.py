@@ -183,7 +183,7 @@ def note_evaluation(
 
 
 def _condition(agent: Agent, spec: EnvSpec, config: EvaluationConfig, decoding: Decoding, mode: str) -> Condition:
-    """What an agent played in a mode, and how it was made."""
+    """Condition of the rows: the games that an agent played in a mode, and its making."""
     origin, (horizon,) = agent.origin, config.horizons
     return Condition(
         benchmark=spec.name,
