@@ -11,11 +11,11 @@ ROOM = OPENING.split("\n\n")[1]
 TASK = "Your task is to: put a mug in countertop."
 
 
-def transcript(history: int, *commands: str) -> Transcript:
+def transcript(history: int, *commands: str, history_step: int = 1) -> Transcript:
     record = kitchen_record("pick_and_place_simple")
     state = Game(record.problem, record.goal).start()
     memory = Memory(state.first().feedback, state.first().admissible)
-    out = Transcript(state.first().feedback, state.first().admissible, history)
+    out = Transcript(state.first().feedback, state.first().admissible, history, history_step)
     for command in commands:
         step = state.step(command)
         out.add(command, memory, step.feedback, step.admissible)
@@ -55,3 +55,16 @@ def test_the_hand_is_recalled():
     more = ("clean mug 1 with sinkbasin 1", "go to fridge 1", "go to dresser 1")
     recalled = transcript(2, *commands, *more).recall()
     assert (recalled.held, recalled.conditions) == ("mug 1", {"mug 1": {"clean"}})
+
+
+def test_the_oldest_answers_may_leave_together():
+    commands = ("go to fridge 1", "open fridge 1", "close fridge 1", "go to sinkbasin 1", "go to countertop 1")
+    texts = [transcript(3, *commands[:count], history_step=2).text for count in range(1, 6)]
+    shown = [tuple(line[2:] for line in text.split("\n") if line.startswith("> ")) for text in texts]
+    # Between two such turns the text only grows, so that a model can go on from what it has read.
+    assert shown == [commands[:1], commands[:2], commands[:3], commands[2:4], commands[2:5]]
+
+
+def test_what_left_together_is_not_recalled():
+    commands = ("go to fridge 1", "open fridge 1", "go to sinkbasin 1", "go to countertop 1")
+    assert "fridge 1" not in transcript(3, *commands, history_step=2).recall().contents

@@ -9,7 +9,6 @@ history.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 from alfworld_native.memory import Memory
@@ -36,12 +35,14 @@ class Transcript:
     Args:
         opening: the text that opens the game.
         admissible: the commands that can be given first.
-        history: number of answers to keep beside the opening.
+        history: most answers to keep beside the opening.
+        history_step: number of the oldest answers that are dropped together, when there would be more than `history`.
     """
 
-    def __init__(self, opening: str, admissible: tuple[str, ...], history: int) -> None:
+    def __init__(self, opening: str, admissible: tuple[str, ...], history: int, history_step: int = 1) -> None:
         self._opening, self._admissible = opening, admissible
-        self._exchanges: deque[_Exchange] = deque(maxlen=history)
+        self._history, self._history_step = history, history_step
+        self._exchanges: list[_Exchange] = []
         self._count = 0
         room, _, task = opening.rpartition("\n\n")
         # The banner says nothing about the game, and the task has a line of its own at the top.
@@ -64,6 +65,8 @@ class Transcript:
             )
         )
         self._count += 1
+        if len(self._exchanges) > self._history:
+            del self._exchanges[: self._history_step]
 
     @property
     def text(self) -> str:

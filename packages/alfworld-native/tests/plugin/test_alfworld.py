@@ -24,7 +24,7 @@ from reflect_rl.config import parse
 from reflect_rl.data.recorded import refuse_held_out
 from reflect_rl.envs.base import EnvSpec, HasStateTeacher
 from reflect_rl.envs.gym import GymnasiumEnv
-from reflect_rl.errors import ReflectRLWarning, RunFolderError, UnknownNameError, UserError
+from reflect_rl.errors import ConfigError, ReflectRLWarning, RunFolderError, UnknownNameError, UserError
 from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflector, OraclePolicy, OracleReflector
 from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.runs.config import RunConfig
@@ -211,6 +211,15 @@ def test_a_run_goes_on_with_the_same_games_wherever_they_are(monkeypatch: pytest
     [
         ({"games": "x", "test_games": "valid_train"}, "both 'valid_train'"),
         ({"subset": "paper"}, "names real games"),
+        (
+            {"test_games": "valid_unseen"},
+            "'valid_unseen' names a split of ALFWorld's data; set games to the data's folder",
+        ),
+        ({"games": "x", "subset": "paper", "test_games": "valid_unseen"}, "leave out test_games = 'valid_unseen'"),
+        (
+            {"additional_games": 3},
+            "additional_games = 3 come on top of those of a folder; without one set generated_games",
+        ),
         ({"modes": ["mow"]}, "Input should be 'pick', 'look'"),
         ({"wording": "3"}, "2.1.1"),
     ],
@@ -535,8 +544,23 @@ def is_listed(capability: str, **settings: object) -> bool:
 def test_results_say_what_was_seen_and_told():
     facts = Alfworld(RAW).games_tested("pick", "test")
     assert (facts["state"], facts["advice"], facts["expert"]) == ("raw 2 and the opening", "goal", "handcoded")
+    together = RAW.model_copy(update={"history_step": 2})
+    assert Alfworld(together).games_tested("pick", "test")["state"] == "raw 2, 2 dropped together, and the opening"
     facts = Alfworld(SMALL).games_tested("pick", "test")
     assert (facts["state"], facts["advice"], facts["expert"]) == ("notes", "command", "explorer")
+
+
+def test_answers_leave_a_raw_state_together_if_the_settings_say_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(alfworld, "record_of", lambda config, data: kitchen_record(data["game"]))
+    game = Alfworld(RAW.model_copy(update={"history_step": 2}))
+    first = game.reset(kitchen_task("pick_and_place_simple"))
+    give(game, "go to fridge 1", "open fridge 1", "go to sinkbasin 1")
+    assert game.shown.text.startswith(f"{first.text}\n> go to sinkbasin 1\n")
+
+
+def test_no_more_answers_leave_than_are_shown():
+    with pytest.raises(ConfigError, match="history_step = 3 drops more answers than history = 2 shows; set it to 2"):
+        parse(AlfworldConfig, {"history": 2, "history_step": 3})
 
 
 def test_costs_do_not_depend_on_the_state_text():

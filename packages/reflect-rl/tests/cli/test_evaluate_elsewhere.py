@@ -147,10 +147,8 @@ def test_results_on_different_games_are_not_pooled(evaluated, run, call, tmp_pat
 
 
 def test_the_run_itself_stays_what_it_is(run, call):
-    message = call("eval", run, "--environment.test-games", "valid_unseen").mistake
-    assert (
-        "environment.test_games is 'valid_seen' there and 'valid_unseen' here. Choose another --output-dir" in message
-    )
+    message = call("eval", run, "--environment.room-size", "0.5").mistake
+    assert "environment.room_size is 1.0 there and 0.5 here. Choose another --output-dir" in message
 
 
 @pytest.mark.parametrize(

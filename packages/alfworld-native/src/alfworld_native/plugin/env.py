@@ -102,7 +102,10 @@ class AlfworldConfig(HouseholdConfig):
     """State text: `raw` = the task, the opening and the game's last answers, word for word; `notes` = what our code
     makes of all of them."""
     history: int = Field(5, ge=1, le=100)
-    """Answers of the game that a raw state shows behind the opening."""
+    """Answers of the game that a raw state shows behind the opening, at most."""
+    history_step: int = Field(1, ge=1, le=100)
+    """Oldest answers that leave a raw state together, when it would show more than `history`. Between two such turns a
+    state begins with the one before, and a wide language model reads only what is new."""
     advice: Advice = "command"
     """Fullness of the teacher's reflections: `command` = facts, a verdict on the last action, and the next command;
     `goal` = what to seek next in its place; `facts` = neither."""
@@ -128,6 +131,23 @@ class AlfworldConfig(HouseholdConfig):
             )
         if self.subset and not self.games:
             raise ValueError("subset = 'paper' names real games; set games to the folder that holds them")
+        # Else other games than the named ones would be played without a word.
+        if self.test_games != "valid_seen" and not self.games:
+            raise ValueError(
+                f"test_games = {self.test_games!r} names a split of ALFWorld's data; set games to the data's folder"
+            )
+        if self.test_games != "valid_seen" and self.subset:
+            raise ValueError(f"subset = 'paper' has test games of its own; leave out test_games = {self.test_games!r}")
+        if self.additional_games and not self.games:
+            raise ValueError(
+                f"additional_games = {self.additional_games} come on top of those of a folder; without one set "
+                "generated_games"
+            )
+        if self.history_step > self.history:
+            raise ValueError(
+                f"history_step = {self.history_step} drops more answers than history = {self.history} shows; set it to "
+                f"{self.history} at most"
+            )
         return self
 
 
@@ -235,7 +255,10 @@ class Alfworld(TextEnv):
     @property
     def _state(self) -> str:
         """State text, and of raw ones how much they show."""
-        return self.config.state + (f" {self.config.history} and the opening" if self.is_raw else "")
+        if not self.is_raw:
+            return self.config.state
+        step = f", {self.config.history_step} dropped together," if self.config.history_step > 1 else ""
+        return f"{self.config.state} {self.config.history}{step} and the opening"
 
     def text_settings(self) -> dict[str, str]:
         """Settings that states, their commands and reflections follow from."""
@@ -271,7 +294,7 @@ class Alfworld(TextEnv):
         self._episode: _Episode = self._open(self._game)
         step = self._episode.first()
         self._memory = Memory(step.feedback, step.admissible)
-        self._transcript = Transcript(step.feedback, step.admissible, self.config.history)
+        self._transcript = Transcript(step.feedback, step.admissible, self.config.history, self.config.history_step)
         self._handcoded = HandcodedExpert(self._memory)
         self._advised, self._judged = "", True
         # The solver needs the native state also where TextWorld plays; it catches up when it is asked.

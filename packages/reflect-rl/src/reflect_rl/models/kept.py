@@ -10,6 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
 from reflect_rl.models.prefixes import Ids, common
@@ -39,7 +40,10 @@ class Beginning:
 
 
 class Kept:
-    """Prompts that were read; the oldest go first where they take more than `most_bytes`.
+    """Prompts that were read; some are dropped at random where they take more than `most_bytes`.
+
+    Games are played in turn, so the oldest prompt is the one that is asked for next: dropped by age, each would be gone
+    as soon as the room is a little too small for all games.
 
     Between two calls the weights of the model must not change: call `clear` where they do.
     """
@@ -53,6 +57,7 @@ class Kept:
         self._held: dict[Ids, Layers] = {}
         self._sorted: list[Ids] = []
         self.bytes = 0
+        self._rng = np.random.default_rng(0)
 
     def add(self, prompt: Ids, layers: Layers, after: Beginning | None = None) -> None:
         """Keep a copy of a prompt, in the place of the one that it went on from, which is hardly asked for again."""
@@ -65,7 +70,7 @@ class Kept:
         insort(self._sorted, prompt)
         self.bytes += _bytes(layers)
         while self.bytes > self.most_bytes:
-            self._drop(next(iter(self._held)))
+            self._drop(self._sorted[self._rng.integers(len(self._sorted))])
 
     def beginning(self, prompt: Ids, least: int = 1) -> Beginning | None:
         """The longest kept beginning of a prompt but for its last token; None if it has fewer than `least` tokens."""
