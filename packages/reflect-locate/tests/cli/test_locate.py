@@ -211,7 +211,8 @@ def test_notes_that_cannot_be_written_change_no_answer(project, tmp_path, questi
         ["bash", "-c", f'"$0" -c "$1" {redirected}', sys.executable, script],
         capture_output=True,
         text=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        # Buffered, as it mostly is, stderr is tried once more as Python ends.
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONUNBUFFERED": ""},
         check=False,
     )
     assert (done.returncode, done.stderr.rpartition("nothing\n")[2]) == (code, told)

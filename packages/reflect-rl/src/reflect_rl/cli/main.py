@@ -124,6 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Values in a message may come from somebody else's file, and could steer the terminal.
         _tell(f"error: {printable(_message(error))}")
         return MISTAKE if isinstance(error, UserError) or _is_refused(error) else FAILED
+    finally:
+        _let_go_of_notes()
 
 
 _LIBRARY_LINES = warnings.formatwarning
@@ -166,6 +168,16 @@ def _tell(message: str) -> None:
     if sys.stderr is not None:
         with suppress(OSError):
             print(message, file=sys.stderr, flush=True)
+
+
+def _let_go_of_notes() -> None:
+    """What stderr did not take is dropped: Python would try again as it ends, fail, and exit with 120."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _is_refused(error: Exception) -> bool:
