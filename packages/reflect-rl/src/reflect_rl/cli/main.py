@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tell(f"error: {printable(_message(error))}")
         return MISTAKE if isinstance(error, UserError) or _is_refused(error) else FAILED
     finally:
-        _let_go_of_notes()
+        _drop_unwritten_notes()
 
 
 _LIBRARY_LINES = warnings.formatwarning
@@ -170,8 +170,8 @@ def _tell(message: str) -> None:
             print(message, file=sys.stderr, flush=True)
 
 
-def _let_go_of_notes() -> None:
-    """What stderr did not take is dropped: Python would try again as it ends, fail, and exit with 120."""
+def _drop_unwritten_notes() -> None:
+    """Drop what stderr did not take: Python would try again as it ends, fail, and exit with 120."""
     try:
         if sys.stderr is not None:
             sys.stderr.flush()
