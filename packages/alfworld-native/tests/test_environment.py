@@ -116,6 +116,25 @@ def test_games_can_be_named_by_their_source(make, tmp_path, monkeypatch):
     assert told(make(ENV_ID, games=np.array([*generate_games("test", 1)], dtype=object))) == {"generated/2/0"}
 
 
+@pytest.mark.parametrize("make", [gymnasium.make, partial(gymnasium.make_vec, num_envs=2)])
+def test_a_split_of_a_folder_can_be_named(make, tmp_path):
+    names = {}
+    for split, record in zip(("train", "valid_seen"), generate_games("test", 2), strict=True):
+        names[split] = f"{record.task_type}-{record.subject}/trial_0"
+        write_official(tmp_path / "json_2.1.1" / split, replace(record, key=names[split]))
+    assert told(make(ENV_ID, games=tmp_path, split="valid_seen")) == {names["valid_seen"]}
+    assert told(make(ENV_ID, games=tmp_path)) == {names["train"]}
+    for games, split, says in (
+        (tmp_path, "valid_sen", "Did you mean 'valid_seen'"),
+        (tmp_path / "json_2.1.1/train", "valid_seen", "holds one split only"),
+        ("generated:test:1", "train", "holds one split only"),
+        (generate_games("test", 1), "train", "records have no splits"),
+        (None, "train", "there is no folder"),
+    ):
+        with pytest.raises(GameError, match=says):
+            make(ENV_ID, games=games, split=split)
+
+
 def told(env):
     """Keys of the games that are played."""
     keys = env.reset(seed=0)[1]["game"]

@@ -138,7 +138,8 @@ def test_games_are_read_once_for_all(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"num_envs": 0}, "num_envs must be 1 or more"),
+        ({"num_envs": 0}, "num_envs must be a whole number from 1 on, not 0"),
+        ({"num_envs": 2.0}, r"num_envs must be a whole number from 1 on, not 2\.0"),
         ({"max_episode_steps": 0}, "max_episode_steps must be 1 or more"),
         ({"autoreset_mode": "NextStp"}, "Did you mean 'NextStep'"),
         ({"games": []}, "there are no games to play"),

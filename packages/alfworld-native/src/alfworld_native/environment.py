@@ -47,12 +47,13 @@ class HouseholdEnv(gymnasium.Env[str, str]):
     Args:
         games: the games that `reset` draws from: records, or a source (`sources.games_of`) such as `$ALFWORLD_DATA` or
             `generated:train:1000`; None = generated training games, each made when it is drawn.
+        split: of a folder that holds several, such as `valid_seen`; None = its training games.
         wording: version of ALFWorld's text that is played, whatever the game files have: `2.1.1` (`put X in/on Y`) or
             `2.1.2` (`move X to Y`).
         render_mode: None, or `ansi` for `render()` to return the last text.
 
     Raises:
-        GameError: `games` is empty or cannot be used, or there is no such wording.
+        GameError: `games` is empty or cannot be used, or there is no such wording or split.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (declared so by Gymnasium)
@@ -62,6 +63,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         games: Sequence[GameRecord] | str | Path | None = None,
         wording: Wording = "2.1.1",
         render_mode: str | None = None,
+        split: str | None = None,
     ) -> None:
         # Here and not at the first game, which would be blamed for it.
         if wording not in WORDINGS:
@@ -70,7 +72,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         self.observation_space = Text(max_length=100_000, min_length=0, charset=string.printable)
         self.action_space = Text(max_length=200, min_length=0, charset=string.printable)
         self.render_mode = render_mode
-        self._games, self._wording = drawn_from(games), wording
+        self._games, self._wording = drawn_from(games, split), wording
         self._state: State | None = None
         self._key, self._text = "", ""
 
@@ -132,13 +134,17 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         return step.feedback, info
 
 
-def drawn_from(games: Sequence[GameRecord] | str | Path | None) -> Sequence[GameRecord]:
+def drawn_from(games: Sequence[GameRecord] | str | Path | None, split: str | None = None) -> Sequence[GameRecord]:
     """The games that `reset` draws from.
 
     Raises:
-        GameError: there are none, or they cannot be used.
+        GameError: there are none, they cannot be used, or they have no such split.
     """
-    return GeneratedGames(game_seed("train", 0), GENERATED_GAMES) if games is None else games_of(games)
+    if games is not None:
+        return games_of(games, split)
+    if split is not None:
+        raise GameError(f"split is {split!r}, but there is no folder; name it with `games`, such as $ALFWORLD_DATA.")
+    return GeneratedGames(game_seed("train", 0), GENERATED_GAMES)
 
 
 def check_options(options: object, known: Collection[str]) -> None:

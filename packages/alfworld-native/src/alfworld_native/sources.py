@@ -79,18 +79,24 @@ def data_folder(configured: str = "") -> Path:
     return folder
 
 
-def games_of(games: Sequence[GameRecord] | str | Path) -> Sequence[GameRecord]:
+def games_of(games: Sequence[GameRecord] | str | Path, split: str | None = None) -> Sequence[GameRecord]:
     """The games that a program names.
 
     Args:
-        games: records, or a source: a folder, whose training games it is unless it holds one split only; a file of
-            compact records; or `generated:<split>:<count>[:<seed>]`, of which each game is made when it is asked for.
+        games: records, or a source: a folder; a file of compact records; or `generated:<split>:<count>[:<seed>]`, of
+            which each game is made when it is asked for.
+        split: of a folder that holds several; None = the training games, or all of a folder that holds one split only.
 
     Raises:
-        GameError: no such source, corrupt files, something that is no `GameRecord`, or no game.
+        GameError: no such source or split, a split of what has none, corrupt files, something that is no `GameRecord`,
+            or no game.
     """
     if isinstance(games, str | Path):
-        return _of_source(os.path.expandvars(games))
+        return _of_source(os.path.expandvars(games), split)
+    if split is not None:
+        raise GameError(
+            f"split is {split!r}, but records have no splits. Load them with `load_games(FOLDER, {split!r})`."
+        )
     named: object = games  # as it comes from a program that no type checker has seen
     # Arrays and data sets of torch are sequences, too, though they do not say so.
     if isinstance(named, Mapping) or not (hasattr(named, "__len__") and hasattr(named, "__getitem__")):
@@ -106,16 +112,18 @@ def games_of(games: Sequence[GameRecord] | str | Path) -> Sequence[GameRecord]:
     return games
 
 
-def _of_source(source: str) -> Sequence[GameRecord]:
+def _of_source(source: str, split: str | None) -> Sequence[GameRecord]:
+    path = Path(source).expanduser()
+    is_one = source.startswith(GENERATED) or source.endswith(COMPACT) or any(path.glob("*/*/game.tw-pddl"))
+    if not is_one:
+        return load_games(path, "train" if split is None else split)
+    if split is not None:
+        raise GameError(f"split is {split!r}, but {source} holds one split only. Leave `split` out.")
     if source.startswith(GENERATED):
         return generated_games(source)
-    path = Path(source).expanduser()
-    if source.endswith(COMPACT):
-        games = GameSet(_solvable(read_records(path)))
-    elif any(path.glob("*/*/game.tw-pddl")):
-        games = GameSet(_official(path.resolve(), path.resolve()))
-    else:
-        return load_games(path, "train")
+    games = GameSet(
+        _solvable(read_records(path)) if source.endswith(COMPACT) else _official(path.resolve(), path.resolve())
+    )
     if not games:
         raise GameError(f"{path} has no game that can be played.")
     tell_of_missing(path.resolve().name.removesuffix(COMPACT), path, games.keys)

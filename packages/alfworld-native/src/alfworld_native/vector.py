@@ -47,9 +47,11 @@ class HouseholdVectorEnv(gymnasium.vector.VectorEnv[tuple[str, ...], Sequence[st
         render_mode: None, or `ansi`.
         autoreset_mode: when a game that is over begins anew: with the next command, at once, or by `reset` with
             `options={"reset_mask": ...}`.
+        split: as in `HouseholdEnv`.
 
     Raises:
-        GameError: fewer than one game, an unknown mode, a limit below 1, or `games` that cannot be used.
+        GameError: no whole number of games from one on, an unknown mode or split, a limit below 1, or `games` that
+            cannot be used.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -62,15 +64,17 @@ class HouseholdVectorEnv(gymnasium.vector.VectorEnv[tuple[str, ...], Sequence[st
         wording: Wording = "2.1.1",
         render_mode: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        split: str | None = None,
     ) -> None:
-        if num_envs < 1:
-            raise GameError(f"num_envs must be 1 or more, not {num_envs}.")
+        given: object = num_envs  # as it comes from a program that no type checker has seen
+        if not isinstance(given, Integral) or num_envs < 1:
+            raise GameError(f"num_envs must be a whole number from 1 on, not {num_envs!r:.60}.")
         if max_episode_steps is not None and max_episode_steps < 1:
             raise GameError(f"max_episode_steps must be 1 or more, or None for no limit, not {max_episode_steps}.")
         self.num_envs = num_envs
         self.render_mode = render_mode
         # Read once, for all of them.
-        found = drawn_from(games)
+        found = drawn_from(games, split)
         self.envs = [HouseholdEnv(found, wording, render_mode) for _ in range(num_envs)]
         self._mode = _mode(autoreset_mode)
         self._most = max_episode_steps
