@@ -16,7 +16,6 @@ another.
 from __future__ import annotations
 
 import argparse
-import math
 import re
 import resource
 import shutil
@@ -34,6 +33,7 @@ from typing import Any
 
 from reflect_locate.adapt import eras_of, fitted_weights
 from reflect_locate.adapted_ranking import AdaptedRanking
+from reflect_locate.places import first_place, mean_reciprocal_rank, ndcg
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.ranking import find
 from reflect_locate.repositories.ingest import open_repository
@@ -77,10 +77,9 @@ class Row:
 
     def add(self, files: Sequence[str], targets: Sequence[str]) -> None:
         """Count an answer."""
-        places = [place for place, path in enumerate(files[:TOP], start=1) if path in targets]
-        self.places.append(min(places, default=0))
-        ideal = sum(1 / math.log2(place + 1) for place in range(1, min(len(targets), TOP) + 1))
-        self.gains.append(sum(1 / math.log2(place + 1) for place in places) / ideal)
+        is_right = [path in targets for path in files[:TOP]]
+        self.places.append(first_place(is_right))
+        self.gains.append(ndcg(is_right, TOP, len(targets)))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -278,7 +277,7 @@ def show(rows: Mapping[str, Row]) -> None:
         low, high = wilson_interval(first, count)
         share = f"{first} of {count} = {100 * first / count:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
         near = sum(1 <= place <= NEAR for place in row.places)
-        reciprocal = statistics.fmean(1 / place if place else 0.0 for place in row.places)
+        reciprocal = mean_reciprocal_rank(row.places)
         times = " | ".join(
             f"{1000 * statistics.median(seconds):.0f}" if seconds else "" for seconds in (row.cold, row.warm)
         )

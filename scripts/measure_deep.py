@@ -19,16 +19,17 @@ from pathlib import Path
 
 from measure_find import rate
 
-from reflect_locate.places import mean_reciprocal_rank
+from reflect_locate.places import first_place, mean_reciprocal_rank, ndcg
 from reflect_locate.questions.task_set import TaskSet
 from reflect_locate.reader_settings import READER
 from reflect_locate.reader_weight import WEIGHTS, Asked, ask
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.rereading import open_reader
+from reflect_rl.evaluation.compare import paired_difference
 
 SHOWN = (0.0, *WEIGHTS, 1000.0)
 """Weights of the reading, beside the default ones of the index; the last one leaves the order to the model."""
-TOP = 5
+TOP, MOST = 5, 10
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -58,19 +59,33 @@ def main(arguments: Sequence[str]) -> int:
                     print(entry.model_dump_json(), file=file, flush=True)
                 print(f"\r{number} of {len(left)}", end="", file=sys.stderr, flush=True)
     # The trees without the file are written last, so a question is known as soon as both are.
-    asked = [known[f"{question.key}/{part}"] for question in questions for part in (0, 1)]
-    show(asked, options.weight)
+    show(
+        [known[f"{question.key}/0"] for question in questions],
+        [len(question.targets) for question in questions],
+        options.weight,
+    )
     return 0
 
 
-def show(asked: Sequence[Asked], weights: Sequence[float]) -> None:
-    """Print for each weight how often the right file comes first, and among the first five."""
-    there = [entry for entry in asked if entry.has_file]
-    print(f"{len(there)} questions; reading took {sum(entry.seconds for entry in there) / len(there):.1f} CPU s each")
+def show(asked: Sequence[Asked], targets: Sequence[int], weights: Sequence[float]) -> None:
+    """Print for each weight how often the right file comes first and among the first five, and the gain over the index.
+
+    Args:
+        asked: questions with their files in the trees.
+        targets: number of right files of each.
+        weights: that are shown.
+    """
+    print(f"{len(asked)} questions; reading took {sum(entry.seconds for entry in asked) / len(asked):.1f} CPU s each")
+    alone = [entry.place(0.0)[0] == 1 for entry in asked]
     for weight in weights:
-        places = [entry.place(weight)[0] for entry in there]
-        first, top = rate([place == 1 for place in places]), rate([1 <= place <= TOP for place in places])
-        print(f"weight {weight:6g}   first {first}   first {TOP} {top}   MRR {mean_reciprocal_rank(places):.3f}")
+        ranked = [entry.ranked(weight)[0] for entry in asked]
+        places = [first_place(right) for right in ranked]
+        first, top = [place == 1 for place in places], rate([1 <= place <= TOP for place in places])
+        gain = sum(ndcg(right, MOST, count) for right, count in zip(ranked, targets, strict=True)) / len(ranked)
+        print(
+            f"weight {weight:6g}   first {rate(first)}   first {TOP} {top}   MRR {mean_reciprocal_rank(places):.3f}   "
+            f"NDCG@{MOST} {gain:.3f}   gain {paired_difference(first, alone)}"
+        )
 
 
 if __name__ == "__main__":

@@ -37,13 +37,18 @@ class Asked(BaseModel, frozen=True):
     seconds: float
     """CPU time of the reading."""
 
-    def place(self, weight: float) -> tuple[int, float]:
-        """Place of the first right file (0 = not among the candidates), and the confidence in the first file."""
+    def ranked(self, weight: float) -> tuple[list[bool], list[float]]:
+        """Whether each candidate is right, the best first, and their scores; at the weight 0 by the index alone."""
         weights = replace(DEFAULT_WEIGHTS, read=weight)
         read = with_reading(self.evidence, self.likelihoods) if weight else self.evidence
         scores = [score(evidence, weights) for evidence in read]
         order = sorted(range(len(scores)), key=lambda number: -scores[number])
-        return first_place(self.right[number] for number in order), confidence([scores[number] for number in order])
+        return [self.right[number] for number in order], [scores[number] for number in order]
+
+    def place(self, weight: float) -> tuple[int, float]:
+        """Place of the first right file (0 = not among the candidates), and the confidence in the first file."""
+        right, scores = self.ranked(weight)
+        return first_place(right), confidence(scores)
 
 
 def ask(tasks: TaskSet, question: Question, store: WordStore, reader: PassageReader) -> Iterator[Asked]:
