@@ -23,7 +23,7 @@ def budget(full: int) -> int:
 taxi = rrl.make_env("dangerous_taxi", modes=["full"])
 print(taxi.capabilities)
 
-# %% Demonstrations of the solver; its teacher has no place in them yet, so the policy learns without reflections first.
+# %% Demonstrations of the solver, without reflections; `reflector="oracle"` lets the game's teacher write some.
 demonstrations = rrl.collect(taxi, "oracle", episodes=budget(200))
 print(demonstrations[0].turns[0].observation.text, demonstrations[0].turns[0].action)
 

@@ -13,15 +13,17 @@ from peft import PeftModel
 
 from reflect_rl import registry
 from reflect_rl.config import AlgorithmConfig, EmbeddedConfig, Rule
-from reflect_rl.envs.base import require_known
+from reflect_rl.envs.base import EnvSpec, HasTeacher, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, device_of
 from reflect_rl.models.score import check_scoring
 from reflect_rl.players.language_model import LanguageModelPolicy
+from reflect_rl.players.scripted import LexicalReflector, OracleReflector
 from reflect_rl.rollout import NoReflector, Policy, Reflector
 from reflect_rl.runs.config import BuiltForRun
+from reflect_rl.runs.models import lexical_reflector
 from reflect_rl.types import Decoding, seed_for, stream
 
 
@@ -134,32 +136,29 @@ class Agent:
 
 Player = Policy | Agent | LanguageModel | str
 """A player as callers name one: the last is the name of an installed policy."""
+Writer = Reflector | str
+"""A reflection player as callers name one: the last is the name of an installed one."""
 
 
-def players_of(
-    policy: Player, reflector: Reflector | None, actions: int, decoding: Decoding
-) -> tuple[Policy, Reflector]:
+def players_of(policy: Player, reflector: Writer | None, spec: EnvSpec, decoding: Decoding) -> tuple[Policy, Reflector]:
     """The two players of a call.
 
     Args:
         policy: the player; an agent brings its reflection player, a model plays as it is.
         reflector: who writes in place of that one (None: nobody does).
-        actions: number of labels that an agent needs.
+        spec: the environment that they play.
         decoding: of an agent.
 
     Raises:
         UnknownNameError: nothing installed has the name, or there is no such decoding.
-        UserError: what was given is no player, or needs the settings of a run.
+        UserError: what was given is no player, needs the settings of a run, or needs what the game cannot do.
     """
     require_known("decoding", decoding, get_args(Decoding))
-    if reflector is not None and (isinstance(reflector, type) or not isinstance(reflector, Reflector)):
-        raise UserError(
-            f"{reflector!r:.200} is no reflection player. Give an object with name, sees_oracle and reflect."
-        )
+    writer = None if reflector is None else _writer(reflector, spec)
     if isinstance(policy, LanguageModel):
-        policy = Agent.of(policy, actions)
+        policy = Agent.of(policy, spec.max_actions)
     if isinstance(policy, Agent):
-        return policy.for_actions(actions).policy(decoding), reflector or policy.reflector
+        return policy.for_actions(spec.max_actions).policy(decoding), writer or policy.reflector
     if isinstance(policy, str):
         found = registry.find("policies", policy)
         if isinstance(found, BuiltForRun):
@@ -167,12 +166,35 @@ def players_of(
                 f"the player {policy!r} is made from the settings of a run. Name it in a run file's methods."
             )
         named: Policy = found()
-        return named, reflector or NoReflector()
+        return named, writer or NoReflector()
     if isinstance(policy, type) or not isinstance(policy, Policy):
         raise UserError(
             f"{policy!r:.200} is no player. Give an Agent, an object with name, sees_oracle and decide, or a name."
         )
-    return policy, reflector or NoReflector()
+    return policy, writer or NoReflector()
+
+
+def _writer(reflector: Writer, spec: EnvSpec) -> Reflector:
+    """The reflection player of a name, or the one that was given."""
+    if not isinstance(reflector, str):
+        if isinstance(reflector, type) or not isinstance(reflector, Reflector):
+            raise UserError(
+                f"{reflector!r:.200} is no reflection player. Give an object with name, sees_oracle and reflect, or a "
+                "name."
+            )
+        return reflector
+    found = registry.find("reflectors", reflector)
+    if isinstance(found, BuiltForRun):
+        raise UserError(
+            f"the reflection player {reflector!r} is made from the settings of a run. Name it in a run file's "
+            "[reflector] kind."
+        )
+    if found is LexicalReflector:
+        return lexical_reflector(spec)
+    if found is OracleReflector:
+        spec.needed(HasTeacher, "the reflection player 'oracle'")
+    named: Reflector = found()
+    return named
 
 
 def algorithm_settings(algorithm: str | type | Mapping[str, Any]) -> AlgorithmConfig | dict[str, Any]:

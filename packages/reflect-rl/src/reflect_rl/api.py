@@ -17,6 +17,7 @@ from reflect_rl.agent import (
     Blueprint,
     Origin,
     Player,
+    Writer,
     algorithm_settings,
     chosen_tasks,
     players_of,
@@ -152,7 +153,7 @@ def make_env(env: Environment, **settings: Any) -> EnvSpec:
 def collect(
     env: Environment,
     policy: Player,
-    reflector: Reflector | None = None,
+    reflector: Writer | None = None,
     *,
     episodes: int = 100,
     split: Split = "train",
@@ -165,7 +166,8 @@ def collect(
     Args:
         env: the environment.
         policy: the player; an agent brings its reflection player.
-        reflector: who writes reflections (None: the agent's own, or nobody).
+        reflector: who writes reflections: a player, or a name such as `oracle`, the game's own teacher (None: the
+            agent's own, or nobody).
         episodes: how many to play.
         split: whose tasks.
         decoding: how an agent chooses.
@@ -181,7 +183,7 @@ def collect(
     3
     """
     spec = make_env(env)
-    player, writer = players_of(policy, reflector, spec.max_actions, decoding)
+    player, writer = players_of(policy, reflector, spec, decoding)
     tasks = _tasks(spec, split)
     _at_least_one(episodes=episodes, num_envs=num_envs)
     order = chosen_tasks(len(tasks), episodes, stream(seed, "collect"))
@@ -352,7 +354,7 @@ def train_rl(
     *,
     algorithm: str | type | Mapping[str, Any] = "ppo",
     turns: int = 15_000,
-    reflector: Reflector | None = None,
+    reflector: Writer | None = None,
     out: str | Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -365,7 +367,8 @@ def train_rl(
         env: the environment to play.
         algorithm: name of an installed one, a class, or a table of its settings with its `name`.
         turns: training budget in turns of the environment.
-        reflector: who writes reflections (None: the agent's own, or nobody).
+        reflector: who writes reflections: a player, or a name such as `oracle`, the game's own teacher (None: the
+            agent's own, or nobody).
         out: run folder for metrics, checkpoints and the model; a training that was interrupted there goes on
             (None: nothing is kept).
         seed: of everything random.
@@ -387,7 +390,7 @@ def train_rl(
     own = ADAPTER_SETTINGS if start.model.has_adapter else {}
     config = parse(RLFTConfig, {**own, "algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
     _whole(spec, max_episode_steps=config.max_episode_steps)
-    _, writer = players_of(start, reflector, spec.max_actions, "sampled")
+    _, writer = players_of(start, reflector, spec, "sampled")
     twin = start.as_trained(trainable_copy(start.model))
     before = start.origin
     method = {"base": "rlft", "sft": "sft_rlft", "sft_reflect": "reflect_rl"}.get(before.method, before.method)
@@ -431,7 +434,7 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     decoding: Decoding = "greedy",
     repetitions: int = 3,
     modes: Sequence[str] = (),
-    reflector: Reflector | None = None,
+    reflector: Writer | None = None,
     num_envs: int = 64,
 ) -> Evaluation:
     """Play all tasks of a split, with the same seeds whoever plays, so that players can be compared in pairs.
@@ -447,7 +450,8 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
         decoding: `greedy`, one episode per task, or `sampled`.
         repetitions: sampled episodes per task.
         modes: variants of the game (empty: all of its settings).
-        reflector: who writes reflections (None: the agent's own, or nobody).
+        reflector: who writes reflections: a player, or a name such as `oracle`, the game's own teacher (None: the
+            agent's own, or nobody).
         num_envs: games played at once.
 
     Raises:
@@ -460,7 +464,7 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     oracle on corridor-v1 (test, greedy, horizon 20): 100.0% won [95% interval 78.5% to 100.0%], 14 of 14 ...
     """
     spec = make_env(env)
-    player, writer = players_of(policy, reflector, spec.max_actions, decoding)
+    player, writer = players_of(policy, reflector, spec, decoding)
     _tasks(spec, split)
     longest = spec.max_episode_steps if horizon is None else horizon
     _at_least_one(horizon=longest, repetitions=repetitions, num_envs=num_envs)

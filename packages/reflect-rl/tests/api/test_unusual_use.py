@@ -450,6 +450,22 @@ def test_a_reflection_player_that_sees_the_solver():
         rrl.train_sft(told, rrl.collect("corridor", "oracle", episodes=4), env="corridor", steps=1)
 
 
+def test_the_games_own_teacher_writes_reflections_that_both_players_learn_from():
+    episodes = rrl.collect("corridor", "oracle", reflector="oracle", episodes=8)
+    assert all(turn.reflection and "Next: " in turn.reflection for episode in episodes for turn in episode.turns)
+    trained = rrl.train_sft(blank(), episodes, env="corridor", reflections=True, steps=2)
+    assert (trained.origin.method, trained.reflector.sees_oracle) == ("sft_reflect", False)
+
+
+def test_a_game_that_reads_its_own_states_writes_reflections_for_any_player():
+    class Advised(Rooms):
+        def advise(self, state):
+            return f"I read: {state}"
+
+    for episode in rrl.collect(Advised, "random", reflector="lexical", episodes=2):
+        assert all(turn.reflection == f"I read: {turn.observation.text}" for turn in episode.turns)
+
+
 def test_a_folder_with_two_settings_of_a_game_can_be_reported(tmp_path):
     episodes = rrl.collect("corridor", "oracle", episodes=10)
     agent = rrl.train_sft(blank(), episodes, env="corridor", steps=1, out=tmp_path)
@@ -484,7 +500,13 @@ def test_what_cannot_be_asked_for(agent):
     with pytest.raises(UserError, match="define it at module level"):
         rrl.train_rl(agent, Rooms, algorithm=Mine, **TINY_RL)
     with pytest.raises(UserError, match="is no reflection player"):
+        rrl.evaluate(agent, Rooms, reflector=OracleReflector)
+    with pytest.raises(UserError, match="the reflection player 'oracle' needs HasTeacher"):
         rrl.evaluate(agent, Rooms, reflector="oracle")
+    with pytest.raises(UserError, match="the reflection player 'lexical' needs HasStateTeacher"):
+        rrl.evaluate(agent, Rooms, reflector="lexical")
+    with pytest.raises(UnknownNameError, match="Did you mean 'oracle'"):
+        rrl.evaluate(agent, Rooms, reflector="oracel")
     with pytest.raises(UserError, match="is no player"):
         rrl.evaluate(Says, Rooms)
 

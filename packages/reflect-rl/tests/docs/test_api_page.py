@@ -8,10 +8,12 @@ from pathlib import Path
 PAGE = Path(__file__).parents[4] / "docs" / "start" / "api.md"
 
 
-def test_the_first_training_runs(tmp_path, monkeypatch, capsys):
+def test_the_trainings_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    known = {"__name__": "page"}
     for block in blocks:
-        exec(compile(block, str(PAGE), "exec"), {"__name__": "page"})
+        exec(compile(block, str(PAGE), "exec"), known)
+    assert known["agent"].origin.method == "reflect_rl"
     assert "sft_rlft on corridor-v1 (test, greedy, horizon 20)" in capsys.readouterr().out
     assert (tmp_path / "runs" / "corridor" / "report.html").is_file()

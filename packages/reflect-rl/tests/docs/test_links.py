@@ -157,7 +157,8 @@ def test_every_command_would_start(page, tmp_path):
 @pages
 def test_every_toml_example_is_a_configuration(page):
     for text in fences(page, "toml"):
-        parse(RunConfig, tomllib.loads(text))
+        # A game of the reader's own is none that can be imported here.
+        parse(RunConfig, tomllib.loads(re.sub(r'"mygame:\w+"', '"corridor"', text)))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name_of)
