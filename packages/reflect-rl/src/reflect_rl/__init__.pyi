@@ -4,6 +4,7 @@ from reflect_rl.api import (
     add_reflections as add_reflections,
     collect as collect,
     evaluate as evaluate,
+    load_agent as load_agent,
     load_model as load_model,
     make_env as make_env,
     read_episodes as read_episodes,

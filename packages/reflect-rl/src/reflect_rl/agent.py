@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from peft import PeftModel
 
 from reflect_rl import registry
-from reflect_rl.config import AlgorithmConfig, EmbeddedConfig, Rule
+from reflect_rl.config import AlgorithmConfig, EmbeddedConfig, Frozen, Rule
 from reflect_rl.envs.base import EnvSpec, HasTeacher, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.models.embedded import build_for
@@ -20,10 +21,12 @@ from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, device_of
 from reflect_rl.models.score import check_scoring
 from reflect_rl.players.language_model import LanguageModelPolicy
+from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import LexicalReflector, OracleReflector
 from reflect_rl.rollout import NoReflector, Policy, Reflector
 from reflect_rl.runs.config import BuiltForRun
-from reflect_rl.runs.models import lexical_reflector
+from reflect_rl.runs.models import REFLECTOR, lexical_reflector
+from reflect_rl.store import write_json
 from reflect_rl.types import Decoding, seed_for, stream
 
 
@@ -70,6 +73,35 @@ class Origin:
     """Folder of its last training, where evaluations of it are noted."""
 
 
+AGENT = "agent.json"
+"""Name of the file beside an agent's weights that says where it comes from, and who writes its reflections."""
+SAVED = "saved"
+"""Value of `AgentRecord.reflector` where the reflection player lies beside the policy."""
+
+
+class AgentRecord(Frozen):
+    """Contents of `agent.json`."""
+
+    version: Literal[1] = 1
+    """Version of this file."""
+    method: str
+    algorithm: str
+    label_source: str
+    starts: int
+    seed: int
+    reflector: str
+    """`none`, `SAVED`, or the name of a player that is no trained model and was not saved."""
+    max_new_tokens: int = 0
+    """Longest reflection of a saved player, in tokens."""
+    sets_numbers: bool = False
+    """True = the environment corrects the numbers in its reflections."""
+
+    @property
+    def origin(self) -> Origin:
+        """Origin of the agent; evaluations of it are noted nowhere."""
+        return Origin(self.method, self.algorithm, self.label_source, self.starts, self.seed)
+
+
 @dataclass(frozen=True)
 class Agent:
     """A policy with its reflection player."""
@@ -101,12 +133,31 @@ class Agent:
         return replace(self, labels=find_labels(self._with_labels(), count, self.scoring))
 
     def save(self, folder: str | Path) -> Path:
-        """Write the policy's model and labels as a Hugging Face folder, which `load_model` reads; the folder.
+        """Write both players: `load_agent` reads them, and `load_model` the policy alone; the folder.
 
-        With an adapter, only the adapter is written. The reflection player is not.
+        The policy is a Hugging Face folder, in which a trained reflection player lies under `reflector`. With an
+        adapter, only the adapter is written. A reflection player that is no trained model is named and not written.
         """
-        self._with_labels().save(Path(folder))
-        return Path(folder)
+        place, writer = Path(folder), self.reflector
+        self._with_labels().save(place)
+        trained = writer if isinstance(writer, FrozenReflector) else None
+        # Of an agent that was saved here before.
+        shutil.rmtree(place / REFLECTOR, ignore_errors=True)
+        if trained is not None:
+            trained.model.save(place / REFLECTOR)
+        origin = self.origin
+        record = AgentRecord(
+            method=origin.method,
+            algorithm=origin.algorithm,
+            label_source=origin.label_source,
+            starts=origin.starts,
+            seed=origin.seed,
+            reflector=writer.name if trained is None else SAVED,
+            max_new_tokens=0 if trained is None else trained.max_new_tokens,
+            sets_numbers=trained is not None and trained.numbers is not None,
+        )
+        write_json(place / AGENT, record.model_dump(mode="json"))
+        return place
 
     def _with_labels(self) -> LanguageModel:
         """The model with the rule and the labels that it was trained with; an untrained one has learned none."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reflect_rl.agent import (
+    AGENT,
     Agent,
     Blueprint,
     Origin,
@@ -23,6 +24,7 @@ from reflect_rl.agent import (
     players_of,
     trainable_copy,
 )
+from reflect_rl.agent_files import agent_of_run, saved_agent
 from reflect_rl.config import (
     EMBEDDED,
     EmbeddedConfig,
@@ -63,7 +65,7 @@ from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Decoding, Episode, Progress, Task, seed_for, silent, stream, to_json
 
 __all__ = [
-    "add_reflections", "collect", "evaluate", "load_model", "make_env", "read_episodes", "report",
+    "add_reflections", "collect", "evaluate", "load_agent", "load_model", "make_env", "read_episodes", "report",
     "train_rl", "train_sft", "warm_up", "write_episodes",
 ]  # fmt: skip
 
@@ -120,6 +122,41 @@ def load_model(
     adapter = settings.pop("lora", None) or LoRAConfig(rank=lora_rank)
     values = {"path": str(path_or_name), "device": device, "precision": precision, **settings}
     return load_language_model(parse(ModelConfig, values | {"lora": dict(adapter)}), trainable=True, seed=seed)
+
+
+def load_agent(
+    folder: str | Path,
+    method: str | None = None,
+    *,
+    unit: str = "",
+    env: Environment | None = None,
+    device: str = "auto",
+    precision: Literal["float32", "mixed", "bfloat16"] | None = None,
+) -> Agent:
+    """An agent with its reflection player: one that `Agent.save` wrote, or a method of a run.
+
+    Args:
+        folder: of the agent, or of a run of the command line.
+        method: of a run, such as `reflect_rl` (None: its only one with a model).
+        unit: of a run, such as `starts-100/seed-0`; empty = the first.
+        env: its environment; needed if this numbers its actions, and for a run on `package.module:Class`, whose name is
+            given again.
+        device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
+        precision: number format of both players (None: the run's; float32 for a saved agent).
+
+    Raises:
+        ConfigError: its record is of another version, or damaged.
+        ModelError: a model cannot be loaded.
+        RunFolderError: the folder holds neither, or the method is not trained yet.
+        UnknownNameError: the run has no such method or unit.
+        UserError: `method` or `unit` of a saved agent, several methods could be meant, or something is missing.
+    """
+    place = Path(folder)
+    if not (place / AGENT).is_file():
+        return agent_of_run(place, method, unit, env if isinstance(env, str) else None, device, precision)
+    if method is not None or unit:
+        raise UserError(f"{place} holds one saved agent. Leave method and unit out, or name the folder of a run.")
+    return saved_agent(place, None if env is None else make_env(env), device, precision or "float32")
 
 
 def make_env(env: Environment, **settings: Any) -> EnvSpec:

@@ -46,7 +46,7 @@ def test_the_page_lists_every_public_name():
 
 def test_the_page_shows_every_argument_and_default():
     page = (ROOT / "docs" / "start" / "api.md").read_text(encoding="utf-8")
-    shown = re.search(r"```text\n(load_model.*?)```", page, re.DOTALL)
+    shown = re.search(r"```text\n(load_agent.*?)```", page, re.DOTALL)
     assert shown is not None
     functions = {name: getattr(reflect_rl, name) for name in api.__all__}
     signatures = {name: inspect.signature(function) for name, function in functions.items()}

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tiny_run import METHODS, ROOT, SMOKE, TINY
 
+import reflect_rl as rrl
+from reflect_rl.errors import UnknownNameError, UserError
 from reflect_rl.evaluation.evaluate import ResultRow
 from reflect_rl.runs.folder import alone
 
@@ -51,6 +53,19 @@ def times(folder):
 
 def rows(run):
     return json.loads((run / "results.json").read_text())
+
+
+def test_an_agent_of_a_run_plays_as_it_was_evaluated(finished):
+    folder, _ = finished
+    loaded = rrl.load_agent(folder, "reflect_rl", device="cpu")
+    assert (loaded.origin.method, loaded.origin.starts) == ("reflect_rl", 4)
+    assert loaded.reflector.reflect([rrl.View(rrl.Observation("a state", ("north",)), (0,))]) != [None]
+    with pytest.raises(UserError, match=r"Name one with method=\."):
+        rrl.load_agent(folder)
+    with pytest.raises(UnknownNameError, match="Did you mean 'reflect_rl'"):
+        rrl.load_agent(folder, "reflect_lr")
+    with pytest.raises(UnknownNameError, match=f"Did you mean '{UNIT}'"):
+        rrl.load_agent(folder, "reflect_rl", unit="starts-4/seed-1")
 
 
 def test_the_output_is_lines_of_this_program_only(finished):

@@ -33,7 +33,7 @@ from reflect_report.preferences.records import (
 from reflect_report.preferences.session import Session
 from reflect_report.preferences.shown import show_pair, show_rules
 from reflect_report.tables import terminal_text
-from reflect_rl.cli.arguments import parse_options, values_of_run
+from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import Frozen, parse
 from reflect_rl.envs.base import HasSolver
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError, suggestion
@@ -143,7 +143,7 @@ def _who(options: PreferOptions) -> str:
 def _run_of(folder: Path) -> tuple[RunConfig, str]:
     """The configuration of a run and the fingerprint of its game."""
     # Imported late: a mistake in the arguments must not wait for it.
-    from reflect_rl.runs.config import RunConfig, fingerprint
+    from reflect_rl.runs.config import RunConfig, fingerprint, values_of_run
     from reflect_rl.runs.folder import CARD, read_card
 
     config = parse(RunConfig, values_of_run(folder))

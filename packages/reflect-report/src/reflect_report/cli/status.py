@@ -80,9 +80,8 @@ def _look(folders: Sequence[Path]) -> list[RunStatus]:
 def planned(folder: Path) -> tuple[str, ...]:
     """Titles of all jobs of a run; none where its settings need what is not installed here."""
     # Imported late: it loads torch, for which a mistake in a name must not wait.
-    from reflect_rl.cli.arguments import values_of_run
     from reflect_rl.config import parse
-    from reflect_rl.runs.config import RunConfig
+    from reflect_rl.runs.config import RunConfig, values_of_run
     from reflect_rl.runs.stages import plan
 
     if not (folder / "config.json").is_file():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,8 +22,7 @@ from pydantic.fields import FieldInfo
 from reflect_rl import registry
 from reflect_rl.config import Frozen, config_of, may_hold_secret, narrow, parse, read_toml
 from reflect_rl.errors import ConfigError, suggestion
-from reflect_rl.registry import Kind, refuse_foreign
-from reflect_rl.store import read_json
+from reflect_rl.registry import Kind
 
 if TYPE_CHECKING:
     from reflect_rl.runs.config import RunConfig
@@ -369,6 +368,8 @@ def _values(
         return read_toml(place)
     # An evaluation of a run into another folder plays the players of that run.
     is_source = verb == "eval" and "output_dir" in flags and named.resolve() != place.resolve()
+    from reflect_rl.runs.config import values_of_run  # here, as above
+
     # Flags are the user's own choice; the folder's settings may be somebody else's.
     own = [word for path in (*NAMED, "methods") for word in flags.get(path, ())]
     return values_of_run(place, own) | ({"start_from": str(place)} if is_source else {})
@@ -384,24 +385,6 @@ def _no_place(verb: str, arguments: Sequence[str], flags: Mapping[str, Sequence[
             f"{' '.join(flags['output_dir'])!r} is no run folder yet. Name a configuration file too, such as {EXAMPLE}."
         )
     return f"name a configuration file or a run folder, for example: reflect-rl {verb} {EXAMPLE}"
-
-
-def values_of_run(folder: Path, own: Collection[str] = ()) -> dict[str, Any]:
-    """The raw values of a run folder's configuration.
-
-    Args:
-        folder: the run folder, maybe somebody else's.
-        own: names of parts that the user gave.
-
-    Raises:
-        RunFolderError: there is no configuration, or it is not readable.
-        UnknownNameError: it names a module that no installed distribution provides.
-    """
-    path, remedy = folder / "config.json", f"Is {folder} a run folder? Name one, or a configuration file."
-    values = read_json(path, remedy)
-    refuse_foreign(values, path, own)
-    # The folder's own path wins over the noted one: folders are moved and copied.
-    return {**values, "output_dir": str(folder)}
 
 
 def _with_chosen_names(values: dict[str, Any], flags: Mapping[str, Sequence[str]]) -> dict[str, Any]:

@@ -28,7 +28,9 @@ from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.evaluation.methods import LEXICAL, Method, find_method
 from reflect_rl.prompts import TEMPLATE_VERSION, policy_prompt, reflection_prompt
+from reflect_rl.registry import refuse_foreign
 from reflect_rl.rollout import Reflector
+from reflect_rl.store import read_json
 from reflect_rl.training.config import ReflectorSFTConfig, RLFTConfig, SFTConfig, TrackerName
 from reflect_rl.types import Decoding, Episode, View, stream
 from reflect_rl.watchdog import Limits, guarded
@@ -420,3 +422,21 @@ def result_mark(config: RunConfig, *, learned: bool) -> str:
         return mark
     # A model may answer otherwise another day, so the texts themselves are a part of the fingerprint.
     return hashlib.sha256(f"{mark} {annotator.digest(config)}".encode()).hexdigest()[:16]
+
+
+def values_of_run(folder: Path, own: Collection[str] = ()) -> dict[str, Any]:
+    """The raw values of a run folder's configuration.
+
+    Args:
+        folder: the run folder, maybe somebody else's.
+        own: names of parts that the user gave.
+
+    Raises:
+        RunFolderError: there is no configuration, or it is not readable.
+        UnknownNameError: it names a module that no installed distribution provides.
+    """
+    path, remedy = folder / "config.json", f"Is {folder} a run folder? Name one, or a configuration file."
+    values = read_json(path, remedy)
+    refuse_foreign(values, path, own)
+    # The folder's own path wins over the noted one: folders are moved and copied.
+    return {**values, "output_dir": str(folder)}

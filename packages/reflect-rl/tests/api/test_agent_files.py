@@ -1,0 +1,103 @@
+"""Agents that are written and read again, with both players."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import reflect_rl as rrl
+from reflect_rl.errors import ConfigError, ModelError, RunFolderError, UserError
+from reflect_rl.players.scripted import OracleReflector
+from reflect_rl.rollout import NoReflector
+from tiny_models import save_tiny
+
+SHAPE = {"hidden_size": 16, "layers": 1, "heads": 2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def demonstrations():
+    return rrl.collect("corridor", "oracle", reflector="oracle", episodes=8)
+
+
+@pytest.fixture(scope="module")
+def agent(demonstrations):
+    return rrl.train_sft(
+        rrl.load_model("embedded", **SHAPE), demonstrations, reflections=True, steps=40, learning_rate=1e-2
+    )
+
+
+def played(agent):
+    episodes = rrl.evaluate(agent, "corridor", decoding="sampled", repetitions=1).episodes
+    return [[(turn.reflection, turn.action, turn.decision.log_probs) for turn in one.turns] for one in episodes]
+
+
+def test_both_players_come_back(tmp_path, agent):
+    again = rrl.load_agent(agent.save(tmp_path), device="cpu")
+    assert played(again) == played(agent)
+    assert any(reflection for episode in played(again) for reflection, _, _ in episode)
+    assert again.origin == replace(agent.origin, folder=None)
+
+
+def test_an_agent_that_was_read_goes_on_learning(tmp_path, agent, demonstrations):
+    again = rrl.load_agent(agent.save(tmp_path), device="cpu")
+    further = rrl.train_sft(again, demonstrations, steps=2)
+    assert further.model.hash() == rrl.train_sft(agent, demonstrations, steps=2).model.hash()
+    assert further.model.hash() != again.model.hash()
+    learned = rrl.train_rl(again, "corridor", turns=8, validate_every=0, starts_per_update=4, episodes_per_start=2)
+    assert (learned.origin.method, learned.reflector) == ("reflect_rl", again.reflector)
+
+
+def test_adapters_come_back_on_their_base(tmp_path, demonstrations):
+    model = rrl.load_model(save_tiny("gpt2", tmp_path / "base"), lora_rank=2, device="cpu")
+    adapted = rrl.train_sft(model, demonstrations, reflections=True, steps=2)
+    again = rrl.load_agent(adapted.save(tmp_path / "agent"), device="cpu")
+    assert again.model.has_adapter
+    assert played(again) == played(adapted)
+    further = rrl.train_sft(again, demonstrations, steps=2)
+    assert further.model.hash() == rrl.train_sft(adapted, demonstrations, steps=2).model.hash()
+
+
+def test_a_folder_holds_the_agent_that_was_saved_last(tmp_path, agent):
+    agent.save(tmp_path)
+    plain = rrl.load_agent(replace(agent, reflector=NoReflector()).save(tmp_path), device="cpu")
+    assert isinstance(plain.reflector, NoReflector)
+    assert not (tmp_path / "reflector").exists()
+
+
+def test_a_reflection_player_that_is_no_model_is_named(tmp_path, agent):
+    replace(agent, reflector=OracleReflector()).save(tmp_path)
+    with pytest.raises(UserError, match="whose reflection player 'oracle' was not saved"):
+        rrl.load_agent(tmp_path)
+
+
+def test_numbers_need_the_environment(tmp_path, agent):
+    agent.reflector.numbers, before = (lambda text: {}), agent.reflector.numbers
+    try:
+        agent.save(tmp_path)
+    finally:
+        agent.reflector.numbers = before
+    with pytest.raises(UserError, match="Give it as env="):
+        rrl.load_agent(tmp_path, device="cpu")
+    # This one numbers nothing, so there is nothing to correct.
+    assert rrl.load_agent(tmp_path, env="corridor", device="cpu").reflector.numbers is None
+
+
+def test_what_is_no_agent_is_told(tmp_path, agent):
+    with pytest.raises(RunFolderError, match="neither the folder of a run nor of an agent"):
+        rrl.load_agent(tmp_path / "nowhere")
+    # A model of the hub has a `config.json`, too.
+    with pytest.raises(RunFolderError, match="is loaded by load_model"):
+        rrl.load_agent(save_tiny("gpt2", tmp_path / "model"))
+    folder = agent.save(tmp_path / "agent")
+    with pytest.raises(UserError, match="holds one saved agent"):
+        rrl.load_agent(folder, "reflect_rl")
+    record = json.loads((folder / "agent.json").read_text())
+    (folder / "agent.json").write_text(json.dumps({**record, "version": 2}))
+    with pytest.raises(ConfigError, match="version"):
+        rrl.load_agent(folder)
+    (folder / "agent.json").write_text(json.dumps(record))
+    (folder / "reflector" / "model.safetensors").unlink()
+    with pytest.raises(ModelError):
+        rrl.load_agent(folder, device="cpu")
