@@ -22,19 +22,23 @@ Objective = Literal["sft", "rl"]
 
 
 class ReaderSettings(Frozen):
-    """Amount that is read, in characters and not in tokens, so that passages depend on no model."""
+    """Amount that is read, in characters and not in tokens, so that passages depend on no model.
+
+    The defaults are those of a model that was not trained for this (`docs/results/log.md`, "Readers of three
+    sizes").
+    """
 
     version: Literal[2] = 2
     """Version of this file."""
-    candidates: int = Field(10, ge=2)
+    candidates: int = Field(5, ge=2)
     """Best files of the index that are read."""
-    lines: int = Field(16, ge=1)
+    lines: int = Field(8, ge=1)
     """Lines that are read of each."""
-    lines_before: int = Field(5, ge=0)
+    lines_before: int = Field(2, ge=0)
     """Lines of these that stand before the best line."""
-    longest: int = Field(1500, ge=100)
+    longest: int = Field(600, ge=100)
     """Characters that are read of each, about a quarter as many tokens of code; a question has to fit behind them."""
-    weight: float = Field(1.0, gt=0)
+    weight: float = Field(1.5, gt=0)
     """Weight of what the model makes of a file, beside the evidence of the index."""
 
 

@@ -64,9 +64,9 @@ def test_what_the_model_says_can_move_a_file_to_the_top():
     fresh = reread(Fixed("c.py", 3.0), tree(files), QUESTION, answer)
     assert [entry.path for entry in fresh.files] == ["c.py", "a.py", "b.py", "d.py"]
     assert [entry.evidence.read for entry in fresh.files] == pytest.approx([1.0, 0.25, 0.25, 0.25])
-    weights, sums = DEFAULT_WEIGHTS, INDEX_WEIGHTS
+    weight, sums = ReaderSettings().weight, INDEX_WEIGHTS
     old = answer.files[0].score
-    assert fresh.files[1].score == pytest.approx((old * sums + 0.25 * weights.read) / (sums + weights.read))
+    assert fresh.files[1].score == pytest.approx((old * sums + 0.25 * weight) / (sums + weight))
     assert [entry.sureness for entry in fresh.files[1:]] == ["a guess"] * 3
 
 
@@ -88,9 +88,9 @@ def test_files_that_are_not_read_keep_their_order_behind_those_that_are():
     fresh = reread(Fixed("b.py", 3.0, few), tree(files), QUESTION, answer)
     assert [entry.path for entry in fresh.files] == ["b.py", "a.py", "c.py", "d.py"]
     assert [entry.evidence.read for entry in fresh.files] == pytest.approx([1.0, 0.25, 0.0, 0.0])
-    weights, sums = DEFAULT_WEIGHTS, INDEX_WEIGHTS
+    weight, sums = ReaderSettings().weight, INDEX_WEIGHTS
     old = answer.files[0].score
-    assert fresh.files[0].score == pytest.approx((old * sums + weights.read) / (sums + weights.read))
+    assert fresh.files[0].score == pytest.approx((old * sums + weight) / (sums + weight))
 
 
 def test_equal_likelihoods_change_no_order():

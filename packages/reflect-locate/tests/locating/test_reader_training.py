@@ -247,9 +247,9 @@ def test_the_weight_is_the_best_one_by_reciprocal_rank():
     assert mean_reciprocal_rank([entry.place(0.0)[0] for entry in mixed]) == pytest.approx((1 + 0.5 + 0.5) / 3)
 
 
-def test_without_questions_about_other_projects_the_weight_is_one(tasks, player, tmp_path):
+def test_without_questions_about_other_projects_the_weight_is_that_of_an_untrained_model(tasks, player, tmp_path):
     words = ["--start-from", str(player), "--rank", "0", "--precision", "float32", "--output-dir", str(tmp_path)]
     sizes = ["--steps", "1", "--batch-size", "2", "--questions", "4", "--validation-questions", "0"]
     run([str(tasks.folder), *words, *sizes], Console(quiet=True))
-    assert load_reader(str(tmp_path / "model"), "float32").settings.weight == 1.0
+    assert load_reader(str(tmp_path / "model"), "float32").settings.weight == ReaderSettings().weight
     assert not (tmp_path / "validation.jsonl").exists()

@@ -51,7 +51,8 @@ class TrainReaderOptions(ReaderTraining):
     longest: int = Field(600, ge=100)
     """Characters that are read of each."""
     validation_questions: int = Field(240, ge=0)
-    """Most questions about other projects on which the weight of the reader is chosen; 0 = it gets the weight 1."""
+    """Most questions about other projects on which the weight of the reader is chosen; 0 = it gets that of an
+    untrained model, 1.5."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
