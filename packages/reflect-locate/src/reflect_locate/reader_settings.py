@@ -24,11 +24,11 @@ Objective = Literal["sft", "rl"]
 class ReaderSettings(Frozen):
     """Amount that is read, in characters and not in tokens, so that passages depend on no model.
 
-    The defaults are those of a model that was not trained for this (`docs/results/log.md`, "Readers of three
-    sizes").
+    The defaults are those of a model that was not trained for this (`docs/results/log.md`, "Readers that learn from
+    ninety projects").
     """
 
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     """Version of this file."""
     candidates: int = Field(5, ge=2)
     """Best files of the index that are read."""
@@ -38,8 +38,10 @@ class ReaderSettings(Frozen):
     """Lines of these that stand before the best line."""
     longest: int = Field(600, ge=100)
     """Characters that are read of each, about a quarter as many tokens of code; a question has to fit behind them."""
-    weight: float = Field(1.5, gt=0)
+    weight: float = Field(2.0, gt=0)
     """Weight of what the model makes of a file, beside the evidence of the index."""
+    small_share: float = Field(0.6, ge=0, lt=1)
+    """Share of the packaged reader in the likelihood, which is read, too; the rest is the model's own (0 = all)."""
 
 
 def read_settings(folder: Path) -> ReaderSettings:

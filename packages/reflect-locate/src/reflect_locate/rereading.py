@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, LIKELY, Evidence, score
@@ -44,6 +44,21 @@ class PassageReader(ABC):
         return [self.likelihood(question, text) for text in passages]
 
 
+@dataclass(frozen=True)
+class ReaderBeside(PassageReader):
+    """A model and the packaged reader, which errs on other files: the likelihood is a weighted mean of both."""
+
+    settings: ReaderSettings
+    """Settings of the model."""
+    model: PassageReader
+    small: PassageReader
+
+    def likelihood(self, question: str, text: str) -> float:
+        """See `PassageReader`."""
+        share = self.settings.small_share
+        return (1 - share) * self.model.likelihood(question, text) + share * self.small.likelihood(question, text)
+
+
 def open_reader(name: str = READER, precision: str = "auto") -> PassageReader:
     """The reader of a name, a folder or a hub id, with the settings that a trained reader has beside it.
 
@@ -55,13 +70,14 @@ def open_reader(name: str = READER, precision: str = "auto") -> PassageReader:
         ConfigError: its settings are of another version, or damaged.
         ModelError: it cannot be loaded; the message says what to do.
     """
-    if name == READER:
-        from reflect_locate.small_reader import load_small_reader
+    from reflect_locate.small_reader import load_small_reader
 
+    if name == READER:
         return load_small_reader()
     from reflect_locate.reader import load_reader
 
-    return load_reader(name, precision)
+    reader = load_reader(name, precision)
+    return ReaderBeside(reader.settings, reader, load_small_reader()) if reader.settings.small_share else reader
 
 
 def asked_after(text: str) -> str:

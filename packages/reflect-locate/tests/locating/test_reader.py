@@ -12,11 +12,11 @@ import torch
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS
 from reflect_locate.ranking import find
-from reflect_locate.reader import load_reader
+from reflect_locate.reader import Reader, load_reader
 from reflect_locate.reader_settings import ReaderSettings
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
-from reflect_locate.rereading import REQUEST, PassageReader, open_reader, passage, reread
+from reflect_locate.rereading import REQUEST, PassageReader, ReaderBeside, open_reader, passage, reread
 from reflect_locate.small_reader import PACKAGED, load_small_reader
 from reflect_rl.errors import ModelError, UserError
 from tiny_player import FILES, save_tiny_player
@@ -79,6 +79,24 @@ def test_the_reader_counts_with_its_own_weight():
         reader = Fixed("clock.py", 3.0, ReaderSettings(weight=weight))
         firsts[weight] = reread(reader, tree(files), QUESTION, answer).files[0].path
     assert firsts == {0.1: "limits.py", 50.0: "clock.py"}
+
+
+def test_two_readers_are_averaged_by_their_share():
+    settings = ReaderSettings(small_share=0.25)
+    both = ReaderBeside(settings, Fixed("a.py", 2.0), Fixed("b.py", 4.0))
+    assert both.likelihoods(QUESTION, ["File a.py:", "File b.py:"]) == [-3.0, -3.5]
+
+
+def test_an_untrained_model_is_read_beside_the_packaged_reader(reader, tmp_path):
+    reader.model.save(tmp_path)
+    both = open_reader(str(tmp_path), "float32")
+    assert isinstance(both, ReaderBeside)
+    alone, small, text = load_reader(str(tmp_path), "float32"), open_reader(), "File a.py:\nparse()"
+    share = both.settings.small_share
+    parts = [reader.likelihood(QUESTION, text) for reader in (alone, small)]
+    assert both.likelihood(QUESTION, text) == pytest.approx((1 - share) * parts[0] + share * parts[1])
+    Reader(alone.model, ReaderSettings(small_share=0)).save(tmp_path)
+    assert isinstance(open_reader(str(tmp_path), "float32"), Reader)
 
 
 def test_files_that_are_not_read_keep_their_order_behind_those_that_are():

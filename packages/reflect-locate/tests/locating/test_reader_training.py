@@ -146,7 +146,7 @@ def test_the_command_trains_a_reader_that_locate_can_use(tasks, player, tmp_path
     reader = load_reader(str(out / "model"), "float32")
     asked = [Asked.model_validate(row) for row in read_jsonl(out / "validation.jsonl", "")]
     assert len(asked) == 6
-    sizes_read = ReaderSettings(candidates=3, lines=8, lines_before=2, longest=120)
+    sizes_read = ReaderSettings(small_share=0, candidates=3, lines=8, lines_before=2, longest=120)
     assert reader.settings == sizes_read.model_copy(update={"weight": best_weight(asked)})
     assert reader.model.hash() != fresh(player).hash()
     # Killed while it was finding candidates, it goes on from there.

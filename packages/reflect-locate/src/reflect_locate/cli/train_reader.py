@@ -52,7 +52,7 @@ class TrainReaderOptions(ReaderTraining):
     """Characters that are read of each."""
     validation_questions: int = Field(240, ge=0)
     """Most questions about other projects on which the weight of the reader is chosen; 0 = it gets that of an
-    untrained model, 1.5."""
+    untrained model, 2."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -87,7 +87,11 @@ def run(arguments: Sequence[str], console: Console) -> None:
     asked = options.model_dump(mode="json", exclude={"output_dir"})
     _check_begun(folder, {**asked, "tasks": tasks.identity, SETTLED: settled})
     settings = ReaderSettings(
-        candidates=options.candidates, lines=options.lines, lines_before=options.lines // 4, longest=options.longest
+        candidates=options.candidates,
+        lines=options.lines,
+        lines_before=options.lines // 4,
+        longest=options.longest,
+        small_share=0,
     )
     questions = tasks.draw("train", options.questions, options.seed)
     path = folder / ROWS
