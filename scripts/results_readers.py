@@ -22,9 +22,9 @@ from reflect_locate.places import mean_reciprocal_rank, ndcg
 from reflect_rl.evaluation.compare import PairedDifference, paired_difference
 
 TOP, MOST = 5, 10
-COLOURS = {"": "#777777", "sft": "#0072B2", "rl": "#D55E00"}
+COLOURS = {"": "#777777", "sft": "#0072B2", "rl": "#D55E00", "two": "#009E73"}
 """Colour by the last training."""
-WORDS = {"": "as it comes", "sft": "SFT", "rl": "SFT + RL"}
+WORDS = {"": "as it comes", "sft": "SFT", "rl": "SFT + RL", "two": "SFT, two readers"}
 
 
 class Reader(BaseModel, frozen=True):
@@ -34,7 +34,7 @@ class Reader(BaseModel, frozen=True):
     parameters: float
     """Millions; 0 = the index alone."""
     training: str
-    """Empty, `sft` or `rl`."""
+    """Empty, `sft`, `rl`, or `two` for the mean of two trained readers."""
     seed: int
     trained_on: int
     """Questions that it learned from."""
@@ -110,7 +110,8 @@ def figure(index: Reader, readers: Sequence[Reader]) -> str:
                 label=WORDS[reader.training],
             )
         axes.set(xscale="log", xlabel="parameters, millions", ylabel="right file first, points over the index")
-        sizes = sorted(seen)
+        # Names of sizes that are nearly equal would lie on one another.
+        sizes = [size for size in sorted(seen) if not any(size / 1.2 < other < size for other in seen)]
         axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
         axes.minorticks_off()
         axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="y")
