@@ -38,7 +38,7 @@ class Asked(BaseModel, frozen=True):
     """CPU time of the reading."""
 
     def ranked(self, weight: float) -> tuple[list[bool], list[float]]:
-        """Whether each candidate is right, the best first, and their scores; at the weight 0 by the index alone."""
+        """Rightness of each candidate, the best first, and their scores; at the weight 0 by the index alone."""
         weights = replace(DEFAULT_WEIGHTS, read=weight)
         read = with_reading(self.evidence, self.likelihoods) if weight else self.evidence
         scores = [score(evidence, weights) for evidence in read]

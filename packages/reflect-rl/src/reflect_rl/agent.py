@@ -139,10 +139,12 @@ class Agent:
         adapter, only the adapter is written. A reflection player that is no trained model is named and not written.
         """
         place, writer = Path(folder), self.reflector
-        self._with_labels().save(place)
         trained = writer if isinstance(writer, FrozenReflector) else None
-        # Of an agent that was saved here before.
-        shutil.rmtree(place / REFLECTOR, ignore_errors=True)
+        # Only what an agent left that was saved here before; and half a save is no agent.
+        if (place / AGENT).is_file():
+            (place / AGENT).unlink()
+            shutil.rmtree(place / REFLECTOR, ignore_errors=True)
+        self._with_labels().save(place)
         if trained is not None:
             trained.model.save(place / REFLECTOR)
         origin = self.origin

@@ -66,6 +66,18 @@ def test_a_folder_holds_the_agent_that_was_saved_last(tmp_path, agent):
     assert not (tmp_path / "reflector").exists()
 
 
+def test_saving_removes_nothing_of_the_users(tmp_path, agent):
+    (tmp_path / "reflector").mkdir()
+    (tmp_path / "reflector" / "notes.txt").write_text("mine")
+    replace(agent, reflector=NoReflector()).save(tmp_path)
+    assert (tmp_path / "reflector" / "notes.txt").read_text() == "mine"
+
+
+def test_an_agent_is_saved_over_the_one_that_was_read(tmp_path, agent):
+    again = rrl.load_agent(agent.save(tmp_path), device="cpu")
+    assert played(rrl.load_agent(again.save(tmp_path), device="cpu")) == played(agent)
+
+
 def test_a_reflection_player_that_is_no_model_is_named(tmp_path, agent):
     replace(agent, reflector=OracleReflector()).save(tmp_path)
     with pytest.raises(UserError, match="whose reflection player 'oracle' was not saved"):

@@ -368,7 +368,7 @@ def _values(
         return read_toml(place)
     # An evaluation of a run into another folder plays the players of that run.
     is_source = verb == "eval" and "output_dir" in flags and named.resolve() != place.resolve()
-    from reflect_rl.runs.config import values_of_run  # here, as above
+    from reflect_rl.runs.config import values_of_run  # here: commands of other packages start without it
 
     # Flags are the user's own choice; the folder's settings may be somebody else's.
     own = [word for path in (*NAMED, "methods") for word in flags.get(path, ())]
