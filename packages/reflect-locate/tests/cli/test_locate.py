@@ -272,7 +272,7 @@ def test_what_is_left_out_is_told(located, project):
 
 def test_the_confidence_is_told_to_programs_too(alone, project):
     rows = json.loads(alone(project, QUESTION, "--json")[1])
-    assert f"sure: confidence {rows[0]['confidence']:.2f};" in alone(project, QUESTION)[1]
+    assert f"sure: confidence {rows[0]['confidence']:.3f};" in alone(project, QUESTION)[1]
     assert len({row["confidence"] for row in rows}) == 1
 
 

@@ -15,7 +15,7 @@ def test_the_page_shows_every_row_of_the_kept_places(capsys, tmp_path):
     load_script("results_readers").main([str(KEPT), "--figure", str(drawn)])
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 2 + len(KEPT.read_text(encoding="utf-8").splitlines())
-    page = (ROOT / "docs" / "start" / "locate.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "results" / "find.md").read_text(encoding="utf-8")
     assert "\n".join(rows) in page
     shown = drawn.read_text(encoding="utf-8")
     assert all(word in shown for word in ("SFT + RL", "SFT, two readers", "parameters, millions"))

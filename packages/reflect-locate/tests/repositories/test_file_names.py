@@ -163,3 +163,9 @@ def test_a_trace_that_ends_where_it_broke_names_its_last_place():
         'File "lib/pot.js", line 9, in boil raise KeyError(cup) while the kettle whistles'
     )
     assert files_asked_for(trace, PATHS).lines == {"lib/pot.js": 9}
+
+
+def test_long_words_take_no_time():
+    # Cubic, the first of these took minutes.
+    for word in ("a.b/" * 20_000, "x" * 80_000, 'a."' * 20_000):
+        assert files_asked_for(f"{word} on tea.py, line 12", ("src/tea.py",)).lines == {"src/tea.py": 12}

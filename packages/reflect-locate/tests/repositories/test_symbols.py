@@ -629,3 +629,56 @@ def test_a_text_is_parsed_once_and_so_many_symbols_are_kept(monkeypatch):
     assert parsed == [two, one, none, one]
     larger = "".join(f"def f{number}(): ...\n" for number in range(4))
     assert len(kept.get(".py", larger)) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        # A hyphen is the lower level whatever came before, so `End` does not end the section of `T`.
+        ("# T\n\nAdd\n---\n\nEnd\n---\n", [("T", 1, 7), ("Add", 3, 5), ("End", 6, 7)]),
+        ("Tea\n=\n\nCup\n--\n", [("Tea", 1, 5), ("Cup", 4, 5)]),
+        ("# T\n<!-- # a -->\n<!--\n# b\n--> # c\n# d\n", [("T", 1, 5), ("d", 6, 6)]),
+        ("a `<!--` b\n\n# T\n", [("T", 3, 3)]),
+        ("---\ntitle: x\n---\n# T\n", [("T", 4, 4)]),
+        ("- item\n---\n| cell |\n|--|\n", []),
+    ],
+)
+def test_markdown_has_two_fixed_marks_below_titles_and_comments(text, found):
+    assert [(name, first, last) for name, _, first, last in rows("tea.md", text)] == found
+
+
+def test_c_names_types_without_a_name_by_their_typedef():
+    pytest.importorskip("tree_sitter_c")
+    text = (
+        "typedef struct {\n  int a;\n} cup_t;\ntypedef enum { RED } red_t;\ntypedef int size;\nunion tea { int x; };\n"
+    )
+    assert rows("tea.c", text) == [("cup_t", "class", 1, 3), ("red_t", "class", 4, 4), ("tea", "class", 6, 6)]
+
+
+@pytest.mark.parametrize("path", ["tea.ts", "tea.mts", "tea.cts"])
+def test_typescript_has_types_and_namespaces(path):
+    pytest.importorskip("tree_sitter_typescript")
+    text = "type Cup = { size: 1 };\nnamespace Tea {\n  export function pour() {}\n}\n"
+    assert rows(path, text) == [
+        ("Cup", "class", 1, 1),
+        ("Tea", "class", 2, 4),
+        ("Tea.pour", "function", 3, 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "name"),
+    [
+        (
+            "tea.tsx",
+            "const Cup = React.memo(function Cup() {\n  return 1;\n});\nconst all = cups.map(() => 1);\n",
+            "Cup",
+        ),
+        ("tea.php", "<?php\n$pour = function () {\n  return 1;\n};\n", "$pour"),
+        ("tea.rs", "macro_rules! pour {\n  () => {};\n}\n", "pour"),
+        ("tea.hh", "inline int pour() {\n  return 1;\n}\n", "pour"),
+    ],
+)
+def test_further_ways_to_define_a_function(path, text, name):
+    pytest.importorskip("tree_sitter_cpp")
+    assert [(found, kind) for found, kind, _, _ in rows(path, text)] == [(name, "function")]

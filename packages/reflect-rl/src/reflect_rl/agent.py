@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from peft import PeftModel
 
-from reflect_rl import registry
+from reflect_rl import checks, registry
 from reflect_rl.config import AlgorithmConfig, EmbeddedConfig, Frozen, Rule
 from reflect_rl.envs.base import EnvSpec, HasTeacher, require_known
 from reflect_rl.errors import UserError
@@ -137,17 +137,15 @@ class Agent:
 
         The policy is a Hugging Face folder, in which a trained reflection player lies under `reflector`. With an
         adapter, only the adapter is written. A reflection player that is no trained model is named and not written.
+
+        Raises:
+            UserError: the folder is a file.
         """
+        checks.no_file(folder)
         place, writer = Path(folder), self.reflector
         trained = writer if isinstance(writer, FrozenReflector) else None
-        # Only what an agent left that was saved here before; and half a save is no agent.
-        if (place / AGENT).is_file():
-            (place / AGENT).unlink()
-            shutil.rmtree(place / REFLECTOR, ignore_errors=True)
-        self._with_labels().save(place)
-        if trained is not None:
-            trained.model.save(place / REFLECTOR)
         origin = self.origin
+        # Before anything is written: an agent that cannot be recorded must not take the place of a good one.
         record = AgentRecord(
             method=origin.method,
             algorithm=origin.algorithm,
@@ -158,6 +156,13 @@ class Agent:
             max_new_tokens=0 if trained is None else trained.max_new_tokens,
             sets_numbers=trained is not None and trained.numbers is not None,
         )
+        # Only what an agent left that was saved here before; and half a save is no agent.
+        if (place / AGENT).is_file():
+            (place / AGENT).unlink()
+            shutil.rmtree(place / REFLECTOR, ignore_errors=True)
+        self._with_labels().save(place)
+        if trained is not None:
+            trained.model.save(place / REFLECTOR)
         write_json(place / AGENT, record.model_dump(mode="json"))
         return place
 
@@ -208,6 +213,11 @@ def players_of(policy: Player, reflector: Writer | None, spec: EnvSpec, decoding
     """
     require_known("decoding", decoding, get_args(Decoding))
     writer = None if reflector is None else _writer(reflector, spec)
+    if isinstance(policy, Blueprint):
+        raise UserError(
+            "this model has no words yet, so it cannot play: train it first, or give load_model texts to learn its "
+            "tokenizer from."
+        )
     if isinstance(policy, LanguageModel):
         policy = Agent.of(policy, spec.max_actions)
     if isinstance(policy, Agent):
@@ -230,11 +240,7 @@ def players_of(policy: Player, reflector: Writer | None, spec: EnvSpec, decoding
 def _writer(reflector: Writer, spec: EnvSpec) -> Reflector:
     """The reflection player of a name, or the one that was given."""
     if not isinstance(reflector, str):
-        if isinstance(reflector, type) or not isinstance(reflector, Reflector):
-            raise UserError(
-                f"{reflector!r:.200} is no reflection player. Give an object with name, sees_oracle and reflect, or a "
-                "name."
-            )
+        checks.writes(reflector)
         return reflector
     found = registry.find("reflectors", reflector)
     if isinstance(found, BuiltForRun):

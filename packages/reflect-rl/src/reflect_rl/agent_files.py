@@ -82,6 +82,12 @@ def agent_of_run(
             f"{folder} is neither the folder of a run nor of an agent that Agent.save wrote. Name one; a model alone "
             "is loaded by load_model."
         )
+    # A run from Python has no configuration, as its environment and players may be anything.
+    if not (folder / "config.json").is_file():
+        raise RunFolderError(
+            f"{folder} was written from Python. Repeat the call with the same out, which trains nothing anew, or load "
+            "what agent.save(...) wrote."
+        )
     config = parse(RunConfig, values_of_run(folder, [env] if env else []))
     changes = {"device": device} | ({} if precision is None else {"precision": precision})
     config = config.model_copy(update={"model": config.model.model_copy(update=changes)})

@@ -6,12 +6,12 @@ An environment is an `EnvSpec`, the name of an installed one, or a class over `T
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
+from reflect_rl import checks
 from reflect_rl.agent import (
     AGENT,
     Agent,
@@ -29,7 +29,6 @@ from reflect_rl.config import (
     EMBEDDED,
     EmbeddedConfig,
     EnvironmentConfig,
-    LoRAConfig,
     ModelConfig,
     parse,
 )
@@ -44,7 +43,7 @@ from reflect_rl.data.recorded import (
     refuse_held_out,
     usable,
 )
-from reflect_rl.envs.base import EnvSpec, TextEnv, require_known, spec_of
+from reflect_rl.envs.base import EnvSpec, TextEnv, spec_of
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.evaluation.compare import Evaluation
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_split
@@ -112,6 +111,9 @@ def load_model(
     >>> load_model("embedded", hidden_size=32, layers=1).shape.hidden_size
     32
     """
+    checks.whole(seed=seed)
+    if isinstance(texts, str):
+        raise UserError("texts is a single text, whose letters would be taken for texts. Give a list: [text].")
     if str(path_or_name) == EMBEDDED:
         if lora_rank or precision != "float32":
             raise UserError("the embedded model trains all its weights, in float32: leave lora_rank and precision out.")
@@ -119,9 +121,12 @@ def load_model(
         blueprint = Blueprint(parse(EmbeddedConfig, settings), device, seed)
         return blueprint if texts is None else blueprint.build(texts, TextEnv.max_actions)
     # `lora` carries all fields of an adapter; `lora_rank` is the one that most calls set.
-    adapter = settings.pop("lora", None) or LoRAConfig(rank=lora_rank)
+    adapter = settings.pop("lora", None)
+    if adapter is not None and lora_rank:
+        raise UserError("lora and lora_rank were both given. Put the rank into lora, and leave lora_rank out.")
     values = {"path": str(path_or_name), "device": device, "precision": precision, **settings}
-    return load_language_model(parse(ModelConfig, values | {"lora": dict(adapter)}), trainable=True, seed=seed)
+    values["lora"] = {"rank": lora_rank} if adapter is None else dict(adapter)
+    return load_language_model(parse(ModelConfig, values), trainable=True, seed=seed)
 
 
 def load_agent(
@@ -151,6 +156,8 @@ def load_agent(
         UnknownNameError: the run has no such method or unit.
         UserError: `method` or `unit` of a saved agent, several methods could be meant, or something is missing.
     """
+    if not isinstance(folder, (str, Path)):
+        raise UserError(f"the folder {folder!r:.200} is no path. Give a text or a Path.")
     place = Path(folder)
     if not (place / AGENT).is_file():
         return agent_of_run(place, method, unit, env if isinstance(env, str) else None, device, precision)
@@ -181,10 +188,10 @@ def make_env(env: Environment, **settings: Any) -> EnvSpec:
     if isinstance(env, str):
         found = spec_of(EnvironmentConfig(name=env)).env_class
         named = {"name": env} if ":" in env else {}
-        return _with_known_modes(EnvSpec(found, parse(found.Config, named | settings)))
+        return checks.known_modes(EnvSpec(found, parse(found.Config, named | settings)))
     if not (isinstance(env, type) and issubclass(env, TextEnv)):
         raise UserError(f"{env!r} is no environment. Give a name, a class over reflect_rl.TextEnv, or make_env(...).")
-    return _with_known_modes(EnvSpec(env, parse(env.Config, settings)))
+    return checks.known_modes(EnvSpec(env, parse(env.Config, settings)))
 
 
 def collect(
@@ -222,21 +229,30 @@ def collect(
     spec = make_env(env)
     player, writer = players_of(policy, reflector, spec, decoding)
     tasks = _tasks(spec, split)
-    _at_least_one(episodes=episodes, num_envs=num_envs)
+    checks.at_least(1, episodes=episodes, num_envs=num_envs)
+    checks.whole(seed=seed)
     order = chosen_tasks(len(tasks), episodes, stream(seed, "collect"))
     # Seeds by task and copy: a longer collection begins with the episodes of a shorter one.
     requests = [Request(tasks[place], seed_for(seed, "collect", tasks[place].key, copy)) for place, copy in order]
     return play(spec, requests, writer, player, num_envs=num_envs)
 
 
-def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
+def write_episodes(path: str | Path, episodes: Sequence[Episode] | Iterator[Episode]) -> None:
     """Write episodes as JSONL, whole or not at all; `read_episodes` gives them back.
 
     Args:
         path: the file; one that is there is replaced.
         episodes: any.
+
+    Raises:
+        UserError: `path` is a folder, or `episodes` no list of episodes.
     """
-    write_jsonl(Path(path), map(to_json, episodes))
+    # Of an iterator there is one pass only.
+    kept = list(episodes) if isinstance(episodes, Iterator) else episodes
+    checks.recorded(kept)
+    if Path(path).is_dir():
+        raise UserError(f"{path} is a folder. Name a file in it, such as {Path(path) / 'episodes.jsonl'}.")
+    write_jsonl(Path(path), map(to_json, kept))
 
 
 def add_reflections(episodes: Sequence[Episode], reflector: Reflector) -> list[Episode]:
@@ -245,7 +261,12 @@ def add_reflections(episodes: Sequence[Episode], reflector: Reflector) -> list[E
     Args:
         episodes: recorded ones, for example of a person, who writes none.
         reflector: one that needs no solver.
+
+    Raises:
+        UserError: `episodes` is no list of episodes, or `reflector` no reflection player.
     """
+    checks.recorded(episodes)
+    checks.writes(reflector)
     return reflected(episodes, reflector)
 
 
@@ -292,14 +313,17 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         UserError: there is nothing to learn from, `episodes` is the name of a file, or an episode recorded as training
             is of a validation or test task of `env`.
     """
-    _no_path(episodes)
+    checks.recorded(episodes)
+    checks.truth(reflections=reflections, lost=lost)
+    checks.at_least(0, renumbered_copies=renumbered_copies)
+    checks.whole(seed=seed)
+    checks.callback("progress", progress)
+    checks.no_file(out)
     spec = None if env is None else make_env(env)
     kept, reads = _demonstrations(model, episodes, spec, reflections=reflections, lost=lost)
     # Without an environment nobody knows where held-out tasks begin; that validation and test are left out stays.
     excluded = frozenset[str]() if spec is None else held_out_states(spec, spec.modes)
     agent = _agent(model, kept, spec, seed)
-    if renumbered_copies < 0:
-        raise ConfigError(f"renumbered_copies is {renumbered_copies}. Set it to 0 for none, or to a number above.")
     if renumbered_copies and agent.scoring != "choice_token":
         raise ConfigError(
             f"renumbered_copies = {renumbered_copies}: the agent scores {agent.scoring!r}, without labels. Set it to 0."
@@ -316,8 +340,8 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             table += rows(part, kept, agent.labels.texts, excluded, agent.scoring, imitated, renumbering)
         return [(row.prompt, row.completion) for row in table]
 
-    fresh = not isinstance(model, Blueprint)
-    config = parse(SFTConfig, ({"learning_rate": PRETRAINED_RATE} if fresh else {}) | {"steps": steps} | settings)
+    was_trained = not isinstance(model, Blueprint)
+    config = parse(SFTConfig, ({"learning_rate": PRETRAINED_RATE} if was_trained else {}) | {"steps": steps} | settings)
     starts = len({episode.task.unique_key for episode in kept})
     with training_folder(out) as folder:
         unit = Unit(folder, starts, seed)
@@ -385,13 +409,14 @@ def warm_up(
     return train_sft(model, collect(spec, policy, episodes=episodes, seed=seed), env=spec, seed=seed, **settings)
 
 
-def train_rl(
+def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
     model: Model,
     env: Environment,
     *,
     algorithm: str | type | Mapping[str, Any] = "ppo",
     turns: int = 15_000,
     reflector: Writer | None = None,
+    progress_reward: float = 0.0,
     out: str | Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -406,6 +431,8 @@ def train_rl(
         turns: training budget in turns of the environment.
         reflector: who writes reflections: a player, or a name such as `oracle`, the game's own teacher (None: the
             agent's own, or nobody).
+        progress_reward: reward for each turn by which the solver's way to the goal grows shorter
+            (`RLFTConfig.progress`); for games with a solver.
         out: run folder for metrics, checkpoints and the model; a training that was interrupted there goes on
             (None: nothing is kept).
         seed: of everything random.
@@ -422,11 +449,19 @@ def train_rl(
     """
     spec = make_env(env)
     _tasks(spec, "train")
+    checks.whole(seed=seed)
+    checks.callback("progress", progress, " For a reward of progress give progress_reward=0.5, or another number.")
+    checks.no_file(out)
     # Before the copy: labels belong to the tokenizer, which copy and reference share.
     start = _agent(model, (), spec, seed)
     own = ADAPTER_SETTINGS if start.model.has_adapter else {}
-    config = parse(RLFTConfig, {**own, "algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
-    _whole(spec, max_episode_steps=config.max_episode_steps)
+    if "total_turns" in settings:
+        raise ConfigError("total_turns is set by turns= here. Leave it out.")
+    more = {"progress": progress_reward}
+    config = parse(
+        RLFTConfig, {**own, "algorithm": algorithm_settings(algorithm), "total_turns": turns, **more, **settings}
+    )
+    checks.horizon_is_shown(spec, max_episode_steps=config.max_episode_steps)
     _, writer = players_of(start, reflector, spec, "sampled")
     twin = start.as_trained(trainable_copy(start.model))
     before = start.origin
@@ -504,15 +539,11 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     player, writer = players_of(policy, reflector, spec, decoding)
     _tasks(spec, split)
     longest = spec.max_episode_steps if horizon is None else horizon
-    _at_least_one(horizon=longest, repetitions=repetitions, num_envs=num_envs)
-    _whole(spec, horizon=longest)
+    checks.at_least(1, horizon=longest, repetitions=repetitions, num_envs=num_envs)
+    checks.horizon_is_shown(spec, horizon=longest)
     config = EvaluationConfig(split=split, horizons=(longest,), repetitions=repetitions, num_envs=num_envs)
-    if isinstance(modes, str):
-        # A text is a sequence of texts, too, and its letters would be taken for modes.
-        raise UserError(f"modes is the text {modes!r}. Give a tuple: modes=({modes!r},).")
     played: dict[str, tuple[list[Episode], float | None]] = {}
-    for mode in modes or spec.modes:
-        require_known(f"mode of {spec.name}", mode, spec.all_modes)
+    for mode in checks.chosen_modes(spec, modes):
         # Not every mode has tasks in every split; that the split has any was checked above.
         if spec.tasks(mode, split):
             played[mode] = play_split(spec, config, mode, decoding, writer, player)
@@ -540,46 +571,6 @@ def report(folder: str | Path, *others: str | Path) -> Path:
         UnknownNameError: the package that writes it is not installed; the message says how to install it.
     """
     return write_report("page", [Path(folder), *map(Path, others)], Path(folder)).page
-
-
-def _whole(spec: EnvSpec, **lengths: int | None) -> None:
-    """Refuse other lengths than that of the longest episode where states tell how many turns are left.
-
-    Raises:
-        UserError: one is.
-    """
-    for name, turns in lengths.items():
-        if spec.env_class.fixed_horizon and turns not in (None, spec.max_episode_steps):
-            raise UserError(
-                f"{name} is {turns}, and {spec.name} shows how many of its {spec.max_episode_steps} turns are left. "
-                f"Leave {name} out, or give the environment another max_episode_steps."
-            )
-
-
-def _with_known_modes(spec: EnvSpec) -> EnvSpec:
-    """The spec; a mode of its settings that the game does not have would be left out without a word.
-
-    Raises:
-        UnknownNameError: there is one.
-    """
-    for mode in spec.config.modes:
-        require_known(f"mode of {spec.name}", mode, spec.all_modes)
-    return spec
-
-
-def _no_path(episodes: object) -> None:
-    if isinstance(episodes, (str, Path)):
-        named = str(episodes)
-        raise UserError(f"episodes is {named!r}. Read the file first: reflect_rl.read_episodes({named!r}).")
-
-
-def _at_least_one(**numbers: int) -> None:
-    for name, number in numbers.items():
-        # Those of NumPy are whole numbers, too.
-        if not isinstance(number, Integral):
-            raise UserError(f"{name} = {number!r} is no whole number. Give one, such as {name}=2.")
-        if number < 1:
-            raise UserError(f"{name} = {number} is too small. The lowest value is 1.")
 
 
 def _tasks(spec: EnvSpec, split: Split) -> list[Task]:
@@ -620,6 +611,9 @@ def _demonstrations(
 
 def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed: int) -> Agent:
     """The model as an agent; one that is not built yet learns its words from the episodes, or from random play."""
+    if not isinstance(model, (Agent, LanguageModel, Blueprint)):
+        given = f"{str(model)!r}" if isinstance(model, (str, Path)) else "'embedded'"
+        raise UserError(f"{model!r:.200} is no model. Load one first: reflect_rl.load_model({given}).")
     # Recorded states may list more actions than the environment's class says, and each needs a label.
     longest = max((len(turn.order) for episode in episodes for turn in episode.turns), default=0)
     if isinstance(model, Agent):

@@ -92,7 +92,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """
     # Sorted: of two names that are equally near, the same is suggested on every machine.
     names = sorted(known)
-    close = get_close_matches(name, names, n=1)
+    # From Python a name may be anything, also None.
+    close = get_close_matches(str(name), names, n=1)
     return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
 
 

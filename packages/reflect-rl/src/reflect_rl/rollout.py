@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, HearsReflections, TextEnv, VariesTexts, idle_step
 from reflect_rl.errors import FaultyEnvironmentError, FaultyPlayerError, PlayerTimeoutError
-from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View, seed_for, stream
+from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Step, Task, Turn, View, seed_for, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, about_exit, guarded, on_duty, watch
 
 if TYPE_CHECKING:
@@ -191,6 +191,8 @@ class _Slot:
 
     def _show(self, observation: Observation) -> None:
         """Keep the state of the next turn, and what the solver knows about it where a player is to see that."""
+        if not isinstance(observation, Observation):
+            raise TypeError(f"reset and step must show an Observation, and no {type(observation).__name__}")
         count = len(observation.actions)
         if not count:
             raise ValueError("no action is admissible, and the game goes on")
@@ -238,6 +240,10 @@ class _Slot:
     def _step(self, turn: Turn) -> Episode | None:
         index = turn.decision.index
         answer = idle_step(self.game, self.observation) if index == NO_ACTION else self.game.step(index)
+        if not isinstance(answer, Step):
+            raise TypeError(f"step must return a Step, and no {type(answer).__name__}")
+        if isinstance(answer.reward, str):
+            raise TypeError(f"the reward {answer.reward!r} is a text: give a number")
         reward = float(answer.reward)
         if not math.isfinite(reward):
             raise ValueError(f"the reward is {reward}")

@@ -62,12 +62,16 @@ def write_bytes(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # In the same folder, as a rename is atomic within one file system only.
     fresh = path.with_name(path.name + ".new")
-    with fresh.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    # Renaming is atomic, so a reader sees the old file or the new one and never a part.
-    fresh.replace(path)
+    try:
+        with fresh.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # Renaming is atomic, so a reader sees the old file or the new one and never a part.
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:

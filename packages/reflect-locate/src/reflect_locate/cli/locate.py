@@ -353,7 +353,7 @@ def _show(answer: Answer, files: Sequence[FoundFile], output: PlainOutput) -> No
         _show_file(number, entry, output)
     cost = f"{answer.episodes} episodes in {answer.seconds:.1f} s" if answer.episodes else f"{answer.seconds:.2f} s"
     advice = "" if answer.found else " Other words may help."
-    output.print(f"{answer.sureness}: confidence {answer.confidence:.2f}; {cost}.{advice}", style="dim")
+    output.print(f"{answer.sureness}: confidence {answer.confidence:.3f}; {cost}.{advice}", style="dim")
 
 
 def _show_file(number: int, entry: FoundFile, output: PlainOutput) -> None:

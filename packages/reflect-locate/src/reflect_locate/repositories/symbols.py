@@ -39,6 +39,11 @@ FENCE = re.compile(r"[ \t]*(`{3,}+(?!.*`)|~{3,})[ \t]*(.*)")
 BLOCK = re.compile(r"(```|(?:-{4,}|\.{4,}|\+{4,}|/{4,})(?=[ \t]*$))[ \t]*(.*)")
 """The same of AsciiDoc, also around comments."""
 UNDERLINE = re.compile(r"([=\-~^\"'#*+])\1{2,}[ \t]*$")
+"""Row of marks under a title; in reStructuredText the first mark of a document is the highest."""
+SETEXT = re.compile(r"(?:=+|--+)[ \t]*$")
+"""The same of Markdown, of any length; one hyphen begins an item more often."""
+LEVELS = ("=", "-")
+"""Marks of Markdown, the highest first."""
 TEST_ATTRIBUTE = re.compile(
     r"#!?\[\s*(?:::)?(?:(?:\w+::)*(?:test|\w+_test|rstest|test_case|bench|quickcheck|gtest)\b(?!::)"
     r"|cfg\s*\(.*\btest\b|cfg_attr\s*\(.*,\s*test\s*\))"
@@ -54,14 +59,17 @@ DOCUMENTS = {
 """Ending of a document -> its headings, and the marks around code; `~~~` underlines a title in reStructuredText."""
 GRAMMARS = {
     ".c": "c", ".h": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".cc": "cpp", ".hpp": "cpp", ".hxx": "cpp",
-    ".cs": "c_sharp", ".go": "go", ".java": "java", ".js": "javascript", ".jsx": "javascript", ".mjs": "javascript",
-    ".cjs": "javascript", ".php": "php", ".rb": "ruby", ".rs": "rust", ".ts": "typescript", ".tsx": "tsx",
+    ".hh": "cpp", ".cs": "c_sharp", ".go": "go", ".java": "java", ".js": "javascript", ".jsx": "javascript",
+    ".mjs": "javascript", ".cjs": "javascript", ".php": "php", ".rb": "ruby", ".rs": "rust", ".ts": "typescript",
+    ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx",
 }  # fmt: skip
 """Ending of a file -> its language."""
 KINDS = {
     "function_definition": "function", "function_declaration": "function", "method_declaration": "function",
     "constructor_declaration": "function", "local_function_statement": "function", "class_declaration": "class",
     "class_specifier": "class", "struct_specifier": "class", "struct_declaration": "class", "type_spec": "class",
+    "union_specifier": "class", "type_definition": "class", "type_alias_declaration": "class",
+    "internal_module": "class", "macro_definition": "function",
     "interface_declaration": "class", "enum_declaration": "class", "enum_specifier": "class",
     "record_declaration": "class", "annotation_type_declaration": "class", "delegate_declaration": "class",
     "property_declaration": "function", "compact_constructor_declaration": "function",
@@ -76,15 +84,20 @@ KINDS = {
 """Type of a node of these grammars -> kind of symbol."""
 BODILESS = (
     "type_spec", "struct_item", "method", "singleton_method", "class", "module", "record_declaration",
-    "delegate_declaration",
+    "delegate_declaration", "macro_definition",
 )  # fmt: skip
 """Types that define also without a body: Go's types, `struct Unit;` of Rust, empty ones of Ruby, records of C#."""
+RECORDS = ("struct_specifier", "enum_specifier", "union_specifier")
+"""Types of C that a `typedef` may name."""
+WRAPPERS = ("memo", "forwardRef", "React.memo", "React.forwardRef")
+"""Functions of React that give back the component that they are given."""
 BODIES = ("body", "accessors", "value")
 """Fields that hold a body; properties of C# have one of the last two."""
 RECEIVER = re.compile(r"\(\s*(?:\w+\s+)?\**\s*(\w+)")
 """Type that a method of Go belongs to."""
 VALUES = {
     "arrow_function": "function", "function_expression": "function", "generator_function": "function", "class": "class",
+    "anonymous_function": "function",
 }  # fmt: skip
 """Type of a value -> kind of symbol that it makes of the variable, the key or the member that it is given to."""
 GIVEN = ("variable_declarator", "assignment_expression", "pair", "field_definition", "public_field_definition")
@@ -233,8 +246,13 @@ def _titles(
     lines: Sequence[str], headings: re.Pattern[str], fences: re.Pattern[str] | None
 ) -> Iterator[tuple[int, int, str]]:
     """Line number, level and name of each heading."""
-    fence, underlines = "", list[str]()
+    fence, is_comment = "", False
+    underlines = [*LEVELS] if fences is FENCE else []
     for number, line in enumerate(lines, start=1):
+        if fences is FENCE and not fence:
+            is_comment, was_comment = _goes_on(line, is_comment=is_comment), is_comment
+            if was_comment:
+                continue
         if fences and (mark := fences.match(line)):
             if not fence:
                 fence = mark[1]
@@ -248,16 +266,29 @@ def _titles(
                 yield number, len(heading[1]), name
         elif headings is EQUALS:
             continue  # rows of marks stand around blocks there
-        elif (mark := UNDERLINE.match(line)) and number > 1 and _is_title(lines[number - 2], line):
-            # Documents choose their own marks: the first one is the highest.
-            if mark[1] not in underlines:
-                underlines.append(mark[1])
-            yield number - 1, underlines.index(mark[1]) + 1, lines[number - 2].strip()
+        elif number > 1 and (sign := _underline(lines, number - 1, is_markdown=fences is FENCE)):
+            if sign not in underlines:
+                underlines.append(sign)
+            yield number - 1, underlines.index(sign) + 1, lines[number - 2].strip()
 
 
-def _is_title(line: str, mark: str) -> bool:
-    """Tell whether a line over a row of marks is a title: text, not longer than the row."""
-    return bool(line.strip()) and not line[:1].isspace() and len(line.rstrip()) <= len(mark.rstrip()) + 1
+def _underline(lines: Sequence[str], place: int, *, is_markdown: bool) -> str:
+    """Mark of a row under a title; empty where the line is no such row."""
+    title, line = lines[place - 1], lines[place]
+    if not title.strip() or title[:1].isspace():
+        return ""
+    if (mark := UNDERLINE.match(line)) and len(title.rstrip()) <= len(line.rstrip()) + 1:
+        return mark[1]
+    # A row of Markdown may be shorter. Under an item, a quote or a table it is something else.
+    is_alone = (place == 1 or not lines[place - 2].strip()) and not title.startswith(("-", "*", "+", ">", "|"))
+    return line[0] if is_markdown and is_alone and SETEXT.match(line) else ""
+
+
+def _goes_on(line: str, *, is_comment: bool) -> bool:
+    """Tell whether a comment of Markdown is open behind a line; it begins a line."""
+    if is_comment and "-->" not in line:
+        return True
+    return (is_comment or line.lstrip().startswith("<!--")) and line.rfind("<!--") > line.rfind("-->")
 
 
 @lru_cache(16)
@@ -399,6 +430,10 @@ def _name(node: Node) -> str:
     if node.type in GIVEN:
         found = field("name") or field("left") or field("key") or field("property")
         return _text(found) if _given(node) else ""
+    if node.type == "type_definition":
+        inner = field("type")
+        is_own = inner is not None and inner.type in RECORDS and inner.child_by_field_name("name") is None
+        return _declared(node) if is_own else ""
     if node.type not in BODILESS and all(field(body) is None for body in BODIES):
         return ""
     found = field("name") or (field("type") if node.type == "impl_item" else None)
@@ -436,6 +471,13 @@ def _declarator(node: Node) -> Node | None:
 def _given(node: Node) -> Node | None:
     """Function or class that is given to a variable, a key or a member; None for other values."""
     value = node.child_by_field_name("value") or node.child_by_field_name("right")
+    if (
+        value is not None
+        and value.type == "call_expression"
+        and _text(value.child_by_field_name("function")) in WRAPPERS
+    ):
+        arguments = value.child_by_field_name("arguments")
+        value = arguments.named_children[0] if arguments is not None and arguments.named_children else None
     return value if value is not None and value.type in VALUES else None
 
 

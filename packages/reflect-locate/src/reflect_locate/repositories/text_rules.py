@@ -29,9 +29,10 @@ MEDIA = (
 """Most are no text; a name tells it without reading them."""
 SKIPPED = (*DATA, *GENERATED, *MEDIA)
 SOURCE = (
-    ".py", ".pyi", ".pyx", ".c", ".cpp", ".cxx", ".cc", ".h", ".hpp", ".hxx", ".cs", ".java", ".go", ".js", ".jsx",
-    ".mjs", ".cjs", ".ts", ".tsx", ".rs", ".rb", ".php", ".kt", ".kts", ".swift", ".scala", ".dart", ".ex", ".exs",
-    ".erl", ".hs", ".ml", ".clj", ".lua", ".pl", ".r", ".jl", ".m", ".mm", ".zig", ".vue", ".svelte",
+    ".py", ".pyi", ".pyx", ".c", ".cpp", ".cxx", ".cc", ".h", ".hh", ".hpp", ".hxx", ".cs", ".java", ".go", ".js",
+    ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".rs", ".rb", ".php", ".kt", ".kts", ".swift", ".scala",
+    ".dart", ".ex", ".exs", ".erl", ".hs", ".ml", ".clj", ".lua", ".pl", ".r", ".jl", ".m", ".mm", ".zig", ".vue",
+    ".svelte",
 )  # fmt: skip
 """Endings of source code."""
 BUILDS = frozenset((

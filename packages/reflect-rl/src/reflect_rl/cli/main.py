@@ -215,7 +215,9 @@ def _dispatch(words: Sequence[str]) -> int:
     for word in words:
         # Bytes that are no UTF-8 come as lone surrogates, which no file of a run can hold.
         if any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise UserError(f"{word!a} holds bytes that are no UTF-8 text. Rename the file or folder.")
+            raise UserError(
+                f"{word!a} holds bytes that are no UTF-8 text. Rename the file or folder, or write the word in UTF-8."
+            )
     if not words or words[0] in ("-h", "--help", "help"):
         print(USAGE, end="", flush=True)
         return DONE if words else MISTAKE

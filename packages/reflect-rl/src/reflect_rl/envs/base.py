@@ -75,6 +75,10 @@ class TextEnv(ABC):
         super().__init_subclass__(**keywords)
         own = vars(cls)
         # `vars(cls)` and not `getattr`: a subclass would otherwise share its parent's name in results.
+        modes = own.get("modes", cls.modes)
+        # A text would be taken for its letters, each of them a mode with all the tasks.
+        if not isinstance(modes, tuple) or not modes or not all(isinstance(mode, str) for mode in modes):
+            raise UserError(f"{cls.__name__}.modes is {modes!r}. Give a tuple of names, such as ('default',).")
         if "name" not in own:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         # A class without settings of its own still has its own defaults, so that configurations can name it.

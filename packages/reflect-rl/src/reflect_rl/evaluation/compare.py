@@ -65,6 +65,8 @@ class Evaluation:
         Raises:
             UserError: the environments differ, or no task was played by both.
         """
+        if not isinstance(other, Evaluation):
+            raise UserError(f"{other!r:.200} is no evaluation. Give what evaluate(...) returns.")
         if (self.environment, self.split) != (other.environment, other.split):
             raise UserError(
                 f"cannot compare {self.environment} ({self.split}) with {other.environment} ({other.split}): "

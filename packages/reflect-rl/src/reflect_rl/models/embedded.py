@@ -50,7 +50,7 @@ def build_embedded(
         texts: prompts and answers as they will occur; text not seen here becomes byte tokens.
         config: the shape.
         seed: for the weights; the global random state of torch is not touched.
-        labels: numbers of at most two digits that are one token each, whether merging finds them or not.
+        labels: numbers that are one token each, whether merging finds them or not; they may exceed the vocabulary size.
 
     Raises:
         ModelError: `texts` is empty.
@@ -101,7 +101,7 @@ def build_for(
     if len(texts) > VOCABULARY_TEXTS:
         texts = [texts[index] for index in rng.permutation(len(texts))[:VOCABULARY_TEXTS]]
     model = build_embedded(texts, config, seed, labels)
-    # `_learn` forces labels of two digits only; a longer one that merging missed must not surface in training.
+    # A label that the tokenizer cuts must not surface in training.
     if list(find_labels(model, len(labels)).texts) != list(labels):
         raise ModelError(f"the embedded tokenizer has no single tokens for the labels 0 to {len(labels) - 1}.")
     return model
@@ -127,7 +127,7 @@ def _learn(texts: Iterable[str], config: EmbeddedConfig, labels: Sequence[str]) 
     from tokenizers import AddedToken, pre_tokenizers, trainers
 
     cells = [*product((*ascii_uppercase, SPACE), ":|")]
-    pairs = [(label[0], label[1]) for label in labels if len(label) == 2]
+    longer = sorted((label for label in labels if len(label) > 1), key=len)
     # All 256 bytes, so that any text can be read.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     pieces = PIECES[config.pieces]
@@ -138,11 +138,17 @@ def _learn(texts: Iterable[str], config: EmbeddedConfig, labels: Sequence[str]) 
         raise ModelError("the embedded model needs texts to learn its tokenizer from, got none.")
     learned.train_from_iterator(rows, trainer)
     found = [tuple(merge) for merge in json.loads(learned.to_str())["model"]["merges"]]
-    free = max(0, config.vocabulary_size - 2 - len(alphabet) - len(cells) - len(pairs))
+    free = max(0, config.vocabulary_size - 2 - len(alphabet) - len(cells) - len(longer))
     # A merge is built from earlier ones only, so that any first part of the list is complete.
     # Labels last: where they were merged first, a listed number and the space before it would stay two tokens.
-    forced = [*cells, *pairs]
-    merges = [*cells, *[merge for merge in found if merge not in forced][:free], *pairs]
+    forced = {*cells, *((label[0], label[1]) for label in longer if len(label) == 2)}
+    merges = [*cells, *[merge for merge in found if merge not in forced][:free]]
+    known = {*alphabet, *(left + right for left, right in merges)}
+    for label in longer:
+        # Shorter ones came first. However earlier merges cut `107`, its parts must find each other.
+        cuts = ((label[:place], label[place:]) for place in range(1, len(label)))
+        merges += [cut for cut in cuts if known.issuperset(cut)]
+        known.add(label)
     # Two merges may spell the same token; a dict keeps the first.
     entries = dict.fromkeys([END, PADDING, *alphabet, *(left + right for left, right in merges)])
     tokenizer = _empty({entry: index for index, entry in enumerate(entries)}, merges, pieces)

@@ -34,8 +34,8 @@ from reflect_rl.runs.start import differences
 from reflect_rl.store import check_seal, read_json, read_jsonl, seal, write_json, write_jsonl
 from reflect_rl.types import Decoding, Episode
 
-FREE = ("checkpoint_every", "keep_checkpoints", "num_envs", "micro_batch_tokens")
-"""Settings that change no result, so that a training may go on with others."""
+FREE = ("checkpoint_every", "keep_checkpoints")
+"""Settings that change no result, so that a training may go on with others; batches of other sizes round otherwise."""
 
 LATER = ("tasks", "scoring", "labels")
 """Facts that folders of before they were noted say nothing of."""

@@ -178,3 +178,12 @@ def test_a_name_has_the_same_tokens_in_a_reflection_and_in_a_list(pieces):
     assert model.decode(listed) == " go to shelf 2"
     said = model.encode(head)
     assert any(said[place : place + len(listed)] == listed for place in range(len(said)))
+
+
+@pytest.mark.parametrize("count", [101, 300, 1200])
+def test_labels_of_any_length_are_one_token_each(count):
+    # Numbers of other lengths between them, so that merging finds pieces such as `00` and `07`.
+    texts = [f"cup {number * 7 % 1300} of 00{number} Action: {number % count}" for number in range(300)]
+    labels = [str(number) for number in range(count)]
+    built = build_embedded(texts, EmbeddedConfig(hidden_size=16, layers=1, heads=2), 0, labels)
+    assert list(find_labels(built, count).texts) == labels

@@ -1,0 +1,182 @@
+"""Mistakes in calls of the Python API: each costs one sentence, before anything is trained or written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import reflect_rl as rrl
+from reflect_rl.errors import ConfigError, FaultyEnvironmentError, RunFolderError, UnknownNameError, UserError
+
+SHAPE = {"hidden_size": 16, "layers": 1, "heads": 2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def episodes():
+    return rrl.collect("corridor", "oracle", episodes=4)
+
+
+def model():
+    return rrl.load_model("embedded", **SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"seed": 1.5}, "seed = 1.5 is no whole number"),
+        ({"seed": None}, "seed = None is no whole number"),
+        ({"seed": True}, "seed = True is no whole number"),
+        ({"progress": 5}, "progress is 5, which is no function"),
+        ({"renumbered_copies": 1.5}, "renumbered_copies = 1.5 is no whole number"),
+        ({"renumbered_copies": -1}, "The lowest value is 0"),
+        ({"reflections": "no"}, "reflections is 'no'. Give True or False"),
+        ({"out": 5}, "the folder 5 is no path"),
+    ],
+)
+def test_supervised_training_refuses_values_that_would_fail_later(given, what, episodes):
+    with pytest.raises(UserError, match=what):
+        rrl.train_sft(model(), episodes, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"seed": "1"}, "seed = '1' is no whole number"),
+        ({"progress": 0.5}, "For a reward of progress give progress_reward=0.5"),
+        ({"total_turns": 5}, "total_turns is set by turns= here"),
+        ({"turns": 0}, "total_turns"),
+    ],
+)
+def test_online_rl_refuses_values_that_would_fail_later(given, what):
+    with pytest.raises((UserError, ConfigError), match=what):
+        rrl.train_rl(model(), "corridor", **given)
+
+
+def test_progress_is_rewarded_when_it_is_asked_for(tmp_path):
+    tiny = {"turns": 16, "starts_per_update": 2, "episodes_per_start": 2, "validate_every": 0, "num_envs": 4}
+    rrl.train_rl(model(), "corridor", progress_reward=0.5, out=tmp_path, **tiny)
+    # Another reward is another training.
+    with pytest.raises(RunFolderError, match="progress"):
+        rrl.train_rl(model(), "corridor", out=tmp_path, **tiny)
+    # Batches of another size round otherwise, so the weights would be others.
+    with pytest.raises(RunFolderError, match="num_envs"):
+        rrl.train_rl(model(), "corridor", progress_reward=0.5, out=tmp_path, **tiny | {"num_envs": 2})
+
+
+@pytest.mark.parametrize("given", ["embedded", None, 3])
+def test_a_model_is_loaded_first(given, episodes):
+    with pytest.raises(UserError, match=r"is no model. Load one first: reflect_rl.load_model\('embedded'\)"):
+        rrl.train_sft(given, episodes)
+    with pytest.raises(UserError, match="is no model"):
+        rrl.train_rl(given, "corridor")
+
+
+def test_a_model_without_words_cannot_play():
+    with pytest.raises(UserError, match="has no words yet"):
+        rrl.collect("corridor", model())
+
+
+@pytest.mark.parametrize("given", ["games.jsonl", None, [1, 2], 5])
+def test_episodes_are_a_list_of_episodes(given, tmp_path):
+    for call in (
+        lambda: rrl.train_sft(model(), given),
+        lambda: rrl.add_reflections(given, object()),
+        lambda: rrl.write_episodes(tmp_path / "e.jsonl", given),
+    ):
+        with pytest.raises(UserError, match="episodes"):
+            call()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_single_episode_is_put_into_a_list(episodes):
+    with pytest.raises(UserError, match=r"Give a list: \[episode\]"):
+        rrl.train_sft(model(), episodes[0])
+
+
+def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path, episodes):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    agent = rrl.train_sft(model(), episodes, steps=1)
+    for call in (
+        lambda: rrl.train_sft(model(), episodes, out=file),
+        lambda: rrl.train_rl(model(), "corridor", out=file / "below"),
+        lambda: agent.save(file),
+    ):
+        with pytest.raises(UserError, match="is a file"):
+            call()
+    with pytest.raises(UserError, match=r"is a folder\. Name a file in it"):
+        rrl.write_episodes(tmp_path, episodes)
+    assert file.read_text() == "mine"
+    assert [*tmp_path.parent.glob("*.new")] == []
+
+
+def test_a_folder_written_from_python_is_told_from_a_run(tmp_path, episodes):
+    agent = rrl.train_sft(model(), episodes, steps=1, env="corridor", out=tmp_path)
+    rrl.evaluate(agent, "corridor", split="validation")
+    with pytest.raises(RunFolderError, match=r"was written from Python\. Repeat the call with the same out"):
+        rrl.load_agent(tmp_path)
+    with pytest.raises(UserError, match="is no path"):
+        rrl.load_agent(5)
+
+
+def test_names_may_be_missing_by_mistake():
+    with pytest.raises(UnknownNameError, match="no split named None"):
+        rrl.collect("corridor", "random", split=None)
+    with pytest.raises(UserError, match="modes is 5"):
+        rrl.evaluate("random", "corridor", modes=5)
+    with pytest.raises(UserError, match="3 is no evaluation"):
+        rrl.evaluate("random", "corridor", split="validation").compare(3)
+
+
+def test_adapters_are_given_once_and_texts_in_a_list(tmp_path):
+    with pytest.raises(ConfigError, match="too small"):
+        rrl.load_model(tmp_path, lora_rank=-1)
+    with pytest.raises(UserError, match="lora and lora_rank were both given"):
+        rrl.load_model(tmp_path, lora_rank=4, lora={"rank": 8})
+    with pytest.raises(UserError, match=r"Give a list: \[text\]"):
+        rrl.load_model("embedded", texts="abc")
+
+
+@pytest.mark.parametrize("modes", ["easy", (), ["easy"], (1,)])
+def test_modes_of_a_game_are_a_tuple_of_names(modes):
+    with pytest.raises(UserError, match="Give a tuple of names"):
+        type("Lights", (rrl.TextEnv,), {"modes": modes})
+
+
+class Gymnasium(rrl.TextEnv):
+    """A game whose answers are those of Gymnasium."""
+
+    start = ("lamp", {})
+    answer = ("lamp", 1.0, True, False, {})
+
+    def tasks(self, mode, split):
+        return [rrl.Task(f"{split}/{number}", mode, split) for number in range(2)]
+
+    def reset(self, task, rng):
+        return self.start
+
+    def step(self, action):
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("start", "answer", "what"),
+    [
+        (("lamp", {}), None, "must show an Observation, and no tuple"),
+        (rrl.Observation("lamp", ("on", "off")), ("lamp", 1.0), "step must return a Step, and no tuple"),
+        (rrl.Observation("lamp", ("on", "off")), None, "step must return a Step, and no NoneType"),
+        (
+            rrl.Observation("lamp", ("on", "off")),
+            rrl.Step(rrl.Observation("", ("on",)), "1", terminated=True, success=True),
+            "the reward '1' is a text",
+        ),
+    ],
+)
+def test_a_game_of_another_library_is_told_what_to_return(start, answer, what):
+    lamps = type("Lamps", (Gymnasium,), {"start": start, "answer": answer})
+    with pytest.raises(FaultyEnvironmentError, match=what):
+        rrl.collect(lamps, "random", episodes=1)
+
+
+def test_seeds_of_numpy_are_whole_numbers():
+    assert len(rrl.collect("corridor", "random", episodes=2, seed=np.int64(3))) == 2
