@@ -200,9 +200,10 @@ def refuse_foreign(values: Any, source: Path, own: Collection[str] = ()) -> None
     installed = packages_distributions() if foreign else {}
     for name, key in foreign:
         if name.partition(":")[0].partition(".")[0] not in installed:
+            here = f", or env={name!r} in Python" if key == "environment.name" else ""
             raise UnknownNameError(
                 f"{source} names {name!r}, which no installed distribution provides. If you trust it, name it "
-                f"yourself, with --{key} {name}."
+                f"yourself, with --{key} {name}{here}."
             )
 
 
