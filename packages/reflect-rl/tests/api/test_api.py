@@ -135,7 +135,7 @@ def test_the_policy_alone_learns_from_copies_with_other_numbers(won_episodes):
     without = rrl.train_sft(small_model(), won_episodes, env=Guess, steps=2)
     ignored = rrl.train_sft(small_model(), won_episodes, env=Guess, steps=2, renumbered_copies=2)
     assert without.model.hash() == ignored.model.hash()
-    with pytest.raises(ConfigError, match="renumbered_copies is -1"):
+    with pytest.raises(UserError, match="renumbered_copies = -1 is too small"):
         rrl.train_sft(small_model(), noted, env=Guess, renumbered_copies=-1)
     with pytest.raises(ConfigError, match="renumbered_copies = 2: the agent scores 'line_end', without labels"):
         rrl.train_sft(replace(plain, scoring="line_end"), noted, env=Guess, renumbered_copies=2)
