@@ -48,9 +48,15 @@ def wide(config: Any, *, on_gpu: bool) -> bool:
     return bool(config.hidden_size >= (REUSE_WIDTH_ON_GPU if on_gpu else REUSE_WIDTH))
 
 
-def shares(network: Any) -> bool:
-    """Tell whether a model, where it is, should read once what rows begin with alike."""
-    return wide(network.config, on_gpu=next(network.parameters()).device.type == "cuda")
+def shares(network: Any, *, together: bool = False) -> bool:
+    """Tell whether a model, where it is, should read once what rows begin with alike.
+
+    Args:
+        network: the model.
+        together: rows that begin alike were put together for this; then narrow models share, too, on a processor.
+    """
+    on_gpu = next(network.parameters()).device.type == "cuda"
+    return wide(network.config, on_gpu=on_gpu) or (together and not on_gpu)
 
 
 class Read(NamedTuple):

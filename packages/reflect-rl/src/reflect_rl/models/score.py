@@ -205,7 +205,7 @@ def read(
     return answer
 
 
-def score(
+def score(  # noqa: PLR0913 (each is the caller's to know)
     model: LanguageModel,
     prompts: Sequence[Ids],
     actions: Sequence[Sequence[Ids]],
@@ -214,6 +214,8 @@ def score(
     network: torch.nn.Module | None = None,
     temperature: float = 1.0,
     kept: Kept | None = None,
+    *,
+    together: bool = False,
 ) -> Scores:
     """Log-probabilities of the admissible actions of N states.
 
@@ -227,6 +229,7 @@ def score(
         network: see `read`.
         temperature: what the scores are divided by before the softmax, above 0; above 1 makes actions more alike.
         kept: prompts that a wide model has read before, without gradients; those that it reads now are added.
+        together: see `least_shared`.
 
     Raises:
         ModelError: a prompt is too long or empty, or an action has no token, or several under `choice_token`.
@@ -245,7 +248,7 @@ def score(
     rows = torch.tensor([place[key] for key in keys], device=model.device)
     scorer = _score_listed if rule in LISTED else _score_texts
     frozen = frozen_of(model.model) if rule in LISTED else None
-    read_by = Passes(model, max_tokens or token_budget(model), network, kept, frozen)
+    read_by = Passes(model, max_tokens or token_budget(model), network, kept, frozen, together)
     raw, hidden, values = scorer(model, unique, rule, read_by)
     counts = torch.tensor([len(a) for _, a in unique], device=model.device)
     admissible = torch.arange(raw.shape[1], device=model.device)[None] < counts[:, None]
@@ -338,6 +341,8 @@ class Passes:
     kept: Kept | None = None
     frozen: FrozenBlocks | None = None
     """Where each sequence is read whole by the frozen blocks, once."""
+    together: bool = False
+    """See `least_shared`."""
 
     def __call__(
         self,
@@ -356,7 +361,7 @@ class Passes:
         """
         kept = self.kept if shares(self.model.model) and reads_trees(self.model) else None
         if kept is None or torch.is_grad_enabled():
-            for rows in shared_rows(self.model, sequences, reads, whole, self.max_tokens):
+            for rows in shared_rows(self.model, sequences, reads, whole, self.max_tokens, together=self.together):
                 yield self._pass(rows, vocabulary)
             return
         for _, found in self._going_on(kept, sequences, reads, whole, vocabulary):
@@ -457,6 +462,8 @@ def shared_rows(
     reads: Sequence[Sequence[int]],
     whole: Sequence[int],
     max_tokens: int,
+    *,
+    together: bool = False,
 ) -> Iterator[list[Row]]:
     """Sequences in rows, in groups of at most `max_tokens` padded tokens (at least one row); see `merge`.
 
@@ -466,28 +473,32 @@ def shared_rows(
         reads: of each, the positions that are read.
         whole: see `least_shared`.
         max_tokens: see above.
+        together: see `least_shared`.
     """
-    rows = merge(sequences, reads, least_shared(model, sequences, whole), whole, max_tokens)
+    rows = merge(sequences, reads, least_shared(model, sequences, whole, together=together), whole, max_tokens)
     # Where nothing is shared, in the order in which they were given.
     rows = pack(rows) if any(row.branches for row in rows) else sorted(rows, key=lambda row: min(row.places))
     for group in micro_batches([len(row.ids) for row in rows], max_tokens):
         yield [rows[i] for i in group]
 
 
-def least_shared(model: LanguageModel, sequences: Sequence[Ids], whole: Sequence[int]) -> list[int]:
+def least_shared(
+    model: LanguageModel, sequences: Sequence[Ids], whole: Sequence[int], *, together: bool = False
+) -> list[int]:
     """Tokens that each sequence must share with another one for both to be read in one row.
 
-    Narrow models gain only where a state's whole prompt is shared. Wide ones gain where a third of the sequence is, as
-    in the states of an episode in raw text.
+    Narrow models gain where a state's whole prompt is shared. Wide ones gain where a third of the sequence is, as
+    in the states of an episode in raw text; narrow ones, too, if such states were put together.
 
     Args:
         model: the language model.
         sequences: N sequences.
         whole: of each, what narrow models ask for.
+        together: the sequences were put together because they begin alike.
     """
     if not reads_trees(model):
         return [len(sequence) + 1 for sequence in sequences]
-    if not shares(model.model):
+    if not shares(model.model, together=together):
         return list(whole)
     return [min(own, max(REUSE_TOKENS, len(ids) // 3)) for own, ids in zip(whole, sequences, strict=True)]
 
@@ -507,6 +518,8 @@ def completion_losses(
     input_ids: Sequence[Sequence[int]],
     masks: Sequence[Sequence[int]],
     network: torch.nn.Module | None = None,
+    *,
+    together: bool = False,
 ) -> Tensor:
     """-log p of every target, (M,): the supervised loss, projecting only the positions that are trained on.
 
@@ -517,6 +530,7 @@ def completion_losses(
         input_ids: tokens of N rows.
         masks: of each row, 1 where a token is a target; M of them are. The first token of a row is never predicted.
         network: see `read`.
+        together: see `least_shared`.
     """
     # Position t predicts token t + 1.
     reads = [[t for t in range(len(mask) - 1) if mask[t + 1]] for mask in masks]
@@ -525,7 +539,7 @@ def completion_losses(
     # Narrow models read each row by itself.
     whole = [len(ids) + 1 for ids in input_ids]
     # One pass, as callers have cut their rows to the budget.
-    passes = Passes(model, sys.maxsize, network, frozen=frozen_of(model.model))
+    passes = Passes(model, sys.maxsize, network, frozen=frozen_of(model.model), together=together)
     ((taken, answer),) = passes(sequences, reads, whole)
     at = [place for number in range(len(input_ids)) for place in taken[number]]
     # All in their order, the most usual case: a selection would copy a tensor of vocabulary width.

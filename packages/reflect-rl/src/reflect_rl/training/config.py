@@ -44,7 +44,7 @@ class SFTConfig(OptimiserConfig):
     `gpt2` shape; too much of it keeps a small model from learning (docs/results/log.md)."""
 
     rows_together: int = Field(1, ge=1)
-    """Rows that begin alike and are drawn side by side, so that a wide model reads once what they share. For raw
+    """Rows that begin alike and are drawn side by side, so that what they share is read once. For raw
     states, which grow from turn to turn; the rows of a batch are then less different (1 = every row by itself)."""
 
     @model_validator(mode="after")
@@ -84,7 +84,7 @@ class RLFTConfig(Frozen):
     minibatch_turns: int = Field(128, ge=1)
     """Turns of an optimiser step, roughly; turns of equal prompts are always in the same one."""
     turns_together: int = Field(1, ge=1)
-    """Turns that begin alike and are put into one minibatch, so that a wide model reads once what they share. For raw
+    """Turns that begin alike and are put into one minibatch, so that what they share is read once. For raw
     states, which grow from turn to turn; a minibatch then has turns of fewer episodes (1 = every turn by itself)."""
     micro_batch_tokens: int | None = Field(None, ge=1)
     """Upper bound on the padded tokens of one forward and backward pass (unset: what is fast on the device)."""

@@ -61,6 +61,7 @@ class Learner:
     ) -> None:
         self.model, self.labels, self.config, self.seed, self.engine = model, labels, config, seed, engine
         self.reference, self.rule, self.excluded = reference, rule, excluded
+        self.together = config.turns_together > 1
         self.token_budget = config.micro_batch_tokens or token_budget(model)
         self.algorithm = registry.find("algorithms", config.algorithm.name)(config.algorithm)
         self.value_head = self._value_head()
@@ -114,7 +115,7 @@ class Learner:
         rows: list[tuple[int, dict[str, float]]] = []
         limit, steps = self.config.target_kl or math.inf, 0
         # Sorted, turns that begin alike are neighbours.
-        order = sorted(prompts, key=prompts.__getitem__) if self.config.turns_together > 1 else list(prompts)
+        order = sorted(prompts, key=prompts.__getitem__) if self.together else list(prompts)
         for turns in self.minibatches(views, order, update):
             # Turns left out still count in the mean: the gradient is scaled by their share below.
             learnt = [turn for turn in turns if computed[turn]]
@@ -184,9 +185,9 @@ class Learner:
         # The budget is of prompts, not turns: equal prompts go through the model once.
         lengths = [row_tokens(self.model, *prompts[view], self.rule) for view in unique]
         beginnings = None
-        if shares(self.model.model):
+        if shares(self.model.model, together=self.together):
             own = [prompts[view][0] for view in unique]
-            beginnings = own, least_shared(self.model, own, [len(ids) + 1 for ids in own])
+            beginnings = own, least_shared(self.model, own, [len(ids) + 1 for ids in own], together=self.together)
         metrics = self.step.accumulate(lengths, self.token_budget, loss, beginnings)
         # Before the norm is taken, which is that of the gradient that will be applied.
         self._hold_back(update)
@@ -216,7 +217,8 @@ class Learner:
     ) -> Scores:
         pairs = [prompts[view] for view in views]
         prompts_only, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
-        return score(model, prompts_only, actions, self.rule, max_tokens, network, self.config.temperature)
+        temperature, together = self.config.temperature, self.together
+        return score(model, prompts_only, actions, self.rule, max_tokens, network, temperature, together=together)
 
     def _hold_back(self, update: int) -> None:
         """Drop the gradients of what this update does not train."""

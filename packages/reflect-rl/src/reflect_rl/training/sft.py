@@ -110,7 +110,7 @@ class _Rows(Rows):
 
     def __init__(self, model: LanguageModel, rows: dict[int, Row], *, shared: bool) -> None:
         # Where rows are drawn one by one too little is alike to pay (docs/reference/speed.md).
-        self.model, self.rows, self.shares = model, rows, shared and shares(model.model)
+        self.model, self.rows, self.together = model, rows, shared
 
     def length(self, number: int) -> int:
         return len(self.rows[number].input_ids)
@@ -125,19 +125,20 @@ class _Rows(Rows):
         return asdict(self.rows[number])
 
     def beginnings(self, batch: Sequence[int]) -> Beginnings | None:
-        if not self.shares:
+        if not (self.together and shares(self.model.model, together=True)):
             return None
         own = [tuple(self.rows[number].input_ids) for number in batch]
-        return own, least_shared(self.model, own, [len(ids) + 1 for ids in own])
+        return own, least_shared(self.model, own, [len(ids) + 1 for ids in own], together=True)
 
     def _losses(self, rows: Sequence[Row], network: nn.Module) -> Tensor:
         """-log p of every target, (M,): tokens of completions, or chosen lines."""
         if not rows[0].line_ends:
             ids, masks = [row.input_ids for row in rows], [row.completion_mask for row in rows]
-            return completion_losses(self.model, ids, masks, network)
+            return completion_losses(self.model, ids, masks, network, together=self.together)
         lines = [[(place,) for place in row.line_ends] for row in rows]
         # One pass: the rows were cut to the budget before.
-        scores = score(self.model, [row.input_ids for row in rows], lines, "line_end", sys.maxsize, network)
+        prompts = [row.input_ids for row in rows]
+        scores = score(self.model, prompts, lines, "line_end", sys.maxsize, network, together=self.together)
         chosen = torch.tensor([row.chosen for row in rows], device=self.model.device)
         return -scores.log_probs.gather(1, chosen[:, None])[:, 0]
 

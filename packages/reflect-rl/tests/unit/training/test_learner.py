@@ -162,8 +162,7 @@ def test_turns_that_begin_alike_share_a_minibatch_and_each_is_in_one(episodes, m
     assert drawn != sorted(drawn)
 
 
-def test_a_wide_model_reads_less_where_turns_that_begin_alike_are_together(episodes, monkeypatch):
-    monkeypatch.setattr(network, "REUSE_WIDTH", 1)
+def test_less_is_read_where_turns_that_begin_alike_are_together(episodes, monkeypatch):
     monkeypatch.setattr(score_module, "REUSE_TOKENS", 1)
     tokens = []
     algorithm = {"name": "grpo", "epochs": 1, "entropy_coef": 0.0}

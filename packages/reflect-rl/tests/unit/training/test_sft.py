@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ConfigError, ModelError, TrainingError
-from reflect_rl.models import network, score as score_module
+from reflect_rl.models import score as score_module
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.score import score
 from reflect_rl.prompts import parts_of
@@ -145,19 +145,18 @@ def test_a_batch_that_goes_in_parts_is_the_same_step(tmp_path, monkeypatch, toke
 
 
 @pytest.mark.parametrize(("tokens", "most"), [(10_000, 0.7), (40, 0.85)])
-def test_a_wide_model_reads_once_what_rows_begin_with_alike(tmp_path, monkeypatch, tokens, most):
+def test_rows_put_together_are_read_once_where_they_begin_alike(tmp_path, monkeypatch, tokens, most):
     examples = [(prompt + more, answer) for prompt, answer in EXAMPLES for more in ("", "Actions: 0 left", "Actions")]
     monkeypatch.setattr(trainer, "token_budget", lambda _: tokens)
     trained, read = [], []
-    for width in (10_000, 1):
-        monkeypatch.setattr(network, "REUSE_WIDTH", width)
-        monkeypatch.setattr(score_module, "REUSE_TOKENS", 2)
+    for least in (10_000, 2):
+        monkeypatch.setattr(score_module, "REUSE_TOKENS", least)
         model, sizes = tiny_player()[0], []
         model.model.requires_grad_(True)
         model.model.get_input_embeddings().register_forward_pre_hook(
             lambda _, words, sizes=sizes: sizes.append(words[0].numel())
         )
-        found = train(model, examples, tmp_path / str(width), steps=3, learning_rate=1e-2, rows_together=3)
+        found = train(model, examples, tmp_path / str(least), steps=3, learning_rate=1e-2, rows_together=3)
         trained.append((found, dict(model.model.named_parameters())))
         read.append(sum(sizes))
     assert read[1] < most * read[0]
