@@ -62,8 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--figure", type=Path, help="SVG file to write")
     options = parser.parse_args(arguments)
     index, *readers = map(Reader.model_validate_json, options.results.read_text(encoding="utf-8").splitlines())
-    print("| reader | training | seed | weight | right first | among five | MRR | NDCG@10 | gain, points |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| reader | training | seed | weight | right first | among five | MRR | NDCG@10 | gain, points | CPU s |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for reader in (index, *readers):
         print(row(reader, index))
     if options.figure:
@@ -83,7 +83,8 @@ def row(reader: Reader, index: Reader) -> str:
     return (
         f"| {reader.name} | {training if reader.parameters else ''} | {reader.seed if reader.trained_on else ''} | "
         f"{f'{reader.weight:g}' if reader.parameters else ''} | {sum(reader.first)} of {count} | {top} | "
-        f"{mean_reciprocal_rank(places):.3f} | {gain:.3f} | {over} |"
+        f"{mean_reciprocal_rank(places):.3f} | {gain:.3f} | {over} | "
+        f"{f'{reader.seconds:.1f}' if reader.parameters else ''} |"
     )
 
 

@@ -310,8 +310,8 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         ModelError: an episode's prompt is longer than the model's context.
         RunFolderError: `out` holds an interrupted training with other settings.
         TrainingError: the loss or the gradient is not finite.
-        UserError: there is nothing to learn from, `episodes` is the name of a file, or an episode recorded as training
-            is of a validation or test task of `env`.
+        UserError: there is nothing to learn from, `episodes` is no list of episodes, an episode recorded as training is
+            of a validation or test task of `env`, `out` is a file, or a value is of the wrong kind.
     """
     checks.recorded(episodes)
     checks.truth(reflections=reflections, lost=lost)
@@ -445,7 +445,8 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
         FaultyEnvironmentError: the environment failed, or took too long.
         RunFolderError: `out` holds a training with other settings.
         TrainingError: the loss or the gradient is not finite.
-        UserError: there is no training task, or no turn may be learned from since all start a held-out task.
+        UserError: there is no training task, no turn may be learned from since all start a held-out task, `out` is a
+            file, or a value is of the wrong kind.
     """
     spec = make_env(env)
     _tasks(spec, "train")
@@ -461,7 +462,7 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
     config = parse(
         RLFTConfig, {**own, "algorithm": algorithm_settings(algorithm), "total_turns": turns, **more, **settings}
     )
-    checks.horizon_is_shown(spec, max_episode_steps=config.max_episode_steps)
+    checks.shown_horizon(spec, max_episode_steps=config.max_episode_steps)
     _, writer = players_of(start, reflector, spec, "sampled")
     twin = start.as_trained(trainable_copy(start.model))
     before = start.origin
@@ -540,7 +541,7 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     _tasks(spec, split)
     longest = spec.max_episode_steps if horizon is None else horizon
     checks.at_least(1, horizon=longest, repetitions=repetitions, num_envs=num_envs)
-    checks.horizon_is_shown(spec, horizon=longest)
+    checks.shown_horizon(spec, horizon=longest)
     config = EvaluationConfig(split=split, horizons=(longest,), repetitions=repetitions, num_envs=num_envs)
     played: dict[str, tuple[list[Episode], float | None]] = {}
     for mode in checks.chosen_modes(spec, modes):

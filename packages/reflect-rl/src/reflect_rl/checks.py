@@ -134,7 +134,7 @@ def chosen_modes(spec: EnvSpec, modes: Sequence[str]) -> Sequence[str]:
     return modes or spec.modes
 
 
-def horizon_is_shown(spec: EnvSpec, **lengths: int | None) -> None:
+def shown_horizon(spec: EnvSpec, **lengths: int | None) -> None:
     """Refuse other lengths than that of the longest episode where states tell how many turns are left.
 
     Raises:
