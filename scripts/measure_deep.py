@@ -4,7 +4,7 @@ r"""Right files first by `reflect-rl locate --deep`, beside the index alone.
     python scripts/measure_deep.py runs/tasks-installed read.jsonl --split validation --questions 250
     python scripts/measure_deep.py runs/tasks-installed read-test.jsonl --split test --questions 250 --weight 0.5
 
-The model reads the ten candidates of each question once; what it makes of them goes to a file, line by line, so that
+The model reads the best candidates of each question once; what it makes of them goes to a file, line by line, so that
 the same command goes on after an interruption and prints the table for every weight in a moment. Questions are drawn as
 by `measure_find.py`: on the whole project with the sentence masked that they were made from, and once more without the
 file.
