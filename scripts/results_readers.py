@@ -47,7 +47,7 @@ class Reader(BaseModel, frozen=True):
 
     @property
     def first(self) -> list[bool]:
-        """Whether the right file comes first."""
+        """True for each question whose right file comes first."""
         return [place == 1 for place in self.places]
 
     def against(self, index: Reader) -> PairedDifference:

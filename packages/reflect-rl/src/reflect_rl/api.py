@@ -247,7 +247,7 @@ def write_episodes(path: str | Path, episodes: Sequence[Episode] | Iterator[Epis
     Raises:
         UserError: `path` is a folder, or `episodes` no list of episodes.
     """
-    # Of an iterator there is one pass only.
+    # An iterator gives its episodes once, to the check or to the file.
     kept = list(episodes) if isinstance(episodes, Iterator) else episodes
     checks.recorded(kept)
     if Path(path).is_dir():
@@ -458,10 +458,8 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
     own = ADAPTER_SETTINGS if start.model.has_adapter else {}
     if "total_turns" in settings:
         raise ConfigError("total_turns is set by turns= here. Leave it out.")
-    more = {"progress": progress_reward}
-    config = parse(
-        RLFTConfig, {**own, "algorithm": algorithm_settings(algorithm), "total_turns": turns, **more, **settings}
-    )
+    named = {"algorithm": algorithm_settings(algorithm), "total_turns": turns, "progress": progress_reward}
+    config = parse(RLFTConfig, {**own, **named, **settings})
     checks.shown_horizon(spec, max_episode_steps=config.max_episode_steps)
     _, writer = players_of(start, reflector, spec, "sampled")
     twin = start.as_trained(trainable_copy(start.model))
