@@ -3,9 +3,11 @@ r"""CPU seconds of `reflect-rl locate` with start-up, and of a warm answer of `s
     python scripts/measure_start.py --files 2000 --repeat 15
     python scripts/measure_start.py --repeat 20 --beside ../another-checkout
     python scripts/measure_start.py --folder ~/src/ripgrep
+    python scripts/measure_start.py --files 100000 --characters 1500 --repeat 3
 
 Files are Python functions of made-up words, 8 KB each, in a temporary folder; the cache is there, too. CPU seconds
-(user and system) are those of the whole process, so they hold on a busy machine, too. The median is printed. With
+(user and system) are those of the whole process, so they hold on a busy machine, too. The median is printed, and the
+most memory that a call took. With
 `--beside`, later calls of this checkout and of another one are measured by turns, each with a cache of its own.
 With `--folder`, `serve` is asked about a tree that is there: questions are the words in names of functions and classes
 of files that are drawn, each asked twice, as an index keeps what it has parsed.
@@ -35,7 +37,7 @@ from reflect_locate.served_answers import SearchService
 from reflect_locate.served_folders import ServedFolders
 
 CHARACTERS = 8_000
-"""Length of a file."""
+"""Length of a file, unless it is given."""
 FOLDERS = 40
 
 
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, and print the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=2_000)
+    parser.add_argument("--characters", type=int, default=CHARACTERS)
     parser.add_argument("--repeat", type=int, default=15)
     parser.add_argument("--beside", type=Path)
     parser.add_argument("--folder", type=Path)
@@ -52,8 +55,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     with TemporaryDirectory() as scratch:
         top, one, cache = (Path(scratch, name) for name in ("many", "one", "cache"))
-        question = made(top, options.files)
-        made(one, 1)
+        question = made(top, options.files, options.characters)
+        made(one, 1, options.characters)
         asked = [sys.executable, "-m", "reflect_rl.cli.main", "locate", str(top), question]
         environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
         if options.beside:
@@ -69,6 +72,7 @@ def main(arguments: Sequence[str]) -> int:
         first = [of_process(asked, environment, cache) for _ in range(max(options.repeat // 5, 1))]
         show("first call", first)
         show("later calls", [of_process(asked, environment) for _ in range(options.repeat)])
+        print(f"{'most memory of a call':24} {most_memory() / 1e6:.0f} MB")
         asked[4] = str(one)
         show("one file", [of_process(asked, environment) for _ in range(options.repeat)])
         service = SearchService(ServedFolders([str(top)], cache=cache / "reflect-rl/locate"))
@@ -131,8 +135,8 @@ def by_turns(
         show(f"{name}, {checkout.name}", taken)
 
 
-def made(top: Path, files: int) -> str:
-    """Write the files; a question of five words that one of them holds comes back."""
+def made(top: Path, files: int, characters: int = CHARACTERS) -> str:
+    """Write the files, each a little longer than `characters`; returns a question, five words of one of them."""
     draw = random.Random(0)
     syllables = [first + second for first in "bcdfghklmnprstvwz" for second in "aeiou"]
     words = sorted({"".join(draw.choices(syllables, k=draw.randint(2, 4))) for _ in range(6_000)})
@@ -154,7 +158,7 @@ def made(top: Path, files: int) -> str:
         place = top / f"part{number % FOLDERS:02}" / f"{'_'.join(some(2))}_{number}.py"
         place.parent.mkdir(parents=True, exist_ok=True)
         text = ""
-        while len(text) < CHARACTERS:
+        while len(text) < characters:
             text += function()
         place.write_text(text)
     return " ".join(text.split('"""', 2)[1].split()[:5]).lower()
@@ -171,6 +175,12 @@ def of_process(command: Sequence[str], environment: dict[str, str], cache: Path 
     if code not in (0, 1):
         raise RuntimeError(f"{' '.join(command)} ended with {code}.")
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def most_memory() -> int:
+    """Bytes that the largest of the processes so far has taken."""
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def of_call(call: Callable[[], object]) -> float:

@@ -20,18 +20,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reflect_locate.adapted_ranking import AdaptedRanking
     from reflect_locate.finder import SearchOptions, locate
     from reflect_locate.ranking import Answer, FoundFile, find
     from reflect_locate.repositories.ingest import open_repository
     from reflect_locate.repositories.ingest_config import IngestConfig
     from reflect_locate.repositories.snapshot import SnapshotError
     from reflect_locate.repositories.tree import Tree
+    from reflect_locate.rereading import PassageReader, open_reader, reread
     from reflect_locate.trained_player import Player, export_player, load_player
 
 __all__ = [
+    "AdaptedRanking",
     "Answer",
     "FoundFile",
     "IngestConfig",
+    "PassageReader",
     "Player",
     "SearchOptions",
     "SnapshotError",
@@ -40,13 +44,17 @@ __all__ = [
     "find",
     "load_player",
     "locate",
+    "open_reader",
     "open_repository",
+    "reread",
 ]
 
 _PLACES = {
+    "AdaptedRanking": "adapted_ranking",
     "Answer": "ranking",
     "FoundFile": "ranking",
     "IngestConfig": "repositories.ingest_config",
+    "PassageReader": "rereading",
     "Player": "trained_player",
     "SearchOptions": "finder",
     "SnapshotError": "repositories.snapshot",
@@ -55,7 +63,9 @@ _PLACES = {
     "find": "ranking",
     "load_player": "trained_player",
     "locate": "finder",
+    "open_reader": "rereading",
     "open_repository": "repositories.ingest",
+    "reread": "rereading",
 }
 """Module of each public name."""
 

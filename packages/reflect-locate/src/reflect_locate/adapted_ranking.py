@@ -92,13 +92,14 @@ class AdaptedRanking(Frozen):
         return folder / FILE
 
     @staticmethod
-    def load(place: Path) -> AdaptedRanking:
+    def load(place: Path | str) -> AdaptedRanking:
         """The ranking in a folder of `adapt`.
 
         Raises:
             AdaptedRankingError: there is none, or it cannot be read.
         """
-        file = place.expanduser() / FILE if place.expanduser().is_dir() else place.expanduser()
+        path = Path(place).expanduser()
+        file = path / FILE if path.is_dir() else path
         if not file.is_file() and (compared := file.with_name(COMPARISON)).is_file():
             raise AdaptedRankingError(
                 f"adapting did not help, as {str(compared)!r} says, so {str(place)!r} has no adapted ranking. "

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
+import psutil
 import pytest
 
 from reflect_locate.cli.serve import parse_serve
 from reflect_rl.errors import ConfigError
-from tiny_player import save_tiny_player, write_files
+from tiny_player import PLACES, THINGS, VERBS, project_files, save_tiny_player, write_files
 
 mcp = pytest.importorskip("mcp")
 
@@ -59,6 +60,29 @@ def check(good, lines, outline, bad):
 def test_a_client_asks_over_stdin_and_stdout(words):
     server = mcp.StdioServerParameters(command=sys.executable, args=words)
     check(*anyio.run(ask, server))
+
+
+def test_a_session_of_fifty_questions_takes_no_more_memory(tmp_path):
+    """Of the whole process, in which texts and arrays count, too; the first questions fill its caches."""
+    folder = write_files(tmp_path / "shop", project_files())
+    server = mcp.StdioServerParameters(command=sys.executable, args=["-c", PROGRAM, str(folder), "--no-cache"])
+    asked = [f"{verb} {thing} {place}" for verb in VERBS for thing in THINGS for place in PLACES][:50]
+    assert len(asked) == 50
+
+    async def session():
+        before, taken = set(psutil.Process().children()), []
+        async with mcp.Client(server, read_timeout_seconds=60) as client:
+            (process,) = set(psutil.Process().children()) - before
+            for number, question in enumerate(asked, start=1):
+                for name in ("find_file", "find_passage"):
+                    assert not (await client.call_tool(name, {"question": question})).is_error
+                if number in (20, 50):
+                    taken.append(process.memory_info().rss)
+        return taken
+
+    early, late = anyio.run(session)
+    # A tenth of a megabyte for each question would be three times as much.
+    assert late - early < 2**20
 
 
 def test_a_client_asks_a_trained_player(words, tmp_path):

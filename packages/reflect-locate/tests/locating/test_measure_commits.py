@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
 
 from a_script import load_script
+from git_repository import Repository, told
 from reflect_locate.questions.task_set import Question
 from reflect_locate.ranking import find
 from reflect_locate.repositories.snapshot import Snapshot
@@ -27,3 +30,34 @@ def test_a_row_has_the_place_after_the_reading():
     deep = replace(answer, files=answer.files[::-1])
     row = load_script("measure_commits").row_of("kitchen", "commit", asked, answer, deep)
     assert (row.rank, row.deep) == (1, 2)
+
+
+def test_all_right_files_count_for_the_gain():
+    texts = {f"{name}.py": "# boil water\n" for name in "abc"}
+    tree = Tree(Snapshot("kitchen", texts))
+    asked = Question("commit/0", "boil water", "kitchen", "kitchen", ("a.py", "c.py"), "git")
+    answer = find(tree, asked.text)
+    deep = replace(answer, files=[answer.files[i] for i in (0, 2, 1)])
+    row = load_script("measure_commits").row_of("kitchen", "commit", asked, answer, deep, 0.25)
+    assert [file.path for file in answer.files] == ["a.py", "b.py", "c.py"]
+    # Places one and three, of the best that two can have, one and two.
+    assert row.ndcg == round((1 + 0.5) / (1 + 1 / math.log2(3)), 4)
+    assert (row.deep_ndcg, row.deep_seconds, row.key) == (1, 0.25, "commit/0")
+
+
+def test_an_interrupted_measurement_goes_on(tmp_path, monkeypatch, capsys):
+    folder = told(Repository(tmp_path / "mine")).folder
+    out = tmp_path / "rows.jsonl"
+    script = load_script("measure_commits")
+    script.main([str(folder), "--out", str(out), "--reader", "small"])
+    said, lines = capsys.readouterr().out, out.read_text().splitlines(keepends=True)
+    assert "CPU s a question" in said
+    # A kill has cut the last line.
+    out.write_text("".join(lines[:-1]) + lines[-1][:20])
+    asked, ask = [], script.Asker.ask
+    monkeypatch.setattr(script.Asker, "ask", lambda *given: asked.append(given[1].key) or ask(*given))
+    script.main([str(folder), "--out", str(out), "--reader", "small"])
+    assert len(asked) == 1
+    assert [{**json.loads(line), "deep_seconds": 0} for line in out.read_text().splitlines()] == [
+        {**json.loads(line), "deep_seconds": 0} for line in lines
+    ]

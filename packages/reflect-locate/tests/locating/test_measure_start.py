@@ -33,6 +33,16 @@ def test_a_command_that_fails_is_not_measured(script):
         script.of_process([sys.executable, "-c", "raise SystemExit(2)"], {})
 
 
+def test_generated_files_are_asked_about(script, capsys):
+    script.main(["--files", "3", "--characters", "200", "--repeat", "1"])
+    rows = {line[:24].strip(): line[24:].split() for line in capsys.readouterr().out.splitlines()}
+    assert list(rows)[:4] == ["first call", "later calls", "most memory of a call", "one file"]
+    number, unit = rows["most memory of a call"]
+    assert unit == "MB"
+    # A process of Python alone takes some ten.
+    assert 10 < int(number) < 2_000
+
+
 def test_a_folder_is_asked_twice_about_names_in_it(script, tmp_path, capsys):
     for number in range(3):
         (tmp_path / f"pot{number}.py").write_text(f"def boil_water{number}x():\n    return {number}\n")

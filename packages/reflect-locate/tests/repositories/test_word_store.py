@@ -3,6 +3,8 @@
 import errno
 import os
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -185,6 +187,37 @@ def test_two_at_once_count_once_and_both_have_all(tmp_path, counted):
     assert [job.result()[0].count for job in jobs] == [60] * 4
     assert [job.result()[1] for job in jobs] == [""] * 4
     assert len(counted) == 60
+
+
+OPENED = """
+import sys
+from pathlib import Path
+from reflect_locate.repositories import index_cache, word_store
+from reflect_locate.repositories.snapshot import Snapshot
+
+counted, count = [], word_store.count_words
+word_store.count_words = lambda text, pieces=None: counted.append(text) or count(text, pieces)
+folder = Path(sys.argv[1])
+files = {f"m{number:03}.py": f"# Module {number}." + "def paint(): pass " * number for number in range(300)}
+print("ready", flush=True)
+sys.stdin.readline()
+store, note = index_cache.open_store(folder / "project", Snapshot("x", files), folder / "cache")
+print(store.count, len(counted), note)
+"""
+
+
+def test_two_processes_at_once_count_once_and_both_have_all(tmp_path):
+    words = [sys.executable, "-c", OPENED, str(tmp_path)]
+    both = [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in both:
+        assert process.stdout.readline() == "ready\n"
+    for process in both:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=60)[0].split() for process in both]
+    assert [row[0] for row in said] == ["300", "300"]
+    assert sorted(row[1] for row in said) == ["0", "300"]
+    assert [row[2:] for row in said] == [[], []]
 
 
 def test_who_has_nothing_to_write_waits_for_nobody(tmp_path, monkeypatch):
