@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -17,6 +18,7 @@ from reflect_locate.evidence import Sureness
 from reflect_locate.outline import Outline, outline_file, outline_folder
 from reflect_locate.ranking import Answer, FoundFile, cautious, find, passages
 from reflect_locate.repositories.best_lines import BestLines
+from reflect_locate.repositories.symbols import KEPT, symbols
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import StaleStoreError
 from reflect_locate.served_folders import Part, ServedFolders
@@ -24,6 +26,9 @@ from reflect_rl.errors import ReflectRLError
 
 if TYPE_CHECKING:
     from reflect_locate.adapted_ranking import AdaptedRanking
+
+PAUSE = 0.001
+"""Seconds between two files that are read ahead."""
 
 IsStopped = Callable[[], bool]
 
@@ -124,6 +129,28 @@ class SearchService:
         self._adapted = adapted
         # Stores and players keep caches that are not made for several threads.
         self._alone = threading.Lock()
+
+    def read_ahead(self) -> threading.Thread:
+        """Parse the files of the folders while nobody asks, so that the first question about a file need not.
+
+        Returns:
+            the thread that does it; it ends with the process.
+        """
+        thread = threading.Thread(target=self._parse_all, name="read ahead", daemon=True)
+        thread.start()
+        return thread
+
+    def _parse_all(self) -> None:
+        for snapshot in [root.snapshot for root in self._folders.roots]:
+            for path, text in (snapshot.files if snapshot else {}).items():
+                # What does not fit would push out what questions have asked for.
+                if KEPT.is_full:
+                    return
+                # A question in between waits for one file at most, and this thread for the whole answer.
+                with self._alone:
+                    symbols(path, text)
+                # A lock that is taken again at once never reaches who waits for it.
+                time.sleep(PAUSE)
 
     def find_file(self, question: str, path: str, top_k: int, is_stopped: IsStopped) -> Located:
         """Files that answer a question, best first."""

@@ -9,8 +9,11 @@ from dataclasses import replace
 import anyio
 import pytest
 
+from reflect_locate import served_answers
 from reflect_locate.finder import SearchOptions, locate
 from reflect_locate.outline import Outline
+from reflect_locate.repositories import symbols as kept_symbols
+from reflect_locate.repositories.symbols import KEPT, KeptSymbols
 from reflect_locate.serve import MOST_BYTES, MOST_WAITING, _Lines, limited, make_server
 from reflect_locate.served_answers import Located, Passages, SearchService
 from reflect_locate.served_folders import ServedFolders
@@ -275,6 +278,25 @@ def test_a_full_queue_refuses_at_once_and_other_requests_are_answered_meanwhile(
 def test_a_question_of_megabytes_is_not_searched_for():
     result = call(Scripted(lambda *_: pytest.fail("it was read")), question="x" * 2_000_000)
     assert "more than 4000 characters" in result.content[0].text
+
+
+def test_what_was_read_ahead_is_not_parsed_for_a_question(tmp_path, monkeypatch):
+    KEPT.forget()
+    service = SearchService(ServedFolders([str(write_files(tmp_path / "shop", project_files()))]))
+    service.read_ahead().join(60)
+    monkeypatch.setattr(kept_symbols, "_parsed", lambda *_: pytest.fail("it was parsed"))
+    found = service.find_passage("Where do robots paint apples", "", 5, lambda: False)
+    assert any(passage.symbol for passage in found.passages)
+
+
+def test_reading_ahead_stops_before_it_pushes_anything_out(tmp_path, monkeypatch):
+    kept, parsed = KeptSymbols(most=20), []
+    monkeypatch.setattr(served_answers, "KEPT", kept)
+    monkeypatch.setattr(served_answers, "symbols", lambda path, text: parsed.append(path) or kept.get(".py", text))
+    service = SearchService(ServedFolders([str(write_files(tmp_path / "shop", project_files()))]))
+    service.read_ahead().join(60)
+    assert 0 < len(parsed) < len(project_files())
+    assert kept.is_full
 
 
 def test_fifty_questions_leave_nothing_behind(tmp_path):

@@ -60,12 +60,14 @@ def run(arguments: Sequence[str], console: Console) -> None:
     # First of the two, as it refuses what excludes it.
     reread = reread_of(options)
     player = player_of(options, options.seconds) if options.is_played else None
-    server = make_server(SearchService(folders, options.threshold, player, reread, adapted))
+    service = SearchService(folders, options.threshold, player, reread, adapted)
+    server = make_server(service)
     for root in folders.roots:
         if root.snapshot is not None:
             notes.print(told_left_out(root.snapshot))
             if adapted is not None:
                 notes.print(printable_line(adapted.told(Tree(root.snapshot))))
+    service.read_ahead()
     if options.http:
         serve_http(server, options.port, lambda address: notes.print(f"serving {address}"))
     else:

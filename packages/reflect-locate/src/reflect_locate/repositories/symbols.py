@@ -164,6 +164,11 @@ class KeptSymbols:
                 self._count -= max(len(self._kept.pop(next(iter(self._kept)))), 1)
         return found
 
+    @property
+    def is_full(self) -> bool:
+        """Tell whether further texts would soon push others out."""
+        return self._count > 0.9 * self._most
+
     def forget(self) -> None:
         """Drop all."""
         with self._alone:
