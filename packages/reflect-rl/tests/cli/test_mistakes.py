@@ -80,6 +80,10 @@ FILES = {
         "[data]\nreading_starts = 201",
         "data.reading_starts: 201 starts are asked for, the training split of dangerous_taxi has 200",
     ),
+    "short rows of random play": (
+        '[data]\nreading = "short_rows"\nreading_starts = 5',
+        "data.reading_starts: a random player plays these 5 tasks, and short rows are those of demonstrations.",
+    ),
     "copies without labels": (
         '[data]\nrenumbered_copies = 1\n[prompt]\nscoring = "sum"',
         "data.renumbered_copies: copies have other labels, and there are none with prompt.scoring = 'sum'.",

@@ -25,10 +25,13 @@ def test_a_run_scores_lines_in_every_stage_and_online_rl_changes_the_policy(call
     check_online_rl(run)
 
 
-@pytest.mark.parametrize("rule", ["sum", "token_mean"])
-def test_a_run_scores_texts_in_every_stage_and_online_rl_changes_the_policy(call, tmp_path, rule):
+@pytest.mark.parametrize(
+    ("rule", "reading"), [("sum", ("--data.reading", "short_rows")), ("token_mean", ("--data.reading", "text"))]
+)
+def test_a_run_scores_texts_in_every_stage_and_online_rl_changes_the_policy(call, tmp_path, rule, reading):
     run = tmp_path / "run"
-    answer = call("run", SMOKE, "--output-dir", run, *TINY, "--methods", "sft", "sft_rlft", "--prompt.scoring", rule)
+    methods = ("--methods", "sft", "sft_rlft")
+    answer = call("run", SMOKE, "--output-dir", run, *TINY, *methods, "--prompt.scoring", rule, *reading)
     assert answer.code == 0, answer
     rows = (run / "starts-4" / "seed-0" / "data" / "policy_plain.jsonl").read_text().splitlines()
     assert rows

@@ -108,10 +108,14 @@ class DataConfig(Frozen):
     restarts_per_start: int = Field(4, ge=0)
     """Further episodes of each start and mode that begin in a state its demonstrations met, as if nothing had come
     before: first turns are rare otherwise, and a model learns them by heart."""
-    reading: Literal["text", "exercises"] = "text"
+    reading: Literal["text", "exercises", "short_rows"] = "text"
     """First texts of the embedded model, which starts from nothing: `text` = states and action lists as plain text;
     `exercises` = a listed action is named and is to be chosen (with prompt.scoring = "line_end"). A small model learns
-    to find names in lists from exercises in minutes, hardly from play."""
+    to find names in lists from exercises in minutes, hardly from play. `short_rows` = the policy's own rows whose
+    prompts are short, answers included: a small model learns from them to look up the names that its answer needs, and
+    hardly learns that among long prompts."""
+    reading_characters: int = Field(1000, ge=1)
+    """Most characters of a prompt that is a short row (with reading = "short_rows")."""
     reading_starts: int = Field(0, ge=0)
     """Training tasks that a random player plays for the embedded model to read, before any demonstration; 0 = it reads
     the demonstrations. Such play needs no expert, so it may be much where demonstrations are few."""
@@ -409,6 +413,26 @@ def plain_text(prompts: Iterable[Row]) -> list[Row]:
     """Prompts as text to be read: nothing is asked, nothing is answered."""
     # Without a prompt every token is a target.
     return [replace(row, prompt="", completion=row.prompt) for row in prompts]
+
+
+def short_rows(table: Sequence[Row], most: int) -> list[Row]:
+    """The rows whose prompts are short.
+
+    Args:
+        table: rows of the policy.
+        most: characters of a prompt.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = [row for row in table if len(row.prompt) <= most]
+    if not found and table:
+        shortest = min(len(row.prompt) for row in table)
+        raise ConfigError(
+            f"data.reading_characters: no demonstrated prompt has {most} characters or fewer, the shortest has "
+            f"{shortest}. Raise it, or set data.reading = 'text'."
+        )
+    return found
 
 
 def exercises(episodes: Iterable[Episode], excluded: frozenset[str], rng: np.random.Generator) -> list[Row]:

@@ -197,6 +197,11 @@ def _game(config: RunConfig) -> Iterator[str]:
             f"data.reading: the exercises ask for a line of a list, and prompt.scoring is {config.prompt.scoring!r}. "
             "Set prompt.scoring = 'line_end', or data.reading = 'text'."
         )
+    if config.data.reading == "short_rows" and config.data.reading_starts:
+        yield (
+            f"data.reading_starts: a random player plays these {config.data.reading_starts} tasks, and short rows are "
+            "those of demonstrations. Set data.reading_starts = 0, or data.reading = 'text'."
+        )
     # Cutting such an episode short would contradict the number of turns that its states show.
     if spec.env_class.fixed_horizon:
         horizon = config.environment.max_episode_steps
@@ -460,7 +465,8 @@ def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     remedy = _remedy(config.model, free, jobs, flag, lambda setting: need(setting).total + process)
     raise ModelError(
         f"training {config.model.path!r} needs about {each * jobs / GB:.1f} GB ({jobs} at once, each {parts}), and "
-        f"{device.type} has {free / GB:.1f} GB free. {remedy} a smaller model, or a machine with more memory."
+        f"{device.type} has {free / GB:.1f} GB free. {remedy} a smaller model, close other programs, or take a machine "
+        "with more memory."
     )
 
 

@@ -367,6 +367,8 @@ def fingerprint(config: RunConfig, written: Mapping[str, Any] | None = None) -> 
     if not config.data.renumbered_copies:
         # Results of before this setting were made without copies, too, and must compare.
         apart.add("renumbered_copies")
+    if config.data.reading != "short_rows":
+        apart.add("reading_characters")
     # Without budget and seed, which are columns of the results: rows that differ in them alone must compare.
     settings = {
         "environment": config.environment.model_dump(mode="json"),

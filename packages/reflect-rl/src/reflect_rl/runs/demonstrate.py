@@ -24,6 +24,7 @@ from reflect_rl.data.generate import (
     plain_text,
     reads_reflections,
     rows,
+    short_rows,
     shuffled,
     source_of,
 )
@@ -318,8 +319,10 @@ def _embedded(
     if seen is not episodes:
         read = texts[BASE] = rows("policy_plain", seen, labels, excluded, config.prompt.scoring, as_played)
     model = _build(config, unit, texts, labels)
-    if config.data.reading != "exercises":
+    if config.data.reading == "text":
         return model, plain_text(read)
+    if config.data.reading == "short_rows":
+        return model, short_rows(read, config.data.reading_characters)
     rng = stream(unit.seed, "exercises")
     return model, shuffled(exercises(seen, excluded, rng), rng)
 

@@ -148,7 +148,7 @@ def test_a_run_that_does_not_fit_is_refused_with_the_number_and_a_remedy(llama, 
     # The process alone takes more.
     with pytest.raises(
         ModelError,
-        match=r"needs about 1\.1 GB .* 0\.0 GB free\. With .* it would still need 0\.9 GB\. Use a smaller model, or a",
+        match=r"needs about 1\.1 GB .* 0\.0 GB free\. With .* it would still need 0\.9 GB\. Use a smaller model, close",
     ):
         settle.settle(config, trains=True)
     settle.settle(config, trains=False)
@@ -258,7 +258,7 @@ def test_a_prompted_reflection_player_is_counted_beside_the_policy(llama, tmp_pa
 CHECKPOINTS = {"gradient_checkpointing": True}
 ADAPTERS = {"lora": {"rank": 4}, "precision": "bfloat16"}
 LESS = "model.gradient_checkpointing = true"
-OTHER = "a smaller model, or a machine with more memory."
+OTHER = "a smaller model, close other programs, or take a machine with more memory."
 RANK = "model.lora.rank = 16 with model.precision = 'bfloat16'"
 
 

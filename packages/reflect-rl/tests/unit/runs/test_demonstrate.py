@@ -11,7 +11,7 @@ import pytest
 
 from reflect_rl.config import parse
 from reflect_rl.envs.dangerous_taxi import DangerousTaxi
-from reflect_rl.errors import ModelError
+from reflect_rl.errors import ConfigError, ModelError
 from reflect_rl.runs.check import settle
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.demonstrate import demonstrate
@@ -20,7 +20,7 @@ from reflect_rl.store import read_jsonl
 from tiny_models import save_bytes
 
 
-def demonstrated_corridor(folder: Path, **data: int) -> Unit:
+def demonstrated_corridor(folder: Path, **data: Any) -> Unit:
     """Data sets of two starts of the corridor, with these settings of `[data]`."""
     values = {
         "output_dir": str(folder),
@@ -46,6 +46,19 @@ def test_a_random_players_games_are_read_first_and_change_no_demonstration(tmp_p
     read = {row["task"] for row in table(units[9], "base")}
     # One game for each of nine starts, the two demonstrated ones among them.
     assert len(read) == 9 > len(read - demonstrated) == 7
+
+
+def test_short_rows_are_read_with_their_answers(tmp_path):
+    unit = demonstrated_corridor(tmp_path / "all")
+    rows = table(unit, "policy_plain")
+    lengths = sorted({len(row["prompt"]) for row in rows})
+    most = lengths[0]
+    assert len(lengths) > 1
+    short = demonstrated_corridor(tmp_path / "short", reading="short_rows", reading_characters=most)
+    assert table(short, "policy_plain") == rows
+    assert table(short, "base") == [row for row in rows if len(row["prompt"]) <= most]
+    with pytest.raises(ConfigError, match=rf"no demonstrated prompt has 9 characters .* the shortest has {most}\."):
+        demonstrated_corridor(tmp_path / "none", reading="short_rows", reading_characters=9)
 
 
 def test_copies_with_other_numbers_are_added_and_change_no_model(tmp_path):
