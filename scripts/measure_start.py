@@ -25,6 +25,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
@@ -143,10 +144,10 @@ def made(top: Path, files: int, characters: int = CHARACTERS) -> str:
     syllables = [first + second for first in "bcdfghklmnprstvwz" for second in "aeiou"]
     words = sorted({"".join(draw.choices(syllables, k=draw.randint(2, 4))) for _ in range(6_000)})
     # A few words are common and most are rare, as in texts of people.
-    weights = [1 / (place + 10) for place in range(len(words))]
+    upto = list(accumulate(1 / (place + 10) for place in range(len(words))))
 
     def some(count: int) -> list[str]:
-        return draw.choices(words, weights, k=count)
+        return draw.choices(words, cum_weights=upto, k=count)
 
     def function() -> str:
         body = [f'    """{" ".join(some(10)).capitalize()}."""']
