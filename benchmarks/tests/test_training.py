@@ -50,6 +50,7 @@ def test_ratios_are_those_of_the_sums_except_for_the_median_over_updates():
     assert figures["update_gflops"] == pytest.approx(3)
     assert figures["model_share"] == pytest.approx(0.5)
     assert figures["turns_per_second"] == pytest.approx({"ours": 40 / 6, "reference": 1})
+    assert figures["rollout_turns_per_second"] == pytest.approx({"ours": 20, "reference": 2})
     assert figures["episodes_per_hour"] == pytest.approx({"ours": 4800, "reference": 720})
     assert figures["unique_prompt_share"] == 0.25
     assert figures["reference_turns_measured"] == {"rollout": 7, "update": 15}

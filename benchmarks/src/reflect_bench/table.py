@@ -18,6 +18,7 @@ ROWS: dict[str, Callable[[Result], str]] = {
     "rows/s, ours": lambda r: f"{r['sft_rows_per_second']['ours']:.1f}",
     "turns/s, ours": lambda r: f"{r['turns_per_second']['ours']:.1f}",
     "turns/s, reference style": lambda r: f"{r['turns_per_second']['reference']:.2f}",
+    "turns/s of rollouts, ours": lambda r: f"{r['rollout_turns_per_second']['ours']:.1f}",
     "episodes/hour, ours": lambda r: f"{r['episodes_per_hour']['ours']:,.0f}",
     "time in model arithmetic": lambda r: f"{r['model_share']:.0%}",
     "update, of the matmul peak": lambda r: f"{r['update_matmul_fraction']:.0%}",

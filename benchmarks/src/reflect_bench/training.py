@@ -201,13 +201,15 @@ def _figures(rows: Sequence[Row]) -> dict[str, Any]:
     seconds = sum(row.seconds for row in rows)
     reference_seconds = sum(row.reference_seconds for row in rows)
     rollouts = sum(row.rollout_seconds for row in rows)
+    reference_rollouts = sum(row.reference_rollout_seconds for row in rows)
     return {
         "whole_rlft_ratio": reference_seconds / seconds,
-        "rollout_ratio": sum(row.reference_rollout_seconds for row in rows) / rollouts,
+        "rollout_ratio": reference_rollouts / rollouts,
         "update_ratio": median(row.reference_update_seconds / row.update_seconds for row in rows),
         "update_gflops": median(row.operations / row.update_seconds for row in rows) / 1e9,
         "model_share": sum(row.arithmetic_seconds for row in rows) / seconds,
         "turns_per_second": {"ours": turns / seconds, "reference": turns / reference_seconds},
+        "rollout_turns_per_second": {"ours": turns / rollouts, "reference": turns / reference_rollouts},
         "episodes_per_hour": {
             "ours": sum(row.episodes for row in rows) / seconds * 3600,
             "reference": sum(row.episodes for row in rows) / reference_seconds * 3600,

@@ -340,8 +340,8 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             table += rows(part, kept, agent.labels.texts, excluded, agent.scoring, imitated, renumbering)
         return [(row.prompt, row.completion) for row in table]
 
-    was_trained = not isinstance(model, Blueprint)
-    config = parse(SFTConfig, ({"learning_rate": PRETRAINED_RATE} if was_trained else {}) | {"steps": steps} | settings)
+    rate = {} if _is_random(model) else {"learning_rate": PRETRAINED_RATE}
+    config = parse(SFTConfig, rate | {"steps": steps} | settings)
     starts = len({episode.task.unique_key for episode in kept})
     with training_folder(out) as folder:
         unit = Unit(folder, starts, seed)
@@ -378,6 +378,12 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         writer = FrozenReflector(trained("reflector"), numbers=numbers) if reflections else agent.reflector
     origin = Origin(method, "none", "recorded", starts, seed, None if out is None else Path(out))
     return replace(agent, model=policy, reflector=writer, origin=origin)
+
+
+def _is_random(model: Model) -> bool:
+    """Tell whether a model has random weights: a blueprint, or one that was built from texts and not trained since."""
+    is_built = isinstance(model, LanguageModel) and not model.name and model.rule is None
+    return isinstance(model, Blueprint) or is_built
 
 
 def warm_up(

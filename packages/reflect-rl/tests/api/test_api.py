@@ -12,7 +12,7 @@ import reflect_rl as rrl
 from guess import Guess
 from reflect_rl.agent import Agent
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError
-from reflect_rl.training.config import RLFTConfig
+from reflect_rl.training.config import RLFTConfig, SFTConfig
 from tiny_models import save_tiny
 
 SMALL = {"hidden_size": 16, "layers": 1, "heads": 2, "context_tokens": 192, "device": "cpu"}
@@ -217,6 +217,23 @@ def test_adapters_are_trained_online_with_settings_of_their_own(tmp_path, warm):
     assert (found["learning_rate"], found["target_kl"]) == (1e-3, 0.02)
     found, usual = settings(warm), RLFTConfig()
     assert (found["learning_rate"], found["target_kl"]) == (usual.learning_rate, usual.target_kl)
+
+
+def test_random_weights_learn_at_the_rate_of_small_models(tmp_path):
+    episodes = rrl.collect("corridor", "oracle", episodes=2)
+
+    def rate(model):
+        out = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
+        trained = rrl.train_sft(model, episodes, steps=3, warmup_steps=1, out=out)
+        (path,) = out.rglob("metrics.jsonl")
+        return trained, max(json.loads(row)["learning_rate"] for row in path.read_text().splitlines())
+
+    small = {"hidden_size": 32, "layers": 1, "heads": 2}
+    texts = [turn.observation.text for episode in episodes for turn in episode.turns]
+    trained, found = rate(rrl.load_model("embedded", texts=texts, **small))
+    assert found == SFTConfig().learning_rate
+    assert rate(rrl.load_model("embedded", **small))[1] == SFTConfig().learning_rate
+    assert rate(trained)[1] == rate(trained.model)[1] == 2e-4
 
 
 def test_a_model_plays_as_it_is_without_being_made_an_agent():
