@@ -115,3 +115,13 @@ def test_the_list_is_written_last_and_in_plain_lines(tmp_path: Path):
     rows = [json.loads(line) for line in (tmp_path / "questions.jsonl").read_text().splitlines()]
     assert [row["key"] for row in rows] == [ASKED.key, PLAIN.key]
     assert rows[0]["spans"] == {"src/web/views.py": [[0, 12]]}
+
+
+def test_subjects_of_commits_are_drawn_where_they_are_wanted(tmp_path: Path):
+    masked = replace(ASKED, supported=True, spans={"src/web/views.py": ((0, 11),)}, split="train")
+    commit = replace(masked, key="flask-3/git1/0", source="git1", text="Show pages sooner", spans={})
+    # A sentence of the tree without its place cannot be masked.
+    there = [masked, commit, replace(masked, key="flask-3/moddoc/1", text="Shows a page", spans={})]
+    tasks = TaskSet.save(tmp_path, there, [FILES], {})
+    assert [question.key for question in tasks.draw("train", 9, 0)] == [masked.key]
+    assert {question.key for question in tasks.draw("train", 9, 0, commits=True)} == {masked.key, commit.key}

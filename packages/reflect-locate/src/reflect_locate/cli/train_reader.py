@@ -93,7 +93,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
         longest=options.longest,
         small_share=0,
     )
-    questions = tasks.draw("train", options.questions, options.seed)
+    questions = tasks.draw("train", options.questions, options.seed, commits=True)
     path = folder / ROWS
     found = read_jsonl(path, AGAIN, appended=True) if path.is_file() else []
     # A kill may have cut the last line, to which nothing must be appended.
@@ -118,7 +118,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
             lambda done, total, note: bars.update(bar, completed=done, description=note),
         )
     reader = Reader(model, settings)
-    if held_out := tasks.draw("validation", options.validation_questions, options.seed):
+    if held_out := tasks.draw("validation", options.validation_questions, options.seed, commits=True):
         weight = _chosen_weight(reader, tasks, held_out, folder / ASKED, console)
         reader = Reader(model, settings.model_copy(update={"weight": weight}))
     made = folder / "model"

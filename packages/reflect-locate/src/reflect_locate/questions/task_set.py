@@ -96,17 +96,19 @@ class TaskSet:
             self._snapshots[name] = Snapshot.load(_place(self.folder, name))
         return self._snapshots[name]
 
-    def draw(self, split: str, most: int, seed: int) -> list[Question]:
+    def draw(self, split: str, most: int, seed: int, *, commits: bool = False) -> list[Question]:
         """Questions of a split whose sentence can be masked, equally many of each project as far as there are.
 
         Args:
             split: `train`, `validation` or `test`.
             most: how many are wanted; a split may have fewer.
             seed: of the draw.
+            commits: draw subjects of commits, too, which stand nowhere in the tree.
         """
         by_project: defaultdict[str, list[Question]] = defaultdict(list)
         for question in self.questions:
-            if question.split == split and question.supported and question.spans:
+            is_told = bool(question.spans) or (commits and question.source.startswith("git"))
+            if question.split == split and question.supported and is_told:
                 by_project[question.repository].append(question)
         rows: list[tuple[int, str, Question]] = []
         for project, found in sorted(by_project.items()):
