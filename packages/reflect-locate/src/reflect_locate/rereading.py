@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, LIKELY, Evidence, score
-from reflect_locate.ranking import Answer, answer_of, check_question
+from reflect_locate.ranking import Answer, answer_of, cautious, check_question
 from reflect_locate.reader_settings import READER, ReaderSettings
 from reflect_locate.repositories.best_lines import best_lines
 from reflect_locate.repositories.tree import Tree
@@ -155,12 +155,13 @@ def reread(reader: PassageReader, tree: Tree, question: str, answer: Answer, thr
     files.sort(key=lambda entry: (-entry.score, entry.path))
     seconds = answer.seconds + time.perf_counter() - started
     likely = LIKELY if threshold is None else threshold
-    return replace(
+    again = replace(
         answer_of(files, answer.rarity, likely, answer.episodes, seconds),
         names=answer.names,
         wants_tests=answer.wants_tests,
         lines=answer.lines,
     )
+    return cautious(again, tree)
 
 
 def with_reading(evidence: Sequence[Evidence], likelihoods: Sequence[float]) -> list[Evidence]:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from reflect_locate.evidence import Sureness
 from reflect_locate.outline import Outline, outline_file, outline_folder
-from reflect_locate.ranking import Answer, FoundFile, cautious, find, passages
+from reflect_locate.ranking import Answer, FoundFile, find, passages
 from reflect_locate.repositories.best_lines import BestLines
 from reflect_locate.repositories.symbols import KEPT, symbols
 from reflect_locate.repositories.tree import Tree
@@ -159,7 +159,7 @@ class SearchService:
             # The player is asked for files only: for lines an index is enough.
             answer = self._player(part.tree, question, is_stopped) if self._player else self._find(part, question)
             if self._reread:
-                answer = cautious(self._reread(part.tree, question, answer), part.tree)
+                answer = self._reread(part.tree, question, answer)
             files = answer.with_lines(part.tree, top_k)
         return Located(
             root=str(part.root.place),

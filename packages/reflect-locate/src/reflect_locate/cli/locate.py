@@ -108,7 +108,7 @@ def _run(arguments: Sequence[str]) -> None:
     notes = PlainOutput(sys.stderr, are_notes=True) if options.as_json else output
 
     # Imported after the arguments are parsed: `--help` must not wait for it.
-    from reflect_locate.ranking import cautious, check_question
+    from reflect_locate.ranking import check_question
 
     # Before the folder is read, which takes a moment.
     check_question(question)
@@ -123,7 +123,7 @@ def _run(arguments: Sequence[str]) -> None:
     else:
         answer = _found(path, tree, question, options, notes, adapted)
     if reread is not None:
-        before, answer = answer, cautious(reread(tree, question, answer), tree)
+        before, answer = answer, reread(tree, question, answer)
         notes.print(printable_line(f"{options.reader} {told_change(before, answer)}"), style="dim")
     files = answer.with_lines(tree, options.top_k)
     if missing := told_missing(question, tree, files):
