@@ -6,7 +6,7 @@ Questions are those of `reflect-rl adapt`: subjects of commits, asked about the 
 right), and masked sentences of docstrings and documents. `--era earlier` takes those to which `adapt` fits weights, on
 which choices may be made. A second column ranks without the names that files have and define (`definitions.py`).
 With `--reader`, a third one has the ranking of `--deep` after this model has read the best files. The same command goes
-on with the file of `--out` after an interruption.
+on with the file of `--out` after an interruption; another reader needs another file.
 """
 
 from __future__ import annotations

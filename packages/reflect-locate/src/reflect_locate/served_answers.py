@@ -143,7 +143,7 @@ class SearchService:
     def _parse_all(self) -> None:
         for snapshot in [root.snapshot for root in self._folders.roots]:
             for path, text in (snapshot.files if snapshot else {}).items():
-                # What does not fit would push out what questions have asked for.
+                # A text that does not fit would push out one that a question has asked for.
                 if KEPT.is_full:
                     return
                 # A question in between waits for one file at most, and this thread for the whole answer.
