@@ -7,6 +7,7 @@ r"""Right files first by `locate`, ripgrep, BM25 and a hybrid with embeddings, o
 Of repositories, questions are the subjects of the newest commits of each git repository, asked about the tree before
 them (the later commits of `reflect-rl adapt`); any file that the commit changed is right. Of a task set, they are
 sentences of its test projects, each asked about its project with the sentence masked; the file that holds it is right.
+Such a sentence stands for a question in other words, so `locate` does not look for it word by word in other files.
 All rankers see the same files. What is not installed is left out, and a line says so. Times are CPU time, children
 included: of the first question with reading and indexing the files, and the median of the others with the index in
 memory (ripgrep reads the files each time). In a task set each question is a first one, since the masked file is
@@ -39,7 +40,7 @@ from reflect_locate.ranking import find
 from reflect_locate.repositories.ingest import open_repository
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.text_rules import ALL_TEXT
-from reflect_locate.repositories.tree import Tree
+from reflect_locate.repositories.tree import Spans, Tree
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.repositories.words import STOP_WORDS
 from reflect_rl.evaluation.compare import paired_difference
@@ -48,6 +49,7 @@ from reflect_rl.types import stream
 
 TOP = 10
 NEAR = 5
+LOCATE = "locate"
 BASELINE = "BM25 over contents (bm25s)"
 CHUNKS = 60
 """Parts of files that the hybrid is asked for, so that ten different files are among them."""
@@ -135,7 +137,8 @@ def ask_sentences(rows: dict[str, Row], rankers: Mapping[str, Open], tasks: Task
             write(whole, whole.paths, folder)
             for question in asked:
                 write(Tree(snapshot, "", None, question.spans), question.targets, folder)
-                for ranker, opened in rankers.items():
+                of_masked = {**rankers, LOCATE: partial(located, masks=question.spans)}
+                for ranker, opened in of_masked.items():
                     ask_all(rows.setdefault(ranker, Row()), opened, folder, [question])
                 write(whole, question.targets, folder)
         print(f"{name}: {len(whole.paths)} files", file=sys.stderr, flush=True)
@@ -154,7 +157,7 @@ def available(embedding: str, scratch: Path) -> dict[str, Open]:
         "ripgrep, words counted": ripgrep,
         BASELINE: library_bm25,
         f"semble with {embedding}": lambda: hybrid(embedding, scratch),
-        "locate": lambda: located,
+        LOCATE: lambda: located,
     }
     found = {}
     for name, make in makers.items():
@@ -260,10 +263,10 @@ def of_wordllama(folder: Path) -> Path:
     return folder
 
 
-def located(folder: Path, adapted: AdaptedRanking | None = None) -> Ask:
+def located(folder: Path, adapted: AdaptedRanking | None = None, masks: Mapping[str, Spans] | None = None) -> Ask:
     """The index of `locate`, as it comes or adapted to the repository."""
     # Files that were written there have passed the rules of snapshots already.
-    tree = open_repository(folder, replace(ALL_TEXT, hidden=True))
+    tree = Tree(open_repository(folder, replace(ALL_TEXT, hidden=True)).snapshot, masks=masks)
     index = StoredIndex(tree, WordStore())
     return lambda question: [entry.path for entry in find(tree, question, index, adapted=adapted).files]
 

@@ -54,9 +54,10 @@ class Repository:
     def snapshot(self, revision="HEAD"):
         return Snapshot("mine", dict.fromkeys(paths_at(self.folder, revision), ""))
 
-    def found(self, revision="HEAD", **options):
-        """(source, target, text) of each candidate."""
-        out = history.candidates(self.folder, revision, self.snapshot(revision), **options)
+    def found(self, revision="", **options):
+        """(source, target, text) of each candidate after a revision (by default the first commit)."""
+        revision = revision or self.git("rev-list", "--max-parents=0", "HEAD")
+        out = history.candidates(self.folder, revision, self.snapshot(revision), "HEAD", **options)
         return [(entry.source, entry.target, entry.text) for entry in out]
 
 

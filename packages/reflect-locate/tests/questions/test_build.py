@@ -19,6 +19,7 @@ from reflect_locate.questions import benchmark
 from reflect_locate.questions.build import build, build_task_set
 from reflect_locate.questions.config import TasksConfig
 from reflect_locate.questions.task_set import TaskSet
+from reflect_locate.repositories.snapshot import SnapshotError
 from reflect_rl.config import parse, read_toml
 from reflect_rl.errors import ConfigError, UserError
 
@@ -130,9 +131,9 @@ def test_an_old_task_set_is_replaced_and_other_folders_are_left_alone(tmp_path, 
         build_task_set(TasksConfig(test=(three[2],), output_dir=Path(three[0])), silent)
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_a_history_is_divided_by_time(tmp_path):
-    top = Path(project(tmp_path, "shop", "indoors"))
+def days_of_commits(tmp_path, name="shop", salt="indoors") -> Path:
+    """A project whose files are changed on sixty days, one a day."""
+    top = Path(project(tmp_path, name, salt))
     files = sorted(top.rglob("*.py"))
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
@@ -150,10 +151,23 @@ def test_a_history_is_divided_by_time(tmp_path):
     for day in range(1, 61):
         file = files[day % len(files)]
         file.write_text(file.read_text() + f"LINE{day} = {day}\n")
-        git("commit", "-qam", f"Polish {METALS[day % 10]} {PARTS[day // 10]} hinges twice", day=day)
+        git("commit", "-qam", f"Polish {METALS[day % 10]} {PARTS[day // 10]} {salt} hinges twice", day=day)
+    return top
+
+
+def day_of(question) -> int:
+    return round((question.time - 1_700_000_000) / 86_400)
+
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+@needs_git
+def test_a_history_is_divided_by_time(tmp_path):
+    top = days_of_commits(tmp_path)
     built = build(TasksConfig(corpora=(str(top),), filters={"per_file": 10}), silent)
     days = {
-        split: [round((q.time - 1_700_000_000) / 86_400) for q in built.questions if q.split == split and q.time]
+        split: [day_of(q) for q in built.questions if q.split == split and q.time]
         for split in ("train", "validation", "test")
     }
     # The newest fifth of 60 commits is the test; the tree is the one before them.
@@ -164,6 +178,68 @@ def test_a_history_is_divided_by_time(tmp_path):
     assert {q.split for q in built.questions if q.time is None} == {"train"}
     by_file = build(TasksConfig(corpora=(str(top),), divide="files"), silent)
     assert "LINE60" in "".join(by_file.snapshots[0].files.values())
+    # A commit whose file is learned from in another version would tell about it.
+    assert {q.time for q in by_file.questions} == {None}
+
+
+@needs_git
+@pytest.mark.parametrize("lists", ["corpora", "train"])
+def test_a_commit_is_asked_about_a_tree_before_it(tmp_path, lists):
+    top = str(days_of_commits(tmp_path))
+    built = build(TasksConfig(**{lists: (top,)}, filters={"per_file": 10}), silent)
+    texts = {snapshot.name: "".join(snapshot.files.values()) for snapshot in built.snapshots}
+    asked = [question for question in built.questions if question.time is not None]
+    assert len(asked) > 40
+    for question in asked:
+        # The commit of a day writes a line with its number; so does each one before it.
+        assert f"LINE{day_of(question)} " not in texts[question.snapshot]
+    oldest = min(day_of(question) for question in asked)
+    assert all(f"LINE{oldest - 1} " in text for text in texts.values())
+    # Of the sixty commits those after each earlier tree are asked about it; those before the oldest one ask nothing.
+    assert sorted({day_of(question) for question in asked}) == list(range(oldest, 61))
+    described = {question.snapshot for question in built.questions if question.time is None}
+    assert len(described) == 1
+    assert ("LINE60 " in texts[described.pop()]) == (lists == "train")
+
+
+@needs_git
+def test_commits_alone_and_files_in_any_language(tmp_path):
+    top = days_of_commits(tmp_path)
+    for file in top.rglob("*.py"):
+        file.rename(file.with_suffix(".rs"))
+    subprocess.run(["git", "add", "-A"], cwd=top, check=True, capture_output=True)
+    words = ("-c", "user.name=A", "-c", "user.email=a@b.example", "commit", "-qm", "Oxidise")
+    subprocess.run(["git", *words], cwd=top, check=True, capture_output=True)
+    with pytest.raises(SnapshotError, match=r"other type 10.* `--files locate` reads every text"):
+        ingested(top, "paper")
+    assert len(ingested(top, "locate")) == 10
+    built = build(TasksConfig(train=(str(top),), sources=("history",), files="locate"), silent)
+    # No tree is kept that nothing is asked about, such as the newest.
+    assert {snapshot.name for snapshot in built.snapshots} == {question.snapshot for question in built.questions}
+
+
+def ingested(top, files):
+    return build(TasksConfig(corpora=(str(top),), divide="files", files=files), silent).snapshots[0].files
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"divide": "files", "sources": ("history",)}, "asks no commits"),
+        ({"files": "locate", "ingest": {"suffixes": (".py",)}}, "leave out ingest.suffixes"),
+    ],
+)
+def test_settings_that_ask_nothing_or_are_not_used_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        TasksConfig(corpora=(".",), **settings)
+
+
+@needs_git
+def test_two_corpora_of_one_project_are_divided_by_files(tmp_path):
+    top = days_of_commits(tmp_path)
+    copy = shutil.copytree(top, tmp_path / "later" / "shop", ignore=shutil.ignore_patterns(".git"))
+    built = build(TasksConfig(corpora=(str(top), str(copy))), silent)
+    assert {question.time for question in built.questions} == {None}
 
 
 def test_a_short_history_is_told_and_divided_by_files(three):

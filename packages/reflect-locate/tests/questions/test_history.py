@@ -23,7 +23,7 @@ def repository(tmp_path):
 
 def test_a_commit_to_one_file_is_a_question_about_it_with_its_time(repository):
     time = repository.commit("Let requests wait for their turn", {"core.py": LONG + "wait\n"})
-    (entry,) = history.candidates(repository.folder, "HEAD", repository.snapshot())
+    (entry,) = history.candidates(repository.folder, "HEAD~1", repository.snapshot("HEAD~1"), "HEAD")
     assert (entry.text, entry.target, entry.source) == ("Let requests wait for their turn", "core.py", "git1")
     assert (entry.span, entry.time) == (None, time)
 
@@ -66,10 +66,21 @@ def test_renames_are_followed_to_the_name_in_the_snapshot(repository):
     repository.commit("Count what waits", {"src/core.py": LONG + "1\n2\n"})
     repository.commit("Name the queue", {"src/core.py": None, "src/queue.py": LONG + "1\n2\n3\n"})
     assert repository.found() == [
-        ("git1", "src/queue.py", "Name the queue"),
-        ("git1", "src/queue.py", "Count what waits"),
-        ("git1", "src/queue.py", "Let requests wait"),
+        ("git1", "core.py", "Name the queue"),
+        ("git1", "core.py", "Count what waits"),
+        ("git1", "core.py", "Let requests wait"),
     ]
+    assert past(repository) == [
+        ("src/queue.py", "Name the queue"),
+        ("src/queue.py", "Count what waits"),
+        ("src/queue.py", "Let requests wait"),
+    ]
+
+
+def past(repository):
+    """(file, subject) of each commit before the newest tree, by the names there."""
+    known = history.past_commits(repository.folder, "HEAD", paths_at(repository.folder, "HEAD"), 10)
+    return [(entry.main[0], entry.subject) for entry in known if entry.main]
 
 
 def test_all_renames_of_one_commit_are_followed(repository):
@@ -78,15 +89,16 @@ def test_all_renames_of_one_commit_are_followed(repository):
     repository.git("mv", "core.py", "third.py")
     repository.git("mv", "web.py", "second.py")
     repository.commit("Move both")
-    found = {(target, text) for _, target, text in repository.found()}
-    assert found == {("second.py", "Draw the page at once"), ("third.py", "Let requests wait")}
+    assert set(past(repository)) == {("second.py", "Draw the page at once"), ("third.py", "Let requests wait")}
 
 
 def test_a_path_that_was_another_file_once_is_not_blamed_for_it(repository):
     repository.commit("Let requests wait", {"core.py": LONG + "1\n"})
     repository.commit("Rid us of it", {"core.py": None})
+    repository.commit("Begin to paint", {"core.py": "white\n"})
     repository.commit("Paint the walls in blue", {"core.py": "blue\n"})
-    assert repository.found() == [("git1", "core.py", "Paint the walls in blue")]
+    assert past(repository) == [("core.py", "Paint the walls in blue")]
+    assert repository.found() == [("git1", "core.py", "Let requests wait")]
 
 
 def test_a_rename_without_a_change_is_no_question(repository):
@@ -169,10 +181,11 @@ def test_subjects_that_say_nothing_about_a_file_are_dropped(said):
 
 def test_odd_names_are_names(repository):
     names = ["-n.py", "a b.py", "$(touch gone).py", "über.py", "two\nlines.py", "tab\t.py", '"quoted".py', ":x.py"]
+    repository.commit("Add the odd ones", {name: str(number) for number, name in enumerate(names)})
+    base = repository.git("rev-parse", "HEAD")
     for number, name in enumerate(names):
-        repository.commit(f"Add number {number} of the odd ones", {name: str(number)})
         repository.commit(f"Change number {number} of the odd ones", {name: f"{number}, changed"})
-    assert {target for _, target, _ in repository.found()} == set(names)
+    assert {target for _, target, _ in repository.found(base)} == set(names)
     assert not (repository.folder / "gone").exists()
 
 
@@ -181,7 +194,7 @@ def test_names_that_are_no_text_are_read_past(repository):
     repository.commit("Let requests wait", {"core.py": "1"})
     repository.commit("Count what waits", {"core.py": "2"})
     assert "\udcff.py" in paths_at(repository.folder, "HEAD")
-    (entry,) = history.candidates(repository.folder, "HEAD", Snapshot("mine", {"core.py": ""}))
+    (entry,) = history.candidates(repository.folder, "HEAD~1", Snapshot("mine", {"core.py": ""}), "HEAD")
     assert entry.text == "Count what waits"
 
 
@@ -229,7 +242,7 @@ def test_a_hostile_configuration_runs_nothing(repository, tmp_path, monkeypatch)
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", str(program))
     monkeypatch.setenv("GIT_PAGER", str(program))
     ran.unlink(missing_ok=True)
-    assert repository.found() == [("git1", "queue.py", "Count what waits")]
+    assert past(repository)[0] == ("queue.py", "Count what waits")
     history_of_two = history.candidates(repository.folder, "HEAD~1", repository.snapshot("HEAD~1"), until="HEAD")
     assert [entry.target for entry in history_of_two] == ["core.py"]
     assert not ran.exists(), ran.read_text()
@@ -267,13 +280,17 @@ def test_a_mirror_without_contents_is_read_by_names_and_fetches_nothing(reposito
     mirror = tmp_path / "mirror.git"
     repository.git("clone", "-q", "--bare", "--filter=blob:none", f"file://{repository.folder}", str(mirror))
     assert repository.found() == [
-        ("git1", "line.py", "Name what waits"),
-        ("git1", "page.py", "Draw the page at once"),
-        ("git1", "line.py", "Let requests wait"),
+        ("git1", "core.py", "Name what waits"),
+        ("git1", "web.py", "Draw the page at once"),
+        ("git1", "core.py", "Let requests wait"),
     ]
     # Equal contents are known by their names; that `line.py` once was `core.py` cannot be seen from here.
-    found = history.candidates(mirror, "HEAD", repository.snapshot())
-    assert [(entry.target, entry.text) for entry in found] == [("page.py", "Draw the page at once")]
+    first = repository.git("rev-list", "--max-parents=0", "HEAD")
+    found = history.candidates(mirror, first, repository.snapshot(first), "HEAD")
+    assert [(entry.target, entry.text) for entry in found] == [
+        ("web.py", "Draw the page at once"),
+        ("core.py", "Let requests wait"),
+    ]
     listed = repository.git("-C", str(mirror), "rev-list", "--objects", "--all", "--missing=print").splitlines()
     # No content is here: two versions of core.py and of web.py, line.py and README.md.
     assert sum(line.startswith("?") for line in listed) == 6
@@ -284,8 +301,8 @@ def test_a_shallow_clone_does_not_take_its_edge_for_a_change(repository, tmp_pat
     repository.commit("Count what waits", {"core.py": LONG + "2\n"})
     clone = tmp_path / "clone"
     repository.git("clone", "-q", "--depth=2", f"file://{repository.folder}", str(clone))
-    found = history.candidates(clone, "HEAD", repository.snapshot())
-    assert [entry.text for entry in found] == ["Count what waits"]
+    found = history.past_commits(clone, "HEAD", ["core.py"], 10)
+    assert [entry.subject for entry in found] == ["Count what waits"]
 
 
 def test_a_longer_history_than_git_may_tell_is_read_in_part(repository, monkeypatch):
@@ -311,23 +328,23 @@ def by_hand(repository):
 
 def test_the_tree_before_the_newest_fifth_is_that_of_the_commit_before_it(repository):
     times = by_hand(repository)
-    found = history.snapshot_revision(repository.folder, 0.2)
+    (found,) = history.earlier_revisions(repository.folder, [0.2])
     # 10 usable commits, a fifth is 2; the commit before them is the bump.
     assert found == repository.git("rev-parse", "HEAD~2")
     assert commit_time(repository.folder, found) == times[7] + HOUR
-    assert history.snapshot_revision(repository.folder, 0.25) == repository.git("rev-parse", "HEAD~4")  # 2.5 is 3
-    assert history.snapshot_revision(repository.folder, 0.5) == repository.git("rev-parse", "HEAD~6")
+    several = history.earlier_revisions(repository.folder, [0.25, 0.29, 0.5])  # 2.5 and 2.9 are 3
+    assert several == [repository.git("rev-parse", "HEAD~4"), repository.git("rev-parse", "HEAD~6")]
+    with pytest.raises(ValueError, match=r"a share is 1\.5"):
+        history.earlier_revisions(repository.folder, [0.2, 1.5])
 
 
 def test_later_commits_are_questions_under_the_names_of_the_snapshot(repository):
     times = by_hand(repository)
-    base = history.snapshot_revision(repository.folder, 0.2)
+    (base,) = history.earlier_revisions(repository.folder, [0.2])
     old = repository.snapshot(base)
     later = list(history.candidates(repository.folder, base, old, until="HEAD"))
     assert [(entry.target, entry.time) for entry in later] == [("core.py", times[9]), ("core.py", times[8])]
-    past = list(history.candidates(repository.folder, base, old))
-    assert [entry.time for entry in past] == times[7::-1]
-    assert max(entry.time for entry in past) < commit_time(repository.folder, base) < min(e.time for e in later)
+    assert commit_time(repository.folder, base) < min(entry.time for entry in later)
 
 
 def test_files_that_came_after_the_snapshot_are_no_targets(repository):
@@ -342,10 +359,10 @@ def test_files_that_came_after_the_snapshot_are_no_targets(repository):
     repository.commit("Show the face first")
     repository.commit("Turn the face around", {"README.md": "ecaf"})
     repository.commit("Let requests wait", {"core.py": "1"})
-    assert repository.found(base, until="HEAD") == [("git1", "core.py", "Let requests wait")]
+    assert repository.found(base) == [("git1", "core.py", "Let requests wait")]
 
 
-def test_an_old_commit_that_was_merged_late_is_in_neither_part(repository):
+def test_an_old_commit_that_was_merged_late_is_not_asked_about(repository):
     repository.git("checkout", "-q", "-b", "side")
     repository.commit("Let requests wait", {"core.py": LONG + "1\n"})
     repository.git("checkout", "-q", "main")
@@ -354,11 +371,10 @@ def test_an_old_commit_that_was_merged_late_is_in_neither_part(repository):
     repository.hours += 1
     repository.git("merge", "-q", "--no-ff", "-m", "Join both lines of work", "side")
     repository.commit("Draw the page twice", {"web.py": "2"})
-    assert repository.found(base) == [("git1", "web.py", "Draw the page at once")]
-    assert repository.found(base, until="HEAD") == [("git1", "web.py", "Draw the page twice")]
+    assert repository.found(base) == [("git1", "web.py", "Draw the page twice")]
 
 
-def test_a_commit_dated_after_the_snapshot_is_none_of_its_past(repository):
+def test_a_commit_dated_after_the_last_one_is_left_out(repository):
     repository.hours = 100
     repository.commit("Let requests wait", {"core.py": "1"})
     repository.hours = 50
@@ -368,7 +384,7 @@ def test_a_commit_dated_after_the_snapshot_is_none_of_its_past(repository):
 
 def test_a_history_without_usable_commits_cannot_be_split(repository):
     with pytest.raises(HistoryError, match="too short"):
-        history.snapshot_revision(repository.folder)
+        history.earlier_revisions(repository.folder, [0.2])
 
 
 def test_commits_know_their_parents_and_changes(repository):

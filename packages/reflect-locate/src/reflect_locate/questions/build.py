@@ -25,6 +25,10 @@ from reflect_served.llm import STORE, Spent
 
 FEWEST_TESTED = 10
 """Test questions that make a division by time worth while."""
+NEWEST = 0.2
+"""Share of the usable commits that are asked about the newest of the earlier trees, where they are not the test."""
+EARLIER_TREES = 4
+"""Earlier trees of a repository. Equally many commits come after each; those before the oldest ask nothing."""
 
 Tell = Callable[[str], None]
 
@@ -47,7 +51,7 @@ class _Corpus:
     reading: CorpusQuestions
     questions: list[Question] = field(default_factory=list)
     now: int | None = None
-    """Time of its commit, if later commits are the test."""
+    """Time of its commit, if it is an earlier tree of a repository."""
 
 
 def build_task_set(config: TasksConfig, tell: Tell = print) -> TaskSet:
@@ -93,12 +97,13 @@ def build(config: TasksConfig, tell: Tell = print) -> Built:
     splits = by_lists({split: getattr(config, split) for split in SPLITS}, projects)
     alone = _is_alone(config, projects)
     names: Counter[str] = Counter()
-    corpora = []
+    corpora = list[_Corpus]()
     for spec, project in projects.items():
-        corpora.append(entry := _read(spec, project, config, names, tell, alone=alone))
-        tell(f"{entry.snapshot.name}: {len(entry.snapshot.files)} files, {len(entry.questions)} questions")
-        for note in entry.reading.notes:
-            tell(f"  {note}")
+        for entry in _read(spec, project, config, names, tell, alone=alone):
+            corpora.append(entry)
+            tell(f"{entry.snapshot.name}: {len(entry.snapshot.files)} files, {len(entry.questions)} questions")
+            for note in entry.reading.notes:
+                tell(f"  {note}")
     # Before the division, so that the shares are shares of the questions that stay.
     _limit(corpora, config)
     if alone:
@@ -129,7 +134,7 @@ def preview(config: TasksConfig) -> str:
         return "endpoint.base_url is empty: no language model is asked, and nothing would be sent."
     alone, missing = _is_alone(config, projects), dict[str, str]()
     for spec in projects:
-        snapshot, _ = _tree(spec, config, [], alone=alone)
+        snapshot = _trees(spec, config, [], alone=alone)[0].snapshot
         missing |= endpoint.prompts(snapshot, config.endpoint, _answers(config), _asked_about(snapshot, config))
     return endpoint.preview(missing, config.endpoint, config.output_dir)
 
@@ -147,79 +152,92 @@ def _is_alone(config: TasksConfig, projects: Mapping[str, str]) -> bool:
     return bool(config.corpora) and len(set(projects.values())) == 1
 
 
-def _read(spec: str, project: str, config: TasksConfig, names: Counter[str], tell: Tell, *, alone: bool) -> _Corpus:
-    """Corpus with its questions."""
+def _read(
+    spec: str, project: str, config: TasksConfig, names: Counter[str], tell: Tell, *, alone: bool
+) -> Iterator[_Corpus]:
+    """Corpus with its questions, then its earlier trees with theirs."""
     notes: list[str] = []
-    tree, past = _tree(spec, config, notes, alone=alone)
-    snapshot = _named(tree, names)
-    skipped: list[str] = []
-    # Syntax trees have no cycles, and looking for some takes more time than parsing.
-    with collector_off():
-        candidates = [*_candidates(snapshot, config, skipped), *(past.commits if past else ())]
-    if config.endpoint.base_url:
-        candidates += _of_endpoint(snapshot, config, notes, tell)
-    # All sources together: an `llm` question can make a docstring ambiguous, and the reverse.
-    filtered = questions_of(snapshot, project, candidates, config.filters, config.seed)
-    reading = CorpusQuestions(spec, project, snapshot, filtered, tuple(skipped), tuple(notes))
-    return _Corpus(project, snapshot, reading, filtered.questions, past.now if past else None)
-
-
-def _tree(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> tuple[Snapshot, _Past | None]:
-    """The files of a corpus, and its history where it is asked about."""
-    past = _with_history(spec, config, notes, alone=alone) if history.NAME in config.sources else None
-    return past.snapshot if past else corpus(spec, config.ingest, config.cache.expanduser()), past
+    for number, tree in enumerate(_trees(spec, config, notes, alone=alone)):
+        snapshot, skipped, candidates = _named(tree.snapshot, names), list[str](), list(tree.commits)
+        # A sentence stands in each version of its file, so one tree alone is asked about its sentences.
+        if number == 0:
+            # Syntax trees have no cycles, and looking for some takes more time than parsing.
+            with collector_off():
+                candidates = [*_candidates(snapshot, config, skipped), *candidates]
+            if config.endpoint.base_url:
+                candidates += _of_endpoint(snapshot, config, notes, tell)
+        # All sources together: an `llm` question can make a docstring ambiguous, and the reverse.
+        filtered = questions_of(snapshot, project, candidates, config.filters, config.seed)
+        if number == 0 or filtered.questions:
+            told = tuple(notes) if number == 0 else ()
+            reading = CorpusQuestions(tree.spec, project, snapshot, filtered, tuple(skipped), told)
+            yield _Corpus(project, snapshot, reading, filtered.questions, tree.now)
 
 
 @dataclass(frozen=True, slots=True)
-class _Past:
-    """A revision of a repository, and what its commits say about its files."""
+class _Tree:
+    """The files of a corpus at a moment, and the subjects of the commits that came next."""
 
+    spec: str
     snapshot: Snapshot
-    commits: list[CandidateQuestion]
+    commits: tuple[CandidateQuestion, ...] = ()
     now: int | None = None
-    """Time of the revision, if `commits` has later ones too, which are the test."""
+    """Time of its commit, if `commits` came after it."""
 
 
-def _with_history(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> _Past | None:
-    """The tree of a git repository with its commits; None where there are none to read.
+def _trees(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> list[_Tree]:
+    """The tree of a corpus that is described, then those of its history that commits are asked about.
 
     Raises:
-        UserError: a division by time was asked for, and cannot be made.
+        UserError: the corpus cannot be read, or a division by time was asked for, and cannot be made.
     """
-    place = _git_place(spec)
-    share = config.fractions[2]
-    if place is None:
-        return None
-    try:
-        if alone and config.divide != "files" and 0 < share < 1:
-            past = _before_the_newest(place, history.snapshot_revision(place[0], share, place[1]), config)
-            # Fewer questions give an interval so wide that the test would say nothing.
-            tested = sum((entry.time or 0) > (past.now or 0) for entry in past.commits)
-            if tested >= FEWEST_TESTED or config.divide == "time":
-                return past
-            notes.append(f"{tested} questions from the newest commits, too few to divide by time")
-    except (HistoryError, SnapshotError) as error:
-        # Asked for by name, it must not silently become another division; `auto` may.
-        if config.divide == "time":
+    place, share = _git_place(spec), config.fractions[2]
+    # Two corpora of one project, as a clone and an sdist, may be of different times.
+    is_by_time = len(config.corpora) == 1 and config.divide != "files" and 0 < share < 1
+    if place and history.NAME in config.sources and (is_by_time or not alone):
+        try:
+            past = list(_past(place, share if is_by_time else NEWEST, config))
+        except (HistoryError, SnapshotError) as error:
+            # Asked for by name, it must not silently become another division; `auto` may.
+            if is_by_time and config.divide == "time":
+                raise
+            notes.append(str(error))
+            past = []
+        if past and not is_by_time:
+            is_told = config.endpoint.base_url or set(config.sources) != {history.NAME}
+            now = [_Tree(spec, corpus(spec, config.rules, config.cache.expanduser()))] if is_told else []
+            return [*now, *past]
+        # Fewer questions give an interval so wide that the test would say nothing.
+        if past and (len(past[0].commits) >= FEWEST_TESTED or config.divide == "time"):
+            return past
+        if past:
+            notes.append(f"{len(past[0].commits)} questions from the newest commits, too few to divide by time")
+    return [_Tree(spec, corpus(spec, config.rules, config.cache.expanduser()))]
+
+
+def _past(place: tuple[Path, str], newest: float, config: TasksConfig) -> Iterator[_Tree]:
+    """Earlier trees of a repository, newest first, each with the commits up to the next.
+
+    Args:
+        place: folder and last revision.
+        newest: share of the usable commits that come after the newest of these trees.
+        config: which files are read.
+    """
+    repository, until = place
+    shares = [newest + (1 - newest) * part / EARLIER_TREES for part in range(EARLIER_TREES)]
+    for base in history.earlier_revisions(repository, shares, until):
+        spec = f"{repository}@{base}"
+        try:
+            snapshot = corpus(spec, config.rules, config.cache.expanduser())
+        except SnapshotError:
+            # A young repository may have held nothing that is read.
+            if until != place[1]:
+                return
             raise
-        notes.append(str(error))
-    try:
-        snapshot = corpus(spec, config.ingest, config.cache.expanduser())
-        return _Past(snapshot, list(history.candidates(*place, snapshot)))
-    except HistoryError as error:
-        notes.append(str(error))
-    except SnapshotError:  # no commit yet; what else may be wrong comes up when the files are read without the history
-        pass
-    return None
-
-
-def _before_the_newest(place: tuple[Path, str], base: str, config: TasksConfig) -> _Past:
-    """The tree of a revision with the commits before and after it."""
-    repository, revision = place
-    snapshot = corpus(f"{repository}@{base}", config.ingest, config.cache.expanduser())
-    # Their targets get the names of the older tree, which is the one that the player sees.
-    later = history.candidates(repository, base, snapshot, until=revision)
-    return _Past(snapshot, [*later, *history.candidates(repository, base, snapshot)], commit_time(repository, base))
+        # Targets get the names of the older tree, which is the one that the player sees.
+        asked = tuple(history.candidates(repository, base, snapshot, until))
+        yield _Tree(spec, snapshot, asked, commit_time(repository, base))
+        until = base
 
 
 def _named(snapshot: Snapshot, names: Counter[str]) -> Snapshot:
@@ -293,9 +311,9 @@ def _limit(corpora: Sequence[_Corpus], config: TasksConfig) -> None:
 
 def _inside(corpora: Sequence[_Corpus], config: TasksConfig) -> list[Question]:
     """The questions of a single project, divided by time or by files."""
-    if len(corpora) == 1 and corpora[0].now is not None:
-        train, validation, _ = config.fractions
-        return by_time(corpora[0].questions, corpora[0].now, validation / max(train + validation, 1e-9))
     questions = [question for entry in corpora for question in entry.questions]
+    if (now := next((entry.now for entry in corpora if entry.now is not None), None)) is not None:
+        train, validation, _ = config.fractions
+        return by_time(questions, now, validation / max(train + validation, 1e-9))
     snapshots = {entry.snapshot.name: entry.snapshot for entry in corpora}
     return by_files(questions, snapshots, config.fractions, config.seed)

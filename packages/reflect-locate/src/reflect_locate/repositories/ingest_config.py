@@ -20,3 +20,7 @@ class IngestConfig(Frozen, IngestRules):
             if not is_bounded(rule):
                 raise ValueError(f"{rule!r} is no rule of a .gitignore, or has too many stars")
         return value
+
+    def told_endings(self) -> str:
+        """The files that are read, in a sentence, and how to read more."""
+        return f"{super().told_endings()} `--files locate` reads every text."

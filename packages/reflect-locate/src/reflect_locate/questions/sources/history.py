@@ -103,68 +103,64 @@ def _file_commit(commit: Commit, meant: Mapping[Change, str | None], widest: int
 
 
 def candidates(
-    repository: Path, revision: str, snapshot: Snapshot, until: str = "", most: int = MOST_COMMITS
+    repository: Path, revision: str, snapshot: Snapshot, until: str, most: int = MOST_COMMITS
 ) -> Iterator[CandidateQuestion]:
-    """Subjects of usable commits, newest first; with `until` those made after the snapshot instead.
+    """Subjects of the usable commits after a snapshot, newest first, as questions about its files.
 
-    Each bears the time of its commit. A commit that joined the history after the snapshot, but is older than it, is in
-    neither part, so that a split at the time of the snapshot's commit is a split of the history.
+    So nothing that a commit did can be seen in the tree that is asked about. Each candidate bears the time of its
+    commit. Commits that are dated before the snapshot's or after the last one's are left out, so that parts of a
+    history are apart in time.
 
     Args:
         repository: top folder of a checkout, or a bare repository.
         revision: of the snapshot.
         snapshot: the files of that revision.
-        until: a later revision; read the commits that it has and the snapshot's has not (empty: the past).
+        until: a later revision; the commits that it has and the snapshot's has not are read.
         most: read no more than this number of commits.
 
     Raises:
         SnapshotError: git cannot read the history.
     """
-    now = commit_time(repository, revision)
-    if until:
-        newer = commits(repository, until, without=revision, most=most)
-        # A branch that was merged later can hold older commits; they belong to neither part.
-        found = [entry for entry in _later_candidates(newer, snapshot.files.keys()) if (entry.time or 0) > now]
-        yield from reversed(found)
-    else:
-        found = list(_past_candidates(commits(repository, revision, most=most), snapshot.files.keys()))
-        yield from (entry for entry in found if (entry.time or 0) <= now)
+    start, end = commit_time(repository, revision), commit_time(repository, until)
+    later = commits(repository, until, without=revision, most=most)
+    # A branch that was merged later can hold older commits.
+    found = [entry for entry in _later_candidates(later, snapshot.files.keys()) if start < (entry.time or 0) <= end]
+    yield from reversed(found)
 
 
-def snapshot_revision(
-    repository: Path, newest_share: float = 0.2, revision: str = "HEAD", most: int = MOST_COMMITS
-) -> str:
-    """The commit before the newest usable ones: what is tested on later commits sees this tree.
+def earlier_revisions(
+    repository: Path, shares: Sequence[float], revision: str = "HEAD", most: int = MOST_COMMITS
+) -> list[str]:
+    """The commits before the newest usable ones: whose trees are asked about in the words of what came next.
 
     Args:
         repository: top folder of a checkout, or a bare repository.
-        newest_share: share of the usable commits that come after it, above 0 and below 1.
+        shares: for each wanted commit the share of the usable commits that come after it, growing, in (0, 1).
         revision: the end of the history.
         most: read no more than this number of commits.
 
     Returns:
-        The name of the newest commit on the main line that is older than all of these.
+        For each share the name of the newest commit on the main line that is older than all of these, newest first;
+        none twice, and none for a share that reaches beyond the beginning.
 
     Raises:
-        HistoryError: it is too short for such a split.
-        SnapshotError: git cannot read it.
-        ValueError: `newest_share` is no share between 0 and 1.
+        HistoryError: there is no such commit for the first share.
+        SnapshotError: git cannot read the history.
+        ValueError: a share is not between 0 and 1.
     """
-    if not 0 < newest_share < 1:
-        raise ValueError(f"newest_share is {newest_share}, and must be above 0 and below 1")
-    history = commits(repository, revision, most=most)
-    times = sorted(
-        (entry.time or 0 for entry in _past_candidates(history, paths_at(repository, revision))), reverse=True
-    )
-    # Rounded up, so that a short history still has one commit to test.
-    first = times[math.ceil(newest_share * len(times)) - 1] if times else 0
-    base = revision_before(repository, revision, first) if times else ""
-    if not base:
+    if wrong := [share for share in shares if not 0 < share < 1]:
+        raise ValueError(f"a share is {wrong[0]}, and must be above 0 and below 1")
+    usable = _past_candidates(commits(repository, revision, most=most), paths_at(repository, revision))
+    times = sorted((entry.time or 0 for entry in usable), reverse=True)
+    # Rounded up, so that a short history still has one commit to ask about.
+    firsts = [times[math.ceil(share * len(times)) - 1] for share in shares if times]
+    found = dict.fromkeys(revision_before(repository, revision, first) for first in firsts)
+    if not found or not next(iter(found)):
         raise HistoryError(
             f"the history of {repository} is too short to be split by time ({len(times)} usable commits). Leave out "
             "the time split, or fetch the whole history (`git fetch --unshallow`)."
         )
-    return base
+    return [name for name in found if name]
 
 
 def _past_candidates(history: Iterable[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
