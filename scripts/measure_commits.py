@@ -6,7 +6,7 @@ Questions are those of `reflect-rl adapt`: subjects of commits, asked about the 
 right), and masked sentences of docstrings and documents. `--era earlier` takes those to which `adapt` fits weights, on
 which choices may be made. A second column ranks without the names that files have and define (`definitions.py`).
 With `--reader`, a third one has the ranking of `--deep` after this model has read the best files. The same command goes
-on with the file of `--out` after an interruption; another reader needs another file.
+on with the file of `--out` after an interruption.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ class Row:
     """CPU time of the reading."""
     key: str = ""
     """Key of the question, which names it in its repository."""
+    reader: str | None = None
+    """Model that has read, as it was named."""
+    deep_sureness: Sureness | None = None
+    """Word of the answer after the reading."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -71,6 +75,8 @@ def main(arguments: Sequence[str]) -> int:
     # A line that a kill has cut is asked again.
     whole = done[: done.rfind("\n") + 1]
     known = {(row.repository, row.key): row for row in (Row(**json.loads(line)) for line in whole.splitlines())}
+    if other := next((row for row in known.values() if row.reader != options.reader), None):
+        parser.error(f"{options.out} has rows of the reader {other.reader}. Name another file for {options.reader}.")
     if options.out:
         options.out.write_text(whole, encoding="utf-8")
     rows = list[Row]()
@@ -85,6 +91,7 @@ def main(arguments: Sequence[str]) -> int:
                     started = time.process_time()
                     deep = reread(reader, asker.tree(question), question.text, answer) if reader else None
                     row = row_of(place.name, kind, question, answer, deep, time.process_time() - started)
+                    row = replace(row, reader=options.reader)
                     if options.out:
                         with options.out.open("a", encoding="utf-8") as file:
                             print(json.dumps(asdict(row)), file=file)
@@ -115,6 +122,7 @@ def row_of(
         _gain(_paths(deep), question) if deep else None,
         round(seconds, 3) if deep else None,
         question.key,
+        deep_sureness=deep.sureness if deep else None,
     )
 
 
@@ -155,6 +163,9 @@ def show(kind: str, rows: Sequence[Row]) -> None:
         print(f"  reading          {fmean(seconds):.2f} CPU s a question")
     for word in WORDS:
         print(f"  {word:8} first right {rate([row.rank == 1 for row in rows if row.sureness == word])}")
+    for word in WORDS if read else ():
+        told = [row.deep == 1 for row in rows if row.deep_sureness == word]
+        print(f"  {word:8} with --deep {rate(told)}")
 
 
 def _sides(rows: Sequence[Row]) -> tuple[list[int], list[int]]:

@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -44,6 +45,8 @@ class Reader(BaseModel, frozen=True):
     """CPU time of the reading of a question."""
     places: tuple[int, ...]
     """Place of the first right file of each question; 0 = not among the candidates."""
+    gains: tuple[float, ...] = ()
+    """NDCG at ten of each question; empty where each has one right file, whose place tells it."""
 
     @property
     def first(self) -> list[bool]:
@@ -75,8 +78,8 @@ def row(reader: Reader, index: Reader) -> str:
     """Line of the table."""
     count, places = len(reader.places), reader.places
     top = sum(1 <= place <= TOP for place in places)
-    # Questions have one right file each.
-    gain = sum(ndcg([at == place for at in range(1, MOST + 1)], MOST, 1) for place in places) / count
+    gains = reader.gains or [ndcg([at == place for at in range(1, MOST + 1)], MOST, 1) for place in places]
+    gain = fmean(gains)
     found = reader.against(index)
     over = f"{100 * found.difference:+.1f} [{100 * found.lo:.1f}, {100 * found.hi:.1f}]" if reader.parameters else ""
     training = f"{WORDS[reader.training]}, {reader.trained_on:,}" if reader.trained_on else WORDS[reader.training]

@@ -6,6 +6,8 @@ import json
 import math
 from dataclasses import replace
 
+import pytest
+
 from a_script import load_script
 from git_repository import Repository, told
 from reflect_locate.questions.task_set import Question
@@ -30,6 +32,7 @@ def test_a_row_has_the_place_after_the_reading():
     deep = replace(answer, files=answer.files[::-1])
     row = load_script("measure_commits").row_of("kitchen", "commit", asked, answer, deep)
     assert (row.rank, row.deep) == (1, 2)
+    assert row.deep_sureness == deep.sureness
 
 
 def test_all_right_files_count_for_the_gain():
@@ -58,6 +61,9 @@ def test_an_interrupted_measurement_goes_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(script.Asker, "ask", lambda *given: asked.append(given[1].key) or ask(*given))
     script.main([str(folder), "--out", str(out), "--reader", "small"])
     assert len(asked) == 1
+    with pytest.raises(SystemExit):
+        script.main([str(folder), "--out", str(out)])
+    assert "has rows of the reader small" in capsys.readouterr().err
     assert [{**json.loads(line), "deep_seconds": 0} for line in out.read_text().splitlines()] == [
         {**json.loads(line), "deep_seconds": 0} for line in lines
     ]
