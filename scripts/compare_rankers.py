@@ -43,6 +43,7 @@ from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Spans, Tree
 from reflect_locate.repositories.word_store import WordStore
 from reflect_locate.repositories.words import STOP_WORDS
+from reflect_rl.errors import UserError
 from reflect_rl.evaluation.compare import paired_difference
 from reflect_rl.evaluation.evaluate import wilson_interval
 from reflect_rl.types import stream
@@ -113,8 +114,12 @@ def main(arguments: Sequence[str]) -> int:
 def ask_commits(rows: dict[str, Row], rankers: Mapping[str, Open], options: argparse.Namespace) -> None:
     """Ask all rankers, and each repository's own history, by the subjects of its newest commits."""
     for place in options.repositories:
-        fitted, era = eras_of(place.resolve())
-        order = stream(options.seed, "compare rankers", place.name).permutation(len(era.commits))
+        try:
+            fitted, era = eras_of(place.resolve())
+        except UserError as error:
+            print(f"left out {place}: {error}", file=sys.stderr)
+            continue
+        order = stream(options.seed, "compare rankers", place.resolve().name).permutation(len(era.commits))
         asked = [era.commits[index] for index in sorted(order[: options.questions].tolist())]
         # Adapted to this repository by commits before those that are asked about.
         adapted = AdaptedRanking(repository="", commit="", weights=fitted_weights(fitted), said=era.said)

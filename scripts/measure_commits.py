@@ -28,6 +28,7 @@ from reflect_locate.places import first_place, mean_reciprocal_rank, ndcg
 from reflect_locate.questions.task_set import Question
 from reflect_locate.ranking import Answer
 from reflect_locate.rereading import open_reader, reread
+from reflect_rl.errors import UserError
 from reflect_rl.evaluation.compare import paired_difference
 
 TOP, MOST = 5, 10
@@ -54,7 +55,9 @@ class Row:
     deep_seconds: float | None = None
     """CPU time of the reading."""
     key: str = ""
-    """Key of the question, which names it in its repository."""
+    """Key of the question."""
+    tree: str = ""
+    """Identity of the tree that it is about, so that questions of other times are others."""
     reader: str | None = None
     """Model that has read, as it was named."""
     deep_sureness: Sureness | None = None
@@ -74,24 +77,31 @@ def main(arguments: Sequence[str]) -> int:
     done = options.out.read_text(encoding="utf-8") if options.out and options.out.exists() else ""
     # A line that a kill has cut is asked again.
     whole = done[: done.rfind("\n") + 1]
-    known = {(row.repository, row.key): row for row in (Row(**json.loads(line)) for line in whole.splitlines())}
-    if other := next((row for row in known.values() if row.reader != options.reader), None):
+    written = [Row(**json.loads(line)) for line in whole.splitlines()]
+    known = {(row.repository, row.tree, row.key): row for row in written}
+    if other := next((row for row in written if row.reader != options.reader), None):
         parser.error(f"{options.out} has rows of the reader {other.reader}. Name another file for {options.reader}.")
     if options.out:
         options.out.write_text(whole, encoding="utf-8")
     rows = list[Row]()
     for place in options.repositories:
-        era = eras_of(place.resolve())[options.era == "later"]
+        name = place.resolve().name
+        try:
+            era = eras_of(place.resolve())[options.era == "later"]
+        except UserError as error:
+            print(f"left out {place}: {error}", file=sys.stderr)
+            continue
+        tree = era.tree.snapshot.identity
         asker = Asker(era, None)
         for kind, questions in (("commit", era.commits), ("document", era.documents)):
             for question in questions:
-                row = known.get((place.name, question.key))
+                row = known.get((name, tree, question.key))
                 if row is None:
                     answer = asker.ask(question)
                     started = time.process_time()
                     deep = reread(reader, asker.tree(question), question.text, answer) if reader else None
-                    row = row_of(place.name, kind, question, answer, deep, time.process_time() - started)
-                    row = replace(row, reader=options.reader)
+                    row = row_of(name, kind, question, answer, deep, time.process_time() - started)
+                    row = replace(row, tree=tree, reader=options.reader)
                     if options.out:
                         with options.out.open("a", encoding="utf-8") as file:
                             print(json.dumps(asdict(row)), file=file)

@@ -19,6 +19,7 @@ from reflect_locate.questions import benchmark
 from reflect_locate.questions.build import build, build_task_set
 from reflect_locate.questions.config import TasksConfig
 from reflect_locate.questions.task_set import TaskSet
+from reflect_locate.repositories.corpora import corpus
 from reflect_locate.repositories.snapshot import SnapshotError
 from reflect_rl.config import parse, read_toml
 from reflect_rl.errors import ConfigError, UserError
@@ -189,14 +190,13 @@ def test_a_commit_is_asked_about_a_tree_before_it(tmp_path, lists):
     built = build(TasksConfig(**{lists: (top,)}, filters={"per_file": 10}), silent)
     texts = {snapshot.name: "".join(snapshot.files.values()) for snapshot in built.snapshots}
     asked = [question for question in built.questions if question.time is not None]
-    assert len(asked) > 40
+    assert len(asked) == 24
     for question in asked:
         # The commit of a day writes a line with its number; so does each one before it.
         assert f"LINE{day_of(question)} " not in texts[question.snapshot]
-    oldest = min(day_of(question) for question in asked)
-    assert all(f"LINE{oldest - 1} " in text for text in texts.values())
-    # Of the sixty commits those after each earlier tree are asked about it; those before the oldest one ask nothing.
-    assert sorted({day_of(question) for question in asked}) == list(range(oldest, 61))
+    assert all("LINE36 " in text for text in texts.values())
+    # Of the sixty commits the newest fifth is asked about the tree before it, and the fifth before likewise.
+    assert sorted(day_of(question) for question in asked) == list(range(37, 61))
     described = {question.snapshot for question in built.questions if question.time is None}
     assert len(described) == 1
     assert ("LINE60 " in texts[described.pop()]) == (lists == "train")
@@ -211,15 +211,12 @@ def test_commits_alone_and_files_in_any_language(tmp_path):
     words = ("-c", "user.name=A", "-c", "user.email=a@b.example", "commit", "-qm", "Oxidise")
     subprocess.run(["git", *words], cwd=top, check=True, capture_output=True)
     with pytest.raises(SnapshotError, match=r"other type 10.* `--files locate` reads every text"):
-        ingested(top, "paper")
-    assert len(ingested(top, "locate")) == 10
+        build(TasksConfig(train=(str(top),), sources=("docstrings",)), silent)
     built = build(TasksConfig(train=(str(top),), sources=("history",), files="locate"), silent)
     # No tree is kept that nothing is asked about, such as the newest.
     assert {snapshot.name for snapshot in built.snapshots} == {question.snapshot for question in built.questions}
-
-
-def ingested(top, files):
-    return build(TasksConfig(corpora=(str(top),), divide="files", files=files), silent).snapshots[0].files
+    assert all(question.targets[0].endswith(".py") for question in built.questions)
+    assert len(corpus(str(top), TasksConfig(train=(str(top),), files="locate").rules).files) == 10
 
 
 @pytest.mark.parametrize(
@@ -232,6 +229,36 @@ def ingested(top, files):
 def test_settings_that_ask_nothing_or_are_not_used_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         TasksConfig(corpora=(".",), **settings)
+
+
+@needs_git
+def test_a_division_by_time_that_cannot_be_made_is_refused(tmp_path):
+    top = days_of_commits(tmp_path)
+    (top / "inner").mkdir()
+    for settings in (
+        {"fractions": (0.8, 0.2, 0.0)},
+        {"sources": ("docstrings",)},
+        {"corpora": (str(top / "inner"),)},
+        {"corpora": (), "train": (str(top),)},
+    ):
+        with pytest.raises(ConfigError, match="divides the history of one git repository"):
+            build(TasksConfig(**{"corpora": (str(top),), "divide": "time"} | settings), silent)
+
+
+@needs_git
+def test_no_question_at_all_is_an_error_that_says_why(three):
+    subprocess.run(["git", "init", "-q", three[0]], check=True, capture_output=True)
+    with pytest.raises(ConfigError, match=r"no question is left of 0 candidates\. .*commit.* Name other"):
+        build(TasksConfig(train=(three[0],), sources=("history",)), silent)
+
+
+@needs_git
+def test_commits_of_a_project_are_asked_once(tmp_path):
+    top = str(days_of_commits(tmp_path))
+    both = ((top,), (top, f"{top}@HEAD"))
+    sets = [build(TasksConfig(train=corpora, filters={"per_file": 10}), silent) for corpora in both]
+    times = [[question.time for question in built.questions if question.time] for built in sets]
+    assert times[0] == times[1]
 
 
 @needs_git
@@ -291,7 +318,7 @@ def test_configurations_are_valid(path):
     config = parse(TasksConfig, read_toml(path))
     corpora = (*config.train, *config.validation, *config.test)
     # They promise that nothing has to be installed for them.
-    for name in (corpus.removeprefix("installed:") for corpus in corpora if corpus.startswith("installed:")):
+    for name in (spec.removeprefix("installed:") for spec in corpora if spec.startswith("installed:")):
         assert importlib.metadata.version(name)
 
 

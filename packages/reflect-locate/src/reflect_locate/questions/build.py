@@ -24,11 +24,12 @@ from reflect_rl.types import seed_for
 from reflect_served.llm import STORE, Spent
 
 FEWEST_TESTED = 10
-"""Test questions that make a division by time worth while."""
+"""Newest commits that make a division by time worth while, before the filters."""
 NEWEST = 0.2
 """Share of the usable commits that are asked about the newest of the earlier trees, where they are not the test."""
-EARLIER_TREES = 4
-"""Earlier trees of a repository. Equally many commits come after each; those before the oldest ask nothing."""
+OLDER = 0.25
+"""Share of the other usable commits that are asked about a second, older tree; commits before that ask nothing. A
+reader that learned from four trees over the whole history gained less (docs/results/log.md)."""
 
 Tell = Callable[[str], None]
 
@@ -99,7 +100,9 @@ def build(config: TasksConfig, tell: Tell = print) -> Built:
     names: Counter[str] = Counter()
     corpora = list[_Corpus]()
     for spec, project in projects.items():
-        for entry in _read(spec, project, config, names, tell, alone=alone):
+        # A clone and an earlier revision of it have the same commits, which would be asked about twice.
+        once = config if project not in {entry.project for entry in corpora} else _without_history(config)
+        for entry in _read(spec, project, once, names, tell, alone=alone):
             corpora.append(entry)
             tell(f"{entry.snapshot.name}: {len(entry.snapshot.files)} files, {len(entry.questions)} questions")
             for note in entry.reading.notes:
@@ -113,6 +116,12 @@ def build(config: TasksConfig, tell: Tell = print) -> Built:
         questions = [replace(q, split=splits[q.repository]) for entry in corpora for q in entry.questions]
     # Copied files have copies of docstrings, so whole projects apart do not keep questions apart.
     kept = without_held_out(questions)
+    if not kept:
+        found = sum(sum(entry.reading.filtered.found.values()) for entry in corpora)
+        told = "".join(f" {note}" for entry in corpora for note in entry.reading.notes)
+        raise ConfigError(
+            f"no question is left of {found} candidates.{told} Name other corpora or sources, or loosen the filters."
+        )
     by_snapshot = Counter(question.snapshot for question in kept)
     for entry in corpora:
         entry.reading.kept = by_snapshot[entry.snapshot.name]
@@ -145,6 +154,10 @@ def _projects(config: TasksConfig) -> dict[str, str]:
     if not specs:
         raise ConfigError("no corpus is named. Name a folder, an archive, or stdlib: reflect-rl tasks PATH.")
     return {spec: project_name(spec) for spec in specs}
+
+
+def _without_history(config: TasksConfig) -> TasksConfig:
+    return config.model_copy(update={"sources": tuple(name for name in config.sources if name != history.NAME)})
 
 
 def _is_alone(config: TasksConfig, projects: Mapping[str, str]) -> bool:
@@ -192,9 +205,15 @@ def _trees(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> 
         UserError: the corpus cannot be read, or a division by time was asked for, and cannot be made.
     """
     place, share = _git_place(spec), config.fractions[2]
+    asks_commits = place is not None and history.NAME in config.sources
     # Two corpora of one project, as a clone and an sdist, may be of different times.
     is_by_time = len(config.corpora) == 1 and config.divide != "files" and 0 < share < 1
-    if place and history.NAME in config.sources and (is_by_time or not alone):
+    if config.divide == "time" and not (is_by_time and asks_commits):
+        raise ConfigError(
+            'divide = "time" divides the history of one git repository: name its top folder alone in corpora, history '
+            "among the sources, and a share of the test between 0 and 1."
+        )
+    if place and asks_commits and (is_by_time or not alone):
         try:
             past = list(_past(place, share if is_by_time else NEWEST, config))
         except (HistoryError, SnapshotError) as error:
@@ -211,7 +230,7 @@ def _trees(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> 
         if past and (len(past[0].commits) >= FEWEST_TESTED or config.divide == "time"):
             return past
         if past:
-            notes.append(f"{len(past[0].commits)} questions from the newest commits, too few to divide by time")
+            notes.append(f"too few commits to divide by time: {len(past[0].commits)} of the newest tell of one file")
     return [_Tree(spec, corpus(spec, config.rules, config.cache.expanduser()))]
 
 
@@ -224,8 +243,7 @@ def _past(place: tuple[Path, str], newest: float, config: TasksConfig) -> Iterat
         config: which files are read.
     """
     repository, until = place
-    shares = [newest + (1 - newest) * part / EARLIER_TREES for part in range(EARLIER_TREES)]
-    for base in history.earlier_revisions(repository, shares, until):
+    for base in history.earlier_revisions(repository, [newest, newest + OLDER * (1 - newest)], until):
         spec = f"{repository}@{base}"
         try:
             snapshot = corpus(spec, config.rules, config.cache.expanduser())

@@ -21,6 +21,7 @@ from reflect_locate.questions.commits import (
     HistoryError,
     commit_time,
     commits,
+    is_shallow,
     paths_at,
     revision_before,
 )
@@ -108,8 +109,8 @@ def candidates(
     """Subjects of the usable commits after a snapshot, newest first, as questions about its files.
 
     So nothing that a commit did can be seen in the tree that is asked about. Each candidate bears the time of its
-    commit. Commits that are dated before the snapshot's or after the last one's are left out, so that parts of a
-    history are apart in time.
+    commit. Commits that are not dated after the snapshot's, or are after the last one's, are left out, so that parts
+    of a history are apart in time.
 
     Args:
         repository: top folder of a checkout, or a bare repository.
@@ -132,6 +133,8 @@ def earlier_revisions(
     repository: Path, shares: Sequence[float], revision: str = "HEAD", most: int = MOST_COMMITS
 ) -> list[str]:
     """The commits before the newest usable ones: whose trees are asked about in the words of what came next.
+
+    A commit is usable if it is about one file, as `candidates` asks about it, and the end of the history has that file.
 
     Args:
         repository: top folder of a checkout, or a bare repository.
@@ -156,9 +159,9 @@ def earlier_revisions(
     firsts = [times[math.ceil(share * len(times)) - 1] for share in shares if times]
     found = dict.fromkeys(revision_before(repository, revision, first) for first in firsts)
     if not found or not next(iter(found)):
+        rest = " It is a shallow clone: `git fetch --unshallow` fetches the rest." if is_shallow(repository) else ""
         raise HistoryError(
-            f"the history of {repository} is too short to be split by time ({len(times)} usable commits). Leave out "
-            "the time split, or fetch the whole history (`git fetch --unshallow`)."
+            f"the history of {repository} is too short to ask about earlier trees ({len(times)} usable commits).{rest}"
         )
     return [name for name in found if name]
 
