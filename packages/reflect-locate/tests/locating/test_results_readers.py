@@ -21,6 +21,23 @@ def test_the_page_shows_every_row_of_the_kept_places(capsys, tmp_path):
     assert all(word in shown for word in ("SFT + RL", "SFT, two readers", "parameters, millions"))
 
 
+def test_the_page_shows_the_kept_places_of_commits():
+    script = load_script("results_readers")
+    page = (ROOT / "docs" / "results" / "find.md").read_text(encoding="utf-8")
+    kept = (KEPT.parent / "commit-readers.jsonl").read_text(encoding="utf-8").splitlines()
+    index, *readers = map(script.Reader.model_validate_json, kept)
+    told = page[page.index("| 956 later commits |") :]
+    shown = 0
+    for reader in (index, *readers):
+        cells = script.row(reader, index).split(" | ")
+        first, five, mrr, gain, points = cells[4].removesuffix(" of 956"), *cells[5:9]
+        # Of readers whose answers were kept without all right files only the places are known.
+        line = f"| {first} | {five} | {mrr} | {gain} | {points}" if reader.gains else f"| {first} | {five} | {mrr} |"
+        shown += line.strip() in told
+    # The log alone has the reader whose commits were asked about the newest tree.
+    assert shown == len(kept) - 1
+
+
 def test_a_gain_is_counted_against_the_index():
     script = load_script("results_readers")
     common = {"seed": 0, "trained_on": 8, "weight": 2, "seconds": 0.1}

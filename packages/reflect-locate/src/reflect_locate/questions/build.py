@@ -28,8 +28,7 @@ FEWEST_TESTED = 10
 NEWEST = 0.2
 """Share of the usable commits that are asked about the newest of the earlier trees, where they are not the test."""
 OLDER = 0.25
-"""Share of the other usable commits that are asked about a second, older tree; commits before that ask nothing. A
-reader that learned from four trees over the whole history gained less (docs/results/log.md)."""
+"""Share of the other usable commits that are asked about a second, older tree; commits before that ask nothing."""
 
 Tell = Callable[[str], None]
 
