@@ -17,9 +17,9 @@ ahead, as they are in the first seconds of a server.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import time
@@ -30,6 +30,7 @@ from pathlib import Path
 from shutil import rmtree
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from reflect_locate.repositories.ingest import open_repository
 from reflect_locate.repositories.roles import is_test
@@ -41,6 +42,15 @@ from reflect_locate.served_folders import ServedFolders
 CHARACTERS = 8_000
 """Length of a file, unless it is given."""
 FOLDERS = 40
+
+
+LAUNCH = """
+import json, resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([code, used.ru_utime + used.ru_stime, used.ru_maxrss]))
+"""
+"""Program that runs a command and tells its exit code, its CPU seconds and the most memory that it has held."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -72,11 +82,12 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         # A fifth of the repetitions is enough for what takes five times as long.
         first = [of_process(asked, environment, cache) for _ in range(max(options.repeat // 5, 1))]
-        show("first call", first)
-        show("later calls", [of_process(asked, environment) for _ in range(options.repeat)])
-        print(f"{'most memory of a call':24} {most_memory() / 1e6:.0f} MB")
+        later = [of_process(asked, environment) for _ in range(options.repeat)]
+        show("first call", [call.seconds for call in first])
+        show("later calls", [call.seconds for call in later])
+        print(f"{'most memory of a call':24} {max(call.memory for call in (*first, *later)) / 1e6:.0f} MB")
         asked[4] = str(one)
-        show("one file", [of_process(asked, environment) for _ in range(options.repeat)])
+        show("one file", [of_process(asked, environment).seconds for _ in range(options.repeat)])
         service = SearchService(ServedFolders([str(top)], cache=cache / "reflect-rl/locate"))
         calls: dict[str, Callable[[], object]] = {
             "find_file": lambda: service.find_file(question, "", 5, lambda: False),
@@ -131,7 +142,7 @@ def by_turns(
             for checkout in checkouts:
                 sources = os.pathsep.join(map(str, checkout.resolve().glob("packages/*/src")))
                 own = {"PYTHONPATH": sources, "XDG_CACHE_HOME": f"{environment['XDG_CACHE_HOME']}/{checkout.name}"}
-                one = of_process(call, environment | own)
+                one = of_process(call, environment | own).seconds
                 if number:
                     seconds.setdefault((name, checkout), []).append(one)
     for (name, checkout), taken in seconds.items():
@@ -167,23 +178,24 @@ def made(top: Path, files: int, characters: int = CHARACTERS) -> str:
     return " ".join(text.split('"""', 2)[1].split()[:5]).lower()
 
 
-def of_process(command: Sequence[str], environment: dict[str, str], cache: Path | None = None) -> float:
-    """CPU seconds of a command; the cache folder is deleted before, if it is named."""
+class Spent(NamedTuple):
+    """CPU seconds of a process, and the most bytes that it has held."""
+
+    seconds: float
+    memory: int
+
+
+def of_process(command: Sequence[str], environment: dict[str, str], cache: Path | None = None) -> Spent:
+    """What a command takes; the cache folder is deleted before, if it is named."""
     if cache is not None:
         rmtree(cache, ignore_errors=True)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # A process counts the memory of the one that began it, so a small one begins it.
+    said = subprocess.run([sys.executable, "-c", LAUNCH, *command], env=environment, capture_output=True, check=True)
+    code, seconds, peak = json.loads(said.stdout)
     # 1 = only a guess; anything else would be the time of a failure.
-    code = subprocess.run(command, env=environment, capture_output=True, check=False).returncode
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if code not in (0, 1):
         raise RuntimeError(f"{' '.join(command)} ended with {code}.")
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def most_memory() -> int:
-    """Bytes that the largest of the processes so far has taken."""
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return Spent(seconds, peak if sys.platform == "darwin" else peak * 1024)
 
 
 def of_call(call: Callable[[], object]) -> float:

@@ -28,9 +28,18 @@ def test_generated_files_are_equal_each_time(script, tmp_path):
 
 
 def test_a_command_that_fails_is_not_measured(script):
-    assert script.of_process([sys.executable, "-c", "sum(range(10**6))"], {}) > 0
+    spent = script.of_process([sys.executable, "-c", "sum(range(10**6))"], {})
+    assert spent.seconds > 0
     with pytest.raises(RuntimeError, match="ended with 2"):
         script.of_process([sys.executable, "-c", "raise SystemExit(2)"], {})
+
+
+def test_memory_is_that_of_the_command_and_not_of_the_caller(script):
+    held = bytearray(300_000_000)
+    held[::4096] = b"x" * len(held[::4096])
+    small, large = (script.of_process([sys.executable, "-c", f"print(len(b'x' * {size}))"], {}) for size in (1, 10**8))
+    assert 5_000_000 < small.memory < 100_000_000 < large.memory < 300_000_000
+    assert held
 
 
 def test_generated_files_are_asked_about(script, capsys):
