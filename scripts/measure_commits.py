@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
     written = [Row(**json.loads(line)) for line in whole.splitlines()]
     known = {(row.repository, row.tree, row.key): row for row in written}
     if other := next((row for row in written if row.reader != options.reader), None):
-        parser.error(f"{options.out} has rows of the reader {other.reader}. Name another file for {options.reader}.")
+        parser.error(f"{options.out} has rows of another reader, {other.reader or 'none'}. Name another file.")
     if options.out:
         options.out.write_text(whole, encoding="utf-8")
     rows = list[Row]()

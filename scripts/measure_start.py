@@ -186,7 +186,7 @@ class Spent(NamedTuple):
 
 
 def of_process(command: Sequence[str], environment: dict[str, str], cache: Path | None = None) -> Spent:
-    """What a command takes; the cache folder is deleted before, if it is named."""
+    """Seconds and memory of a command; the cache folder is deleted before, if it is named."""
     if cache is not None:
         rmtree(cache, ignore_errors=True)
     # A process counts the memory of the one that began it, so a small one begins it.

@@ -63,7 +63,7 @@ def test_an_interrupted_measurement_goes_on(tmp_path, monkeypatch, capsys):
     assert len(asked) == 1
     with pytest.raises(SystemExit):
         script.main([str(folder), "--out", str(out)])
-    assert "has rows of the reader small" in capsys.readouterr().err
+    assert "has rows of another reader, small" in capsys.readouterr().err
     assert [{**json.loads(line), "deep_seconds": 0} for line in out.read_text().splitlines()] == [
         {**json.loads(line), "deep_seconds": 0} for line in lines
     ]

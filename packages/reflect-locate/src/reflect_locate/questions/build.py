@@ -217,7 +217,7 @@ def _trees(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> 
             past = list(_past(place, share if is_by_time else NEWEST, config))
         except (HistoryError, SnapshotError) as error:
             # Asked for by name, it must not silently become another division; `auto` may.
-            if is_by_time and config.divide == "time":
+            if config.divide == "time":
                 raise
             notes.append(str(error))
             past = []
