@@ -6,7 +6,8 @@ from a_script import load_script
 
 
 def test_copies_of_a_masked_sentence_are_not_looked_for_in_strings(tmp_path):
-    (tmp_path / "palette_file.py").write_text(
+    words = "# Palettes: the format, a handler, a file.\nclass PaletteFile:\n    handler = format\n"
+    (tmp_path / "palette_file.py").write_text(words)
         "# Palettes: the format, a handler, a file.\nclass PaletteFile:\n    handler = format\n"
     )
     (tmp_path / "gradient.py").write_text('SAID = "a file handler for the palette format"\n' + "x = 1\n" * 20)
