@@ -11,7 +11,8 @@ that is read whole, so the expected reward Σ_k π(k) · [k is right] and its gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -59,20 +60,20 @@ class Reading:
         return any(self.right) and not all(self.right)
 
 
-def readings(tasks: TaskSet, questions: Sequence[Question], settings: ReaderSettings) -> Iterator[Reading]:
+def readings(drawn: Iterable[tuple[TaskSet, Question]], settings: ReaderSettings) -> Iterator[Reading]:
     """Candidates of each question, with what is read of them.
 
     A question takes some tenths of a second in a large project.
 
     Args:
-        tasks: which has the projects.
-        questions: each is asked about its whole project, with the sentence masked that it was made from.
+        drawn: questions with the sets that have their projects. Each is asked about its whole project, with the
+            sentence masked that it was made from.
         settings: how many candidates are read, and how much of each.
     """
-    stores = {question.snapshot: WordStore() for question in questions}
-    for question in questions:
+    stores: defaultdict[tuple[Path, str], WordStore] = defaultdict(WordStore)
+    for tasks, question in drawn:
         tree = Tree(tasks.snapshot(question.snapshot), "", None, question.spans)
-        answer = find(tree, question.text, StoredIndex(tree, stores[question.snapshot]))
+        answer = find(tree, question.text, StoredIndex(tree, stores[tasks.folder, question.snapshot]))
         files = answer.files[: settings.candidates]
         right = tuple(entry.path in question.targets for entry in files)
         texts = [passage(entry.path, tree.text(entry.path), answer.rarity, settings) for entry in files]

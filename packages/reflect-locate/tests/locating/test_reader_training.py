@@ -121,7 +121,7 @@ def test_a_step_that_would_spoil_the_weights_is_refused(player, tmp_path):
 
 def test_what_is_read_are_the_best_files_of_the_index(tasks):
     questions = tasks.draw("train", 20, 0)
-    rows = list(readings(tasks, questions, SETTINGS))
+    rows = list(readings([(tasks, question) for question in questions], SETTINGS))
     assert [row.key for row in rows] == [question.key for question in questions]
     assert 10 < sum(row.is_choice for row in rows) <= len(rows) == 20
     for row in rows:
@@ -161,6 +161,29 @@ def test_the_command_trains_a_reader_that_locate_can_use(tasks, player, tmp_path
     assert load_reader(str(out / "model"), "float32").settings == reader.settings
     with pytest.raises(ConfigError, match=r"another value of seed \(0, now 1\)"):
         run([str(tasks.folder), *words, *sizes, "--seed", "1"], Console(quiet=True))
+
+
+def test_several_task_sets_give_as_many_questions_each(tasks, player, tmp_path):
+    second = tmp_path / "second"
+    shutil.copytree(tasks.folder, second)
+    sizes = ["--start-from", str(player), "--rank", "0", "--precision", "float32", "--steps", "1", "--batch-size", "2"]
+    sizes += ["--questions", "5", "--validation-questions", "3", "--longest", "120"]
+    out = tmp_path / "out"
+    run([str(tasks.folder), str(second), *sizes, "--output-dir", str(out)], Console(quiet=True))
+    for name, drawn in (("readings.jsonl", 5), ("validation.jsonl", 3)):
+        keys = [row["key"] for row in read_jsonl(out / name, "")]
+        assert len(keys) == 2 * drawn
+        # Equal sets, so that the second gives what the first did.
+        assert keys[:drawn] == keys[drawn:]
+    with pytest.raises(ConfigError, match="another value of tasks"):
+        run([str(tasks.folder), *sizes, "--output-dir", str(out)], Console(quiet=True))
+    with pytest.raises(ConfigError, match="named twice"):
+        run([str(tasks.folder), str(tasks.folder), *sizes], Console(quiet=True))
+
+
+def test_a_task_set_has_to_be_named():
+    with pytest.raises(ConfigError, match="name the folder of a task set"):
+        run([], Console(quiet=True))
 
 
 def test_the_format_that_was_measured_at_the_start_is_kept(tasks, player, tmp_path, monkeypatch):
@@ -213,11 +236,6 @@ def test_a_passage_that_is_too_long_is_told(player, tmp_path):
     row = replace(ROWS_TO_LEARN[0], passages=tuple("word " * 3000 for _ in COLOURS))
     with pytest.raises(ModelError, match=r"tokens, more than the model reads\. Lower --lines or --longest"):
         trained(player, tmp_path, rows=[row])
-
-
-def test_one_task_set_has_to_be_named():
-    with pytest.raises(ConfigError, match="name one folder of a task set"):
-        run([], Console(quiet=True))
 
 
 def test_settings_travel_with_the_model(player, tmp_path):

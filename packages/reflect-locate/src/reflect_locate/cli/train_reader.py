@@ -1,4 +1,4 @@
-"""`reflect-rl train_reader TASKS`: train the model of `locate --deep` on the questions of a task set."""
+"""`reflect-rl train_reader TASKS ...`: train the model of `locate --deep` on the questions of task sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reflect_locate.questions.task_set import Question, TaskSet
     from reflect_locate.reader import Reader
 
-USAGE = "reflect-rl train_reader TASKS"
+USAGE = "reflect-rl train_reader TASKS ..."
 ROWS, ASKED, BEGUN = "readings.jsonl", "validation.jsonl", "options.json"
 SETTLED = "settled_precision"
 """Key of the number format that `precision` came to."""
@@ -41,7 +41,7 @@ class TrainReaderOptions(ReaderTraining):
     rank: int = Field(16, ge=0, le=1024)
     """Rank of the adapters; 0 trains all weights, or goes on with the adapter of the reader that is named."""
     questions: int = Field(1600, ge=1)
-    """Most questions of the training split."""
+    """Most questions of the training split of each task set."""
     seed: int = Field(0, ge=0)
     """Draws the questions, their order and the start of the adapters."""
     candidates: int = Field(5, ge=2)
@@ -51,22 +51,22 @@ class TrainReaderOptions(ReaderTraining):
     longest: int = Field(600, ge=100)
     """Characters that are read of each."""
     validation_questions: int = Field(240, ge=0)
-    """Most questions about other projects on which the weight of the reader is chosen; 0 = it gets that of an
-    untrained model, 2."""
+    """Most questions of each task set about other projects, on which the weight of the reader is chosen; 0 = it gets
+    that of an untrained model, 2."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
     """The verb.
 
     Args:
-        arguments: folder of a task set, then flags.
+        arguments: folders of task sets, then flags.
         console: where progress is printed.
 
     Raises:
         UserError: a mistake in the arguments, no task set, or a model that cannot be used.
         SystemExit: the help was asked for (0).
     """
-    place, options = parse_train_reader(arguments)
+    places, options = parse_train_reader(arguments)
 
     # Imported late: `--help` must not wait for torch.
     from reflect_locate.questions.task_set import TaskSet
@@ -77,7 +77,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     from reflect_rl.store import append_jsonl, read_jsonl, write_jsonl
 
     silence()
-    tasks, folder = TaskSet.load(place), options.output_dir
+    sets, folder = [TaskSet.load(place) for place in places], options.output_dir
     # Before the candidates are found, which takes minutes.
     # An adapter that is gone on from keeps its own settings, and others are refused.
     adapters = {"rank": options.rank, "alpha": 2 * options.rank, "dropout": 0.0} if options.rank else {}
@@ -85,7 +85,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     config = ModelConfig.model_validate({"path": options.start_from, "precision": settled, "lora": adapters})
     model = load_model(config, trainable=True, seed=options.seed)
     asked = options.model_dump(mode="json", exclude={"output_dir"})
-    _check_begun(folder, {**asked, "tasks": tasks.identity, SETTLED: settled})
+    _check_begun(folder, {**asked, "tasks": " ".join(tasks.identity for tasks in sets), SETTLED: settled})
     settings = ReaderSettings(
         candidates=options.candidates,
         lines=options.lines,
@@ -93,14 +93,14 @@ def run(arguments: Sequence[str], console: Console) -> None:
         longest=options.longest,
         small_share=0,
     )
-    questions = tasks.draw("train", options.questions, options.seed, commits=True)
+    questions = _drawn(sets, "train", options.questions, options.seed)
     path = folder / ROWS
     found = read_jsonl(path, AGAIN, appended=True) if path.is_file() else []
     # A kill may have cut the last line, to which nothing must be appended.
     write_jsonl(path, found)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task("finding candidates", total=len(questions), completed=len(found))
-        for reading in readings(tasks, questions[len(found) :], settings):
+        for reading in readings(questions[len(found) :], settings):
             append_jsonl(path, [asdict(reading)])
             bars.advance(bar)
     rows = [row for row in (Reading(**row) for row in read_jsonl(path, AGAIN)) if row.is_choice]
@@ -118,29 +118,36 @@ def run(arguments: Sequence[str], console: Console) -> None:
             lambda done, total, note: bars.update(bar, completed=done, description=note),
         )
     reader = Reader(model, settings)
-    if held_out := tasks.draw("validation", options.validation_questions, options.seed, commits=True):
-        weight = _chosen_weight(reader, tasks, held_out, folder / ASKED, console)
+    if held_out := _drawn(sets, "validation", options.validation_questions, options.seed):
+        weight = _chosen_weight(reader, held_out, folder / ASKED, console)
         reader = Reader(model, settings.model_copy(update={"weight": weight}))
     made = folder / "model"
     reader.save(made)
     console.print(f'reader: {made}  (use it: reflect-rl locate PATH "question" --deep --reader {made})')
 
 
-def parse_train_reader(arguments: Sequence[str]) -> tuple[Path, TrainReaderOptions]:
-    """Folder of the task set and options of a call.
+def parse_train_reader(arguments: Sequence[str]) -> tuple[list[Path], TrainReaderOptions]:
+    """Folders of the task sets and options of a call.
 
     Raises:
-        ConfigError: a wrong flag or value, or not one folder.
+        ConfigError: a wrong flag or value, no folder, or one twice.
         SystemExit: the help was asked for (0).
     """
     named, options = parse_options(USAGE, TrainReaderOptions, arguments)
-    if len(named) != 1:
-        raise ConfigError(f"name one folder of a task set: {USAGE}. Got {len(named)}.")
-    return Path(named[0]), options
+    if not named:
+        raise ConfigError(f"name the folder of a task set: {USAGE}")
+    if repeated := [name for name in named if named.count(name) > 1]:
+        raise ConfigError(f"the task set {repeated[0]!r} is named twice")
+    return [Path(name) for name in named], options
+
+
+def _drawn(sets: Sequence[TaskSet], split: str, most: int, seed: int) -> list[tuple[TaskSet, Question]]:
+    """Questions of a split, `most` of each set at most: one kind of question must not crowd out another."""
+    return [(tasks, question) for tasks in sets for question in tasks.draw(split, most, seed, commits=True)]
 
 
 def _chosen_weight(
-    reader: Reader, tasks: TaskSet, questions: Sequence[Question], path: Path, console: Console
+    reader: Reader, questions: Sequence[tuple[TaskSet, Question]], path: Path, console: Console
 ) -> float:
     """The weight that is best on these questions; what was read goes to a file, and is not read again."""
     from reflect_locate.places import mean_reciprocal_rank
@@ -151,12 +158,12 @@ def _chosen_weight(
     kept = read_jsonl(path, AGAIN, appended=True) if path.is_file() else []
     write_jsonl(path, kept)
     found = [Asked.model_validate(row) for row in kept]
-    stores = {question.snapshot: WordStore() for question in questions}
+    stores = {(tasks.folder, question.snapshot): WordStore() for tasks, question in questions}
     reader.model.model.eval()
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task("choosing the weight", total=len(questions), completed=len(found))
-        for question in questions[len(found) :]:
-            entry = next(ask(tasks, question, stores[question.snapshot], reader))
+        for tasks, question in questions[len(found) :]:
+            entry = next(ask(tasks, question, stores[tasks.folder, question.snapshot], reader))
             append_jsonl(path, [entry.model_dump(mode="json")])
             found.append(entry)
             bars.advance(bar)
