@@ -337,9 +337,12 @@ def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig
         changed = [*_other_game(before, config, card.fingerprint)]
     if changed:
         made = "models" if evaluates else "data and supervised models"
+        longer = ""
+        if evaluates and any(line.startswith("environment.max_episode_steps ") for line in changed):
+            longer = " evaluation.horizons lets the same players play another number of turns."
         raise RunFolderError(
             f"start_from: the {made} of {source} were made with other settings: "
-            f"{'; '.join(changed[:5])}. Set them equal, or leave start_from unset."
+            f"{'; '.join(changed[:5])}. Set them equal, or leave start_from unset.{longer}"
         )
     # Other games can overlap with those of training, and results on seen tasks would look like generalisation.
     if shared := _trained_on(before, config):
