@@ -7,19 +7,20 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from peft import PeftModel
 
 from reflect_rl import checks, registry
 from reflect_rl.config import AlgorithmConfig, EmbeddedConfig, Frozen, Rule
-from reflect_rl.envs.base import EnvSpec, HasTeacher, require_known
+from reflect_rl.envs.base import EnvSpec, HasTeacher
 from reflect_rl.errors import UserError
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, device_of
 from reflect_rl.models.score import check_scoring
+from reflect_rl.players.decoding import temperature_of
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import LexicalReflector, OracleReflector
@@ -118,7 +119,7 @@ class Agent:
         """The policy player.
 
         Args:
-            decoding: `sampled` at temperature 1, or `greedy`.
+            decoding: `sampled` at temperature 1, `greedy`, or `sampled@T` at another temperature.
         """
         return LanguageModelPolicy(self.model, self.labels, decoding, self.scoring, name=self.origin.method)
 
@@ -211,7 +212,7 @@ def players_of(policy: Player, reflector: Writer | None, spec: EnvSpec, decoding
         UnknownNameError: nothing installed has the name, or there is no such decoding.
         UserError: what was given is no player, needs the settings of a run, or needs what the game cannot do.
     """
-    require_known("decoding", decoding, get_args(Decoding))
+    temperature_of(decoding)
     writer = None if reflector is None else _writer(reflector, spec)
     if isinstance(policy, Blueprint):
         raise UserError(

@@ -214,7 +214,7 @@ def collect(
             agent's own, or nobody).
         episodes: how many to play.
         split: whose tasks.
-        decoding: how an agent chooses.
+        decoding: how an agent chooses: as in `evaluate`.
         num_envs: games played at once.
         seed: of the order of tasks and of all randomness in play.
 
@@ -524,7 +524,7 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
         env: the environment.
         split: whose tasks.
         horizon: turns after which an episode is lost (None: the environment's longest episode).
-        decoding: `greedy`, one episode per task, or `sampled`.
+        decoding: `greedy`, one episode per task, `sampled`, or `sampled@T` at the temperature T, such as `sampled@0.4`.
         repetitions: sampled episodes per task.
         modes: variants of the game (empty: all of its settings).
         reflector: who writes reflections: a player, or a name such as `oracle`, the game's own teacher (None: the

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 NO_ACTION = -1
 """Index of a decision that names no admissible action: an answer that is none. The turn passes without an action."""
 
-Decoding = Literal["sampled", "greedy"]
-"""Choice of an action: drawn from the policy's distribution, or the most likely one."""
+Decoding = str
+"""Choice of an action: `sampled` from the policy's distribution, `greedy` for the most likely one, or `sampled@T`, with
+the scores divided by the temperature T before the draw, such as `sampled@0.4`."""
 
 Advice = Literal["command", "goal", "facts"]
 """Fullness of a teacher's reflections: facts and a verdict on the last action; with the next goal; with a command."""

@@ -231,6 +231,9 @@ def test_names_that_nothing_has(agent):
         rrl.evaluate(agent, Rooms, decoding="gready")
     with pytest.raises(UnknownNameError, match="no decoding named 'Greedy'"):
         rrl.collect(Rooms, "random", decoding="Greedy")
+    for name in ("sampled@0", "sampled@1", "sampled@0.50", "sampled@", "sampled@-1", "sampled@inf", "sampled@warm"):
+        with pytest.raises(UnknownNameError, match="Behind sampled@ stands a temperature above 0"):
+            rrl.evaluate(agent, Rooms, decoding=name)
     with pytest.raises(UnknownNameError, match="no mode of rooms named 'hard'"):
         rrl.train_rl(agent, Rooms, **TINY_RL, curriculum={"name": "uniform", "modes": ["hard"]})
 

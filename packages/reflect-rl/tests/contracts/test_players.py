@@ -95,6 +95,7 @@ POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
     "language_model": {
         "sampled": language_model,
         "greedy": lambda: language_model(decoding="greedy"),
+        "at half the temperature": lambda: language_model(decoding="sampled@0.5"),
         "sum": lambda: language_model(rule="sum"),
         "token_mean": lambda: language_model(rule="token_mean"),
     },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from reflect_rl.players.decoding import temperature_of
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import units
 from reflect_rl.types import View, stream
@@ -45,7 +46,7 @@ def _of_method(config: RunConfig, name: str) -> Iterator[str]:
     if is_chat:
         policy = ChatPolicy.for_run(config, name, decodings[0])
         # Any draw will do: requests of different samples differ in nothing that is shown.
-        draw = 0.0 if decodings[0] == "sampled" else None
+        draw = 0.0 if temperature_of(decodings[0]) else None
         seen = [View(v.observation, v.order, REFLECTION if method.writer else None) for v in views]
         yield _part(config, f"{name}, actions", [policy.request(view, draw) for view in seen], evaluated, 0)
 
@@ -53,7 +54,7 @@ def _of_method(config: RunConfig, name: str) -> Iterator[str]:
 def _episodes(config: RunConfig, decodings: Sequence[str]) -> int:
     """Episodes of an evaluation. Chat models play the same ones in every unit of a run, and are asked once."""
     counts = [len(config.env.tasks(mode, config.evaluation.split)) for mode in config.evaluated_modes]
-    return sum(counts) * sum(config.evaluation.repetitions if name == "sampled" else 1 for name in decodings)
+    return sum(counts) * sum(config.evaluation.repetitions if temperature_of(name) else 1 for name in decodings)
 
 
 def _starts(config: RunConfig, mode: str) -> Iterator[View]:

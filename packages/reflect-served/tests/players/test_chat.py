@@ -117,6 +117,16 @@ def test_probabilities_of_the_first_token_are_those_of_the_actions():
     assert len(set(sampled.endpoint.asked)) == 1
 
 
+def test_probabilities_are_sharpened_by_the_temperature_of_the_decoding():
+    top = tuple((str(k), math.log(p)) for k, p in enumerate((0.7, 0.2, 0.1)))
+    cold = ChatPolicy(Scripted(lambda request: "0", top), RULES, "logprobs", "sampled@0.5")
+    decisions = cold.decide([SEEN] * 2000, rngs(2000))
+    squares = np.array([0.2, 0.1, 0.7]) ** 2
+    assert np.exp(decisions[0].log_probs) == pytest.approx(squares / squares.sum())
+    counts = np.bincount([decision.index for decision in decisions], minlength=3) / 2000
+    assert counts == pytest.approx(squares / squares.sum(), abs=0.04)
+
+
 def test_without_probabilities_the_number_in_the_answer_counts():
     assert decided(ChatPolicy(Scripted(lambda request: "1"), RULES, "logprobs")).index == 0
     assert decided(ChatPolicy(Scripted(lambda request: "left"), RULES, "logprobs")).index == NO_ACTION

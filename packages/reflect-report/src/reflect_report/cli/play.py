@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from pydantic import Field
 from rich.console import Console
@@ -29,10 +29,8 @@ from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.store import append_jsonl
-from reflect_rl.types import Episode, Task, stream, to_json
+from reflect_rl.types import Decoding, Episode, Task, stream, to_json
 from reflect_rl.watchdog import Limits
-
-Decoding = Literal["greedy", "sampled"]
 
 PLAYED = (
     *("player", "environment.name", "mode", "task", "environment.max_episode_steps", "episode_seed", "speed"),
@@ -51,7 +49,7 @@ class PlayOptions(Frozen):
     reflections: str = "auto"
     """Reflection player, of both: `auto` (the method's own reflection player), `none`, `oracle`, or a model folder."""
     decoding: Decoding = "greedy"
-    """`greedy` = the most likely action; `sampled` = drawn at temperature 1."""
+    """`greedy` = the most likely action; `sampled` = drawn at temperature 1; `sampled@T` = at another one."""
     unit: str = ""
     """The models to play with: a folder of the run such as `starts-100/seed-0` (empty: the run's first)."""
     mode: str = ""

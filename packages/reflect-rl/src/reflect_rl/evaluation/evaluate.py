@@ -20,12 +20,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self, SupportsFloat
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from reflect_rl.config import Frozen
 from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata, NamesGames
-from reflect_rl.errors import FaultyEnvironmentError, RunFolderError
+from reflect_rl.errors import FaultyEnvironmentError, RunFolderError, UnknownNameError
 from reflect_rl.evaluation.methods import Method
+from reflect_rl.players.decoding import temperature_of
 from reflect_rl.rollout import Metered, Policy, Reflector, RunsElsewhere, evaluation_request, play
 from reflect_rl.store import read_json_value, write_json
 from reflect_rl.types import NO_ACTION, Decoding, Episode, Task, to_json
@@ -379,11 +380,24 @@ class EvaluationConfig(Frozen):
     horizons: tuple[int, ...] = ()
     """Horizons in turns (empty: those of the environment, or its longest episode)."""
     decodings: tuple[Decoding, ...] = Field(("sampled", "greedy"), min_length=1)
-    """Actions sampled at temperature 1 (as in the paper), or the most likely one."""
+    """How actions are chosen: `sampled` at temperature 1 (as in the paper), `greedy`, or `sampled@T` at another
+    temperature, such as `sampled@0.4`."""
     repetitions: int = Field(3, ge=1)
     """Sampled episodes per task (greedy play is deterministic: one)."""
     num_envs: int = Field(64, ge=1)
     """Games played at once."""
+
+    @field_validator("decodings")
+    @classmethod
+    def _known(cls, decodings: tuple[Decoding, ...]) -> tuple[Decoding, ...]:
+        for decoding in decodings:
+            try:
+                temperature_of(decoding)
+            except UnknownNameError as error:
+                raise ValueError(str(error)) from None
+        if len(set(decodings)) < len(decodings):
+            raise ValueError("a decoding is named twice")
+        return decodings
 
 
 @dataclass(frozen=True)
@@ -438,7 +452,7 @@ def evaluate(  # noqa: PLR0913 (each part of a game is a part of the call)
     """
     tasks = spec.tasks(mode, config.split)
     # A deterministic player would only repeat itself: copies would narrow the interval without new knowledge.
-    copies = config.repetitions if decoding == "sampled" else 1
+    copies = config.repetitions if temperature_of(decoding) else 1
     requests = [evaluation_request(task, copy) for task in tasks for copy in range(copies)]
     # Before anything is played: told by the rows, a wrong value would come after the last episode.
     by_strata(spec, [(task, False) for task in tasks])

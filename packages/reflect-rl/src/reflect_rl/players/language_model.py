@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 import numpy as np
 import torch
 
 from reflect_rl.config import Rule
-from reflect_rl.envs.base import require_known
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import Scores, check_context, score
+from reflect_rl.players.decoding import temperature_of
 from reflect_rl.prompts import action_text_prompt, lines_prompt, parts_of, policy_prompt
 from reflect_rl.types import Decision, Decoding, View
 
@@ -91,9 +90,9 @@ class LanguageModelPolicy:
         cache_size: int = 100_000,
         temperature: float = 1.0,
     ) -> None:
-        require_known("decoding", decoding, get_args(Decoding))
         self.model, self.labels, self.decoding, self.rule, self.name = model, labels, decoding, rule, name
-        self.temperature = temperature
+        # Greedy play has the same distribution as sampled play, and takes its mode.
+        self.temperature = temperature * (temperature_of(decoding) or 1.0)
         self._cache: dict[View, tuple[float, ...]] = {}
         self._cache_size = cache_size
         self._kept = Kept()

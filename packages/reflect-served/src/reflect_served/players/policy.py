@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from reflect_rl.players.decoding import temperature_of
 from reflect_rl.prompts import rules_of
 from reflect_rl.types import NO_ACTION, Decision, View
 from reflect_served.llm import ChatAnswer, ChatRequest, Endpoint
@@ -50,7 +51,8 @@ class ChatPolicy(ChatPlayer):
         answers: `text` = a thought and the last line `Action: N`; `json` = an object after a schema, where the server
             holds to one; `logprobs` = the number alone, drawn from the probabilities of the first token, where the
             server tells them.
-        decoding: `greedy` = the likeliest answer; `sampled` = another draw in each episode.
+        decoding: `greedy` = the likeliest answer; any other = another draw in each episode. Its temperature counts
+            where the server tells probabilities; texts are drawn at that of the endpoint.
         max_new_tokens: longest answer, its thought included.
         name: of the player.
     """
@@ -65,7 +67,7 @@ class ChatPolicy(ChatPlayer):
         name: str = "chat",
     ) -> None:
         super().__init__(endpoint)
-        self.rules, self.answers, self.decoding = rules, answers, decoding
+        self.rules, self.answers, self.temperature = rules, answers, temperature_of(decoding)
         self.max_new_tokens, self.name = max_new_tokens, name
 
     @classmethod
@@ -97,7 +99,7 @@ class ChatPolicy(ChatPlayer):
             EndpointError: the endpoint does not answer, or the budget is used up.
         """
         # The draw comes from the episode's own stream, so a repeated run asks for the same samples.
-        draws = [float(rng.random()) if self.decoding == "sampled" else None for rng in rngs]
+        draws = [float(rng.random()) if self.temperature else None for rng in rngs]
         answers = self.ask([self.request(view, draw) for view, draw in zip(views, draws, strict=True)])
         return [self._decision(*row) for row in zip(views, draws, answers, strict=True)]
 
@@ -117,6 +119,7 @@ class ChatPolicy(ChatPlayer):
     def _decision(self, view: View, draw: float | None, answer: ChatAnswer) -> Decision:
         count = len(view.order)
         if self.answers == "logprobs" and (row := label_log_probs(answer.logprobs or (), count)) is not None:
+            row = _tempered(row, self.temperature) if self.temperature not in (0, 1) else row
             number = int(np.argmax(row)) if draw is None else _drawn(row, draw)
             # The row is in listing order, and decisions are recorded by the environment's own action index.
             by_index = tuple(row[place] for place in np.argsort(view.order))
@@ -124,6 +127,12 @@ class ChatPolicy(ChatPlayer):
         # The last number of an answer that was cut may be the beginning of a longer one.
         said = parse_choice(answer.text, count) if answer.ending != "length" else None
         return Decision(NO_ACTION if said is None else view.order[said], self.name, answer=answer.text)
+
+
+def _tempered(log_probs: Sequence[float], temperature: float) -> tuple[float, ...]:
+    """Log-probabilities after division by a temperature."""
+    scores = np.array(log_probs) / temperature
+    return tuple((scores - np.logaddexp.reduce(scores)).tolist())
 
 
 def _drawn(log_probs: Sequence[float], draw: float) -> int:

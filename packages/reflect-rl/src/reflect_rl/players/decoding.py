@@ -1,0 +1,39 @@
+"""Names of the ways to choose an action: `greedy`, `sampled`, and `sampled@T` at the temperature T."""
+
+from __future__ import annotations
+
+import math
+
+from reflect_rl.errors import UnknownNameError, suggestion
+from reflect_rl.types import Decoding
+
+NAMED = {"greedy": 0.0, "sampled": 1.0}
+AT = "sampled@"
+
+
+def temperature_of(decoding: Decoding) -> float:
+    """Temperature of a decoding, 0 = greedy.
+
+    Raises:
+        UnknownNameError: there is no such decoding.
+
+    >>> [temperature_of(name) for name in ("greedy", "sampled@0.4", "sampled")]
+    [0.0, 0.4, 1.0]
+    """
+    name = str(decoding)
+    if name in NAMED:
+        return NAMED[name]
+    if not name.startswith(AT):
+        raise UnknownNameError(f"no decoding named {decoding!r}. {suggestion(name, NAMED)}")
+    told = name.removeprefix(AT)
+    try:
+        value = float(told)
+    except ValueError:
+        value = math.nan
+    # One spelling for each: rows of results are told apart by it.
+    if not 0 < value < math.inf or value == 1 or told != f"{value:g}":
+        raise UnknownNameError(
+            f"no decoding named {decoding!r}. Behind {AT} stands a temperature above 0, not 1, in its shortest form, "
+            "such as sampled@0.4."
+        )
+    return value
