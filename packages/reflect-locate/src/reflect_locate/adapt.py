@@ -24,7 +24,7 @@ from reflect_locate.questions.commit_subjects import subject
 from reflect_locate.questions.commits import HistoryError, is_shallow, paths_at, revision_before
 from reflect_locate.questions.filters import FilterConfig, questions_of
 from reflect_locate.questions.sources import docstrings, documents
-from reflect_locate.questions.sources.history import FileCommit, later_commits, past_commits
+from reflect_locate.questions.sources.history import WIDEST_QUESTION, FileCommit, later_commits, past_commits
 from reflect_locate.questions.task_set import Question
 from reflect_locate.ranking import Answer, find
 from reflect_locate.repositories.git import GitRepository
@@ -47,8 +47,6 @@ FEWEST_QUESTIONS = 10
 """Later commits that a comparison needs."""
 WIDEST_CHANGE = 10
 """Files of a commit that says something about each of them."""
-WIDEST_QUESTION = 3
-"""Files of a commit that is asked about; any of them is right."""
 FEWEST_WORDS, MOST_WORDS = 3, 40
 """Different content words, and words, of a subject that is asked."""
 TOP = 5

@@ -73,6 +73,20 @@ def test_a_question_about_equal_files_has_all_of_them_as_targets():
     assert reasons(result) == {"repeated": 1}
 
 
+def test_a_question_about_several_files_is_answered_by_each_of_them():
+    files = {"b.py": "valves under pressure", "a.py": "gauges", **OTHERS}
+    several = CandidateQuestion(SENTENCE, "a.py", "gitN", None, 7, ("b.py",))
+    (question,) = ask(files, several).questions
+    assert (question.targets, question.spans) == (("a.py", "b.py"), {})
+    # The first one has no word of it; the second one is found.
+    assert question.supported
+    (question,) = ask(files, several, several).questions
+    assert question.targets == ("a.py", "b.py")
+    # Said of one of them alone, or of a third file, it is ambiguous.
+    for path in ("a.py", next(iter(OTHERS))):
+        assert ask(files, several, CandidateQuestion(SENTENCE, path, "moddoc")).questions == []
+
+
 def test_a_question_whose_words_are_everywhere_is_vague():
     common = "Rotate brass valves"
     files = {f"f{number}.py": common if number < 4 else "gardens" for number in range(10)}
@@ -191,10 +205,10 @@ def test_the_index_of_contents_scores_like_bm25():
     question = [*words("red"), *words("street")]
     ranked = [path for path, _ in BM25({path: words(text) for path, text in files.items()}).rank(question)]
     # The last two have one of the words each, equally rare, in texts of equal length.
-    assert [evidence.content_rank(question, [path], []) for path in ranked] == [1, 2, 3, 3]
+    assert [evidence.content_rank(question, path, [path], []) for path in ranked] == [1, 2, 3, 3]
     assert evidence.share("red") == 0.75
     # Without `red` the first file shares no word with the question.
-    assert evidence.content_rank(question, ["a.py"], [(0, 3)]) == float("inf")
+    assert evidence.content_rank(question, "a.py", ["a.py"], [(0, 3)]) == float("inf")
     assert evidence.name_rank(words("b"), ["b.py"]) == float("inf")
 
 

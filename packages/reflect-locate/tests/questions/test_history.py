@@ -40,18 +40,29 @@ def test_tests_and_change_logs_do_not_count_as_files_a_commit_is_about(repositor
     assert repository.found() == [("gitN", "core.py", "Let requests wait")]
 
 
-@pytest.mark.parametrize(
-    "files", [{"core.py": "1", "web.py": "1"}, {"tests/test_core.py": "1"}, {"CHANGES.md": "1"}, {}]
-)
-def test_a_commit_to_two_files_or_to_none_is_dropped(repository, files):
+@pytest.mark.parametrize("files", [{"tests/test_core.py": "1"}, {"CHANGES.md": "1"}, {}])
+def test_a_commit_to_no_file_that_counts_is_dropped(repository, files):
     repository.commit("Let requests wait", files)
     assert repository.found() == []
 
 
-def test_a_removed_file_is_no_target_but_counts_as_touched(repository):
+def test_a_commit_to_two_or_three_files_is_a_question_that_any_of_them_answers(repository):
+    repository.commit("Let requests wait", {"web.py": "1", "core.py": "1", "tests/test_core.py": "1"})
+    (entry,) = history.candidates(repository.folder, "HEAD~1", repository.snapshot("HEAD~1"), "HEAD")
+    assert (entry.target, entry.others, entry.source) == ("core.py", ("web.py",), "gitN")
+    repository.commit("Let all of them wait", dict.fromkeys(("core.py", "web.py", "README.md"), "2"))
+    assert repository.found()[0] == ("gitN", "README.md", "Let all of them wait")
+    repository.commit("Let more than all wait", dict.fromkeys(("core.py", "web.py", "README.md", "new.py"), "3"))
+    assert len(repository.found()) == 2
+
+
+def test_a_removed_or_new_file_is_no_target_but_counts_as_touched(repository):
     repository.commit("Drop the old web part", {"web.py": None})
-    repository.commit("Let requests wait", {"core.py": "1", "README.md": None})
     assert repository.found() == []
+    repository.commit("Let requests wait", {"core.py": "1", "README.md": None, "line.py": "1"})
+    assert repository.found() == [("gitN", "core.py", "Let requests wait")]
+    repository.commit("Let answers wait", {"core.py": "2", **{f"line{number}.py": "1" for number in range(3)}})
+    assert len(repository.found()) == 1
 
 
 def test_the_first_commit_and_empty_repositories_give_nothing(tmp_path):

@@ -23,3 +23,5 @@ class CandidateQuestion:
     """Span of the text in the target, as character offsets (None: it is not a part of the file)."""
     time: int | None = None
     """Time at which it was written, in seconds since 1970 (None: not known)."""
+    others: tuple[str, ...] = ()
+    """Further files that it describes as well: the other ones that a commit changed."""

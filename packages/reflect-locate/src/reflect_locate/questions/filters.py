@@ -3,7 +3,7 @@
 In this order (F1 to F9 of the feasibility study; F6 is the environment's paging, F7 belongs to the git source):
 
     words      4 to 40 words, nearly all ASCII, at least 3 different content words
-    ambiguous  the same question about files that differ (about equal files: one question with several targets)
+    ambiguous  the same question about other files, unless they are equal (then one question with several targets)
     vague      every content word stands in more than 30 % of the files
     limit      at most 3 questions per file and source, drawn by the seed
     place      targets among tests, examples, vendored code and build scripts
@@ -175,7 +175,8 @@ def is_excluded(path: str, config: FilterConfig) -> bool:
 
 
 def _draft(candidate: CandidateQuestion) -> _Draft:
-    spans = {candidate.target: [candidate.span] if candidate.span else []}
+    spans: dict[str, list[tuple[int, int]]] = {path: [] for path in candidate.others}
+    spans[candidate.target] = [candidate.span] if candidate.span else []
     return _Draft(candidate.text, candidate.source, candidate.time, spans, tuple(dict.fromkeys(words(candidate.text))))
 
 
@@ -192,15 +193,16 @@ def _normal(text: str) -> str:
 
 
 def _unambiguous(drafts: Iterable[_Draft], snapshot: Snapshot) -> list[_Draft]:
-    """Drafts whose text is said of one file, or of files with equal contents, which all become targets."""
+    """Drafts whose text is said of the same files alone, or of files with equal contents, which all become targets."""
     alike: dict[str, list[_Draft]] = {}
     for draft in drafts:
         alike.setdefault(_normal(draft.text), []).append(draft)
     kept: list[_Draft] = []
     for group in alike.values():
         targets = {path for draft in group for path in draft.spans}
+        is_said_of_all = all(draft.spans.keys() == targets for draft in group)
         # Two right answers of which one counts as wrong would punish a player for being right.
-        if len({snapshot.files[path] for path in targets}) > 1:
+        if not is_said_of_all and len({snapshot.files[path] for path in targets}) > 1:
             continue
         # Copies of a file are equal answers, so each draft of the group accepts all of them.
         for draft in group:
@@ -244,10 +246,8 @@ def _labelled(
     for draft in sorted(drafts, key=lambda draft: (draft.source, draft.targets)):
         targets = draft.targets
         spans = {path: _places(snapshot.files[path], draft.spans[path]) for path in targets}
-        rank = min(
-            evidence.name_rank(draft.words, targets),
-            evidence.content_rank(draft.words, targets, spans[targets[0]]),
-        )
+        ranks = [evidence.content_rank(draft.words, path, targets, spans[path]) for path in targets]
+        rank = min(evidence.name_rank(draft.words, targets), *ranks)
         # The worst leak counts: it is enough if one accepted file is named.
         leaks = [leak(draft.text, path) for path in targets]
         yield Question(

@@ -54,19 +54,20 @@ class MaskedIndex:
         """Rank from 1 of the best target among the paths that share a word with the question; infinite without one."""
         return first_place(path in targets for path, _ in self._names.rank(question)) or np.inf
 
-    def content_rank(self, question: Sequence[str], targets: Sequence[str], masks: Spans) -> float:
-        """Rank from 1 of the first target among the contents, as if its masked spans were not there.
+    def content_rank(self, question: Sequence[str], path: str, targets: Collection[str], masks: Spans) -> float:
+        """Rank from 1 of a target among the contents, as if its masked spans were not there.
 
         Args:
             question: its content words.
-            targets: files with equal contents, which do not compete.
-            masks: character spans of the first target.
+            path: of the target.
+            targets: all that are right, which do not compete.
+            masks: character spans of this one.
 
         Returns:
             The rank; infinite where the rest of the target shares no word with the question.
         """
-        target = self._numbers[targets[0]]
-        text = self._snapshot.files[targets[0]][:LONGEST_TEXT]
+        target = self._numbers[path]
+        text = self._snapshot.files[path][:LONGEST_TEXT]
         # The question's own sentence would always rank its file first and prove nothing.
         masked, length = self._count(" ".join(text[start:stop] for start, stop in masks))
         own, scores = 0.0, np.zeros(len(self._numbers))
@@ -82,8 +83,8 @@ class MaskedIndex:
                 # Spans may overlap, and then the masked words outnumber those in the text.
                 left = max(int(times[place]) - masked[word], 0)
                 own += rarity * float(_weight(left, (self._lengths[target] - length) / self._mean))
-        # Equal files are right answers, not competitors.
-        scores[[self._numbers[path] for path in targets]] = 0.0
+        # Right answers are no competitors.
+        scores[[self._numbers[right] for right in targets]] = 0.0
         return 1.0 + int((scores > own).sum()) if own > 0 else np.inf
 
     def _rarity(self, found: int) -> float:

@@ -34,7 +34,7 @@ class Question:
     snapshot: str
     """Name of the snapshot."""
     targets: tuple[str, ...]
-    """Accepted paths in the snapshot; several only where the files are equal."""
+    """Accepted paths in the snapshot; several where files are equal, or where a commit changed several."""
     source: str
     """Source of the question: moddoc, symdoc, mdpara, mdhead, csvhead, git1, gitN, llm."""
     leak: str = "none"

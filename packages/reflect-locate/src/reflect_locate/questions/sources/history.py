@@ -1,8 +1,8 @@
-"""Questions from git history: the subject of a commit describes the file that the commit changed.
+"""Questions from git history: the subject of a commit describes the files that the commit changed.
 
-`git1`: the commit touches one file. `gitN`: it touches several, of which one is neither a test nor a change log.
-Targets bear the names they have in the snapshot, however they were called at the time of the commit. `past_commits` and
-`later_commits` give what commits say of any files, without the filters of questions.
+`git1`: the commit touches one file. `gitN`: it touches several, of which one to three are neither tests nor change
+logs; any of these is right. Targets bear the names they have in the snapshot, however they were called at the time of
+the commit. `past_commits` and `later_commits` give what commits say of any files, without the filters of questions.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ CHANGE_LOG = re.compile(
 CHANGE_LOG_FOLDERS = frozenset(
     ("changelog", "changelogs", "changes", "changelog.d", "news", "newsfragments", "releasenotes")
 )
+
+WIDEST_QUESTION = 3
+"""Files of a commit that is asked about; any of them is right."""
 
 MOST_COMMITS = 50_000
 """Commits of a history that are read."""
@@ -134,7 +137,8 @@ def earlier_revisions(
 ) -> list[str]:
     """The commits before the newest usable ones: whose trees are asked about in the words of what came next.
 
-    A commit is usable if it is about one file, as `candidates` asks about it, and the end of the history has that file.
+    A commit is usable if it is about one to three files, as `candidates` asks about it, and the end of the history has
+    one of them.
 
     Args:
         repository: top folder of a checkout, or a bare repository.
@@ -168,16 +172,13 @@ def earlier_revisions(
 
 def _past_candidates(history: Iterable[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
     for commit, names in _backwards(history, files):
-        if chosen := _chosen(commit):
-            change, source = chosen
-            yield from _candidate(commit, names.get(change.path), source)
+        yield from _candidate(commit, [names.get(change.path) for change in _chosen(commit)])
 
 
 def _later_candidates(history: Sequence[Commit], files: Collection[str]) -> Iterator[CandidateQuestion]:
     for commit, names in _forwards(history, files):
-        if chosen := _chosen(commit):
-            change, source = chosen
-            yield from _candidate(commit, names.get(change.before) if change.kind != "A" else None, source)
+        changes = [change for change in _chosen(commit) if change.kind != "A"]
+        yield from _candidate(commit, [names.get(change.before) for change in changes])
 
 
 def _backwards(history: Iterable[Commit], files: Collection[str]) -> Iterator[tuple[Commit, Mapping[str, str]]]:
@@ -210,24 +211,27 @@ def _forwards(history: Sequence[Commit], files: Collection[str]) -> Iterator[tup
         names |= {path: meant for path, meant in left.items() if meant is not None}
 
 
-def _candidate(commit: Commit, target: str | None, source: str) -> Iterator[CandidateQuestion]:
-    if target is not None and (text := subject(commit.subject)):
-        yield CandidateQuestion(text, target, source, None, commit.time)
+def _candidate(commit: Commit, meant: Iterable[str | None]) -> Iterator[CandidateQuestion]:
+    # Sorted, since git lists the changes of a commit by the names that they had then.
+    targets = sorted(path for path in meant if path is not None)
+    if targets and (text := subject(commit.subject)):
+        source = "git1" if len(commit.changes) == 1 else "gitN"
+        yield CandidateQuestion(text, targets[0], source, None, commit.time, tuple(targets[1:]))
 
 
-def _chosen(commit: Commit) -> tuple[Change, str] | None:
-    """The only file that a commit is about, and the source's name; None if it is unusable."""
-    if commit.parents != 1 or not commit.changes or is_bot(commit.author):
-        return None
-    # Tests and change logs follow a change in many commits, and would hide the one file that it is about.
+def _chosen(commit: Commit) -> list[Change]:
+    """The files that a commit is about; none if it is unusable."""
+    if commit.parents != 1 or is_bot(commit.author):
+        return []
+    # Tests and change logs follow a change in many commits, and would hide the files that it is about.
     main = [change for change in commit.changes if _is_main(change)]
-    if len(main) != 1 or main[0].kind not in "AMR" or main[0].same_content:
-        return None
-    name = PurePosixPath(main[0].path).name
+    if len(main) > WIDEST_QUESTION:
+        return []
+    names = [PurePosixPath(change.path).name.lower() for change in main]
     # Words such as `links` or `minor` are noise in commits to a README; elsewhere they can be the subject.
-    if name.lower().startswith("readme") and is_cosmetic(commit.subject):
-        return None
-    return main[0], "git1" if len(commit.changes) == 1 else "gitN"
+    if all(name.startswith("readme") for name in names) and is_cosmetic(commit.subject):
+        return []
+    return [change for change in main if change.kind in "AMR" and not change.same_content]
 
 
 def _is_main(change: Change) -> bool:
