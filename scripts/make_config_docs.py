@@ -9,7 +9,7 @@ import json
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -80,6 +80,8 @@ def _kind(kind: Any) -> str:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         return ", ".join(f"`{json.dumps(value)}`" for value in arguments)
+    if origin is Annotated:
+        return _kind(arguments[0])
     if origin is tuple:
         return f"list of {_kind(arguments[0])}"
     if origin in (Union, types.UnionType):

@@ -273,7 +273,7 @@ MISTAKES = {
     "--mode pickup --task full/133": "no task 'full/133' in mode 'pickup'. A task there is: 'pickup/1",
     "--unit starts-10/seed-0": "the run has no unit 'starts-10/seed-0'. Did you mean 'starts-100/seed-0'?",
     "--episode-seed -1": "episode_seed: -1 is too small. The lowest value is 0.",
-    "--decoding gredy": "decoding: 'gredy' is not known. Did you mean 'greedy'?",
+    "--decoding gredy": "decoding: no decoding named 'gredy'. Did you mean 'greedy'?",
     "--player": "--player needs a value",
     "--plyer human": "unknown flag --plyer (value 'human'). Did you mean '--player'?",
 }

@@ -24,6 +24,7 @@ from reflect_rl.data.recorded import read_episodes
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, require_known
 from reflect_rl.errors import UnknownNameError, UserError, printable, suggestion
 from reflect_rl.evaluation.methods import find_method, method_names
+from reflect_rl.players.decoding import DecodingSetting
 from reflect_rl.players.scripted import OracleReflector
 from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, play
 from reflect_rl.runs.config import RunConfig
@@ -48,7 +49,7 @@ class PlayOptions(Frozen):
     """Another player, shown beside the first on the same start."""
     reflections: str = "auto"
     """Reflection player, of both: `auto` (the method's own reflection player), `none`, `oracle`, or a model folder."""
-    decoding: Decoding = "greedy"
+    decoding: DecodingSetting = "greedy"
     """`greedy` = the most likely action; `sampled` = drawn at temperature 1; `sampled@T` = at another one."""
     unit: str = ""
     """The models to play with: a folder of the run such as `starts-100/seed-0` (empty: the run's first)."""

@@ -24,9 +24,9 @@ from pydantic import Field, ValidationError, field_validator
 
 from reflect_rl.config import Frozen
 from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata, NamesGames
-from reflect_rl.errors import FaultyEnvironmentError, RunFolderError, UnknownNameError
+from reflect_rl.errors import FaultyEnvironmentError, RunFolderError
 from reflect_rl.evaluation.methods import Method
-from reflect_rl.players.decoding import temperature_of
+from reflect_rl.players.decoding import DecodingSetting, temperature_of
 from reflect_rl.rollout import Metered, Policy, Reflector, RunsElsewhere, evaluation_request, play
 from reflect_rl.store import read_json_value, write_json
 from reflect_rl.types import NO_ACTION, Decoding, Episode, Task, to_json
@@ -379,7 +379,7 @@ class EvaluationConfig(Frozen):
     """Tasks to evaluate on; choose hyperparameters on `validation`."""
     horizons: tuple[int, ...] = ()
     """Horizons in turns (empty: those of the environment, or its longest episode)."""
-    decodings: tuple[Decoding, ...] = Field(("sampled", "greedy"), min_length=1)
+    decodings: tuple[DecodingSetting, ...] = Field(("sampled", "greedy"), min_length=1)
     """How actions are chosen: `sampled` at temperature 1 (as in the paper), `greedy`, or `sampled@T` at another
     temperature, such as `sampled@0.4`."""
     repetitions: int = Field(3, ge=1)
@@ -389,12 +389,7 @@ class EvaluationConfig(Frozen):
 
     @field_validator("decodings")
     @classmethod
-    def _known(cls, decodings: tuple[Decoding, ...]) -> tuple[Decoding, ...]:
-        for decoding in decodings:
-            try:
-                temperature_of(decoding)
-            except UnknownNameError as error:
-                raise ValueError(str(error)) from None
+    def _once(cls, decodings: tuple[Decoding, ...]) -> tuple[Decoding, ...]:
         if len(set(decodings)) < len(decodings):
             raise ValueError("a decoding is named twice")
         return decodings

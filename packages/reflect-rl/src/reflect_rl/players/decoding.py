@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from reflect_rl.errors import UnknownNameError, suggestion
 from reflect_rl.types import Decoding
@@ -37,3 +40,16 @@ def temperature_of(decoding: Decoding) -> float:
             "such as sampled@0.4."
         )
     return value
+
+
+def _known(decoding: str) -> str:
+    try:
+        temperature_of(decoding)
+    except UnknownNameError as error:
+        # What pydantic tells together with the name of the setting.
+        raise ValueError(str(error)) from None
+    return decoding
+
+
+DecodingSetting = Annotated[Decoding, AfterValidator(_known)]
+"""A decoding in a file of settings or on a command line."""
