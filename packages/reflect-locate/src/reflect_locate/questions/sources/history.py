@@ -213,7 +213,7 @@ def _forwards(history: Sequence[Commit], files: Collection[str]) -> Iterator[tup
 
 def _candidate(commit: Commit, meant: Iterable[str | None]) -> Iterator[CandidateQuestion]:
     # Sorted, since git lists the changes of a commit by the names that they had then.
-    targets = sorted(path for path in meant if path is not None)
+    targets = sorted({path for path in meant if path is not None})
     if targets and (text := subject(commit.subject)):
         source = "git1" if len(commit.changes) == 1 else "gitN"
         yield CandidateQuestion(text, targets[0], source, None, commit.time, tuple(targets[1:]))
