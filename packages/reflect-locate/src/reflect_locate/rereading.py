@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
+from pathlib import Path
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, LIKELY, Evidence, score
 from reflect_locate.ranking import Answer, answer_of, cautious, check_question
@@ -63,20 +64,24 @@ def open_reader(name: str = READER, precision: str = "auto") -> PassageReader:
     """The reader of a name, a folder or a hub id, with the settings that a trained reader has beside it.
 
     Args:
-        name: `READER`, which is computed by numpy, or any other model, for which torch is loaded.
-        precision: number format of another model; `READER` is computed in float32.
+        name: `READER`, or any other model. Small ones are computed by numpy; for all others torch is loaded.
+        precision: number format of what torch computes; numpy computes in float32.
 
     Raises:
         ConfigError: its settings are of another version, or damaged.
         ModelError: it cannot be loaded; the message says what to do.
     """
-    from reflect_locate.small_reader import load_small_reader
+    from reflect_locate.small_reader import is_small, load_small_reader
 
     if name == READER:
         return load_small_reader()
-    from reflect_locate.reader import load_reader
+    reader: PassageReader
+    if precision in ("auto", "float32") and is_small(Path(name)):
+        reader = load_small_reader(Path(name))
+    else:
+        from reflect_locate.reader import load_reader
 
-    reader = load_reader(name, precision)
+        reader = load_reader(name, precision)
     return ReaderBeside(reader.settings, reader, load_small_reader()) if reader.settings.small_share else reader
 
 

@@ -1,4 +1,4 @@
-"""The reader of this package, by numpy: its 2.6 million parameters take a moment, and torch would take seconds to load.
+"""Small readers, as that of this package, by numpy: they take a moment, and torch would take seconds to load.
 
 It is a Llama (Touvron et al. 2023, arXiv:2302.13971): RMS norms, rotary positions, and gated feed-forward layers. What
 `reader.py` computes with the same folder differs by rounding alone.
@@ -23,6 +23,8 @@ from reflect_rl.store import read_json
 PACKAGED = Path(__file__).with_name("player") / "reader"
 LONGEST_QUESTION = 256
 """Tokens of a question that are read; memory grows with the square of all tokens, and one word may have thousands."""
+WIDEST = 512
+"""Units of a layer up to which numpy is quick enough; wider models are for torch."""
 Array = NDArray[np.float32]
 
 
@@ -114,11 +116,35 @@ def _turned(vectors: Array, turn: tuple[Array, Array]) -> Array:
     return turned
 
 
+def is_small(folder: Path) -> bool:
+    """Tell whether a folder holds a model that `SmallReader` computes, such as `train_reader` makes of a player."""
+    described = [folder / name for name in ("config.json", "tokenizer_config.json")]
+    needed = [*described, folder / "model.safetensors", folder / "tokenizer.json"]
+    # With a chat template the prompt is another one, which torch's path knows.
+    if not all(path.is_file() for path in needed) or any(folder.glob("chat_template*")):
+        return False
+    config, tokenizer = (read_json(path, "Train it again.") for path in described)
+    if not isinstance(config, dict) or not isinstance(tokenizer, dict) or "chat_template" in tokenizer:
+        return False
+    rope, size = config.get("rope_parameters"), config.get("hidden_size")
+    return (
+        config.get("model_type") == "llama"
+        and isinstance(size, int)
+        and size <= WIDEST
+        and isinstance(rope, dict)
+        and rope.get("rope_type") == "default"
+        and config.get("num_key_value_heads") == config.get("num_attention_heads")
+        and config.get("bos_token_id") is None
+        and config.get("tie_word_embeddings") is True
+        and (config.get("hidden_act"), config.get("attention_bias"), config.get("mlp_bias")) == ("silu", False, False)
+    )
+
+
 def load_small_reader(folder: Path = PACKAGED) -> SmallReader:
-    """The reader of this package.
+    """The reader of this package, or another small one.
 
     Args:
-        folder: of a small Llama that `train_reader` has saved.
+        folder: of a model that `is_small`.
     """
     config: dict[str, Any] = read_json(folder / "config.json", "Install the package again.")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,8 +18,9 @@ from reflect_locate.reader_settings import ReaderSettings
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.rereading import REQUEST, PassageReader, ReaderBeside, open_reader, passage, reread
-from reflect_locate.small_reader import PACKAGED, load_small_reader
+from reflect_locate.small_reader import PACKAGED, SmallReader, is_small, load_small_reader
 from reflect_rl.errors import ModelError, UserError
+from reflect_rl.store import read_json, write_json
 from tiny_player import FILES, save_tiny_player
 
 INDEX_WEIGHTS = sum(getattr(DEFAULT_WEIGHTS, kind) for kind in ("coverage", "match", "path", "defined", "stem"))
@@ -172,13 +174,51 @@ def test_numpy_computes_what_torch_computes(name):
     assert len({round(value, 3) for value in expected}) > 1
 
 
-def test_the_packaged_reader_loads_no_torch():
+@pytest.mark.parametrize("name", ["small", str(PACKAGED)])
+def test_a_small_reader_loads_no_torch(name):
     code = (
         "import sys; from reflect_locate.rereading import open_reader; "
-        "print(open_reader().likelihoods('Where?', ['File a.py:']), 'torch' in sys.modules)"
+        f"print(open_reader({name!r}).likelihoods('Where?', ['File a.py:']), 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("False")
+
+
+def test_another_number_format_is_left_to_torch():
+    assert isinstance(open_reader(str(PACKAGED), "float32"), SmallReader)
+    assert isinstance(open_reader(str(PACKAGED), "bfloat16"), Reader)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model_type": "gpt2"},
+        {"hidden_size": 576},
+        {"num_key_value_heads": 1},
+        {"bos_token_id": 1},
+        {"tie_word_embeddings": False},
+        {"attention_bias": True},
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0}},
+        {"rope_parameters": None},
+    ],
+)
+def test_other_models_are_left_to_torch(tmp_path, change):
+    shutil.copytree(PACKAGED, tmp_path / "reader")
+    assert is_small(tmp_path / "reader")
+    config = tmp_path / "reader" / "config.json"
+    write_json(config, read_json(config, "") | change)
+    assert not is_small(tmp_path / "reader")
+
+
+def test_a_chat_template_or_an_adapter_is_left_to_torch(tmp_path):
+    shutil.copytree(PACKAGED, tmp_path / "reader")
+    (tmp_path / "reader" / "chat_template.jinja").write_text("x")
+    assert not is_small(tmp_path / "reader")
+    (tmp_path / "reader" / "chat_template.jinja").unlink()
+    tokenizer = tmp_path / "reader" / "tokenizer_config.json"
+    write_json(tokenizer, read_json(tokenizer, "") | {"chat_template": "x"})
+    assert not is_small(tmp_path / "reader")
+    assert not is_small(tmp_path / "absent")
 
 
 def test_what_exceeds_the_context_is_left_out():
