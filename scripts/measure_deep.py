@@ -6,8 +6,8 @@ r"""Right files first by `reflect-rl locate --deep`, beside the index alone.
 
 The model reads the best candidates of each question once; what it makes of them goes to a file, line by line, so that
 the same command goes on after an interruption and prints the table for every weight in a moment. Questions are drawn as
-by `measure_find.py`: on the whole project with the sentence masked that they were made from, and once more without the
-file.
+by `measure_find.py`, and subjects of commits, too, where the set has any: on the whole project with the sentence masked
+that they were made from, and once more without the file.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--weight", type=float, nargs="*", default=SHOWN)
     options = parser.parse_args(arguments)
     tasks = TaskSet.load(options.tasks)
-    questions = tasks.draw(options.split, options.questions, options.seed)
+    questions = tasks.draw(options.split, options.questions, options.seed, commits=True)
     options.out.touch()
     known = {entry.key: entry for entry in map(Asked.model_validate_json, options.out.read_text().splitlines())}
     left = [question for question in questions if f"{question.key}/1" not in known]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -17,6 +19,8 @@ PRETRAINED = "smollm2-135m"
 """Model that a training of a reader begins with, by its name in `reflect-rl model list`."""
 SETTINGS = "reader.json"
 """Name of the file of a reader's settings, beside its weights."""
+MOST_WEIGHTS = 16_000_000
+"""Weights of a model up to which numpy is quick enough; larger ones are for torch."""
 Objective = Literal["sft", "rl"]
 """Name of an objective of a reader's training."""
 
@@ -52,6 +56,48 @@ def read_settings(folder: Path) -> ReaderSettings:
     """
     kept = folder / SETTINGS
     return parse(ReaderSettings, read_json(kept, "Train it again.")) if kept.is_file() else ReaderSettings()
+
+
+def is_small(folder: Path) -> bool:
+    """Tell whether a folder holds a model that `SmallReader` computes, such as `train_reader` makes of a player.
+
+    All others are for torch, also damaged ones, of which it tells what is wrong.
+    """
+    described = [folder / name for name in ("config.json", "tokenizer_config.json")]
+    weights = folder / "model.safetensors"
+    # A chat template or an adapter makes it another model, which torch's path knows.
+    others = [*folder.glob("chat_template*"), *folder.glob("adapter_config.json")]
+    if others or not all(path.is_file() for path in (*described, weights, folder / "tokenizer.json")):
+        return False
+    try:
+        config, tokenizer = (json.loads(path.read_text(encoding="utf-8")) for path in described)
+        with weights.open("rb") as file:
+            header: dict[str, Any] = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        header.pop("__metadata__", None)
+        count = sum(math.prod(entry["shape"]) for entry in header.values())
+        # numpy knows no bfloat16.
+        formats = {entry["dtype"] for entry in header.values()}
+        expected: dict[str, Any] = {
+            "model_type": "llama",
+            "num_key_value_heads": config["num_attention_heads"],
+            "bos_token_id": None,
+            "tie_word_embeddings": True,
+            "hidden_act": "silu",
+            "attention_bias": False,
+            "mlp_bias": False,
+        }
+        return (
+            count <= MOST_WEIGHTS
+            and formats <= {"F16", "F32"}
+            and all(config[key] == value for key, value in expected.items())
+            and config["rope_parameters"].keys() == {"rope_type", "rope_theta"}
+            and config["rope_parameters"]["rope_type"] == "default"
+            and {"rms_norm_eps", "max_position_embeddings", "num_hidden_layers"} <= config.keys()
+            and "quantization_config" not in config
+            and not {"chat_template", "add_bos_token"} & tokenizer.keys()
+        )
+    except (AttributeError, KeyError, MemoryError, OSError, TypeError, ValueError):
+        return False
 
 
 class ReaderTraining(OptimiserConfig):

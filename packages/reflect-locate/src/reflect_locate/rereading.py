@@ -16,7 +16,7 @@ from pathlib import Path
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, LIKELY, Evidence, score
 from reflect_locate.ranking import Answer, answer_of, cautious, check_question
-from reflect_locate.reader_settings import READER, ReaderSettings
+from reflect_locate.reader_settings import READER, ReaderSettings, is_small
 from reflect_locate.repositories.best_lines import best_lines
 from reflect_locate.repositories.tree import Tree
 
@@ -71,7 +71,7 @@ def open_reader(name: str = READER, precision: str = "auto") -> PassageReader:
         ConfigError: its settings are of another version, or damaged.
         ModelError: it cannot be loaded; the message says what to do.
     """
-    from reflect_locate.small_reader import is_small, load_small_reader
+    from reflect_locate.small_reader import load_small_reader
 
     if name == READER:
         return load_small_reader()

@@ -1,7 +1,7 @@
 """Small readers, as that of this package, by numpy: they take a moment, and torch would take seconds to load.
 
 It is a Llama (Touvron et al. 2023, arXiv:2302.13971): RMS norms, rotary positions, and gated feed-forward layers. What
-`reader.py` computes with the same folder differs by rounding alone.
+`reader.py` computes with the same folder differs by rounding alone; but what exceeds the context is left out here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tokenizers import Tokenizer
 
 from reflect_locate.reader_settings import ReaderSettings, read_settings
 from reflect_locate.rereading import PassageReader, asked_after
+from reflect_rl.errors import ModelError
 from reflect_rl.store import read_json
 
 PACKAGED = Path(__file__).with_name("player") / "reader"
 LONGEST_QUESTION = 256
 """Tokens of a question that are read; memory grows with the square of all tokens, and one word may have thousands."""
-WIDEST = 512
-"""Units of a layer up to which numpy is quick enough; wider models are for torch."""
+REMEDY = "Train it again; of this package's own reader, install the package again."
 Array = NDArray[np.float32]
 
 
@@ -50,7 +50,7 @@ class SmallReader(PassageReader):
         head, whole = self._ids(prompt), self._ids(prompt + question)
         # A token may straddle the border; then the question is cut by itself.
         asked = whole[len(head) :] if whole[: len(head)] == head else self._ids(question)
-        asked = asked[:LONGEST_QUESTION]
+        asked = asked[: min(LONGEST_QUESTION, self.context // 2)]
         ids = [*head, *asked][-self.context :]
         logits = self._logits(ids, len(ids) - len(asked) - 1)
         logits -= logits.max(axis=-1, keepdims=True)
@@ -116,44 +116,30 @@ def _turned(vectors: Array, turn: tuple[Array, Array]) -> Array:
     return turned
 
 
-def is_small(folder: Path) -> bool:
-    """Tell whether a folder holds a model that `SmallReader` computes, such as `train_reader` makes of a player."""
-    described = [folder / name for name in ("config.json", "tokenizer_config.json")]
-    needed = [*described, folder / "model.safetensors", folder / "tokenizer.json"]
-    # With a chat template the prompt is another one, which torch's path knows.
-    if not all(path.is_file() for path in needed) or any(folder.glob("chat_template*")):
-        return False
-    config, tokenizer = (read_json(path, "Train it again.") for path in described)
-    if not isinstance(config, dict) or not isinstance(tokenizer, dict) or "chat_template" in tokenizer:
-        return False
-    rope, size = config.get("rope_parameters"), config.get("hidden_size")
-    return (
-        config.get("model_type") == "llama"
-        and isinstance(size, int)
-        and size <= WIDEST
-        and isinstance(rope, dict)
-        and rope.get("rope_type") == "default"
-        and config.get("num_key_value_heads") == config.get("num_attention_heads")
-        and config.get("bos_token_id") is None
-        and config.get("tie_word_embeddings") is True
-        and (config.get("hidden_act"), config.get("attention_bias"), config.get("mlp_bias")) == ("silu", False, False)
-    )
-
-
 def load_small_reader(folder: Path = PACKAGED) -> SmallReader:
     """The reader of this package, or another small one.
 
     Args:
         folder: of a model that `is_small`.
+
+    Raises:
+        ConfigError: its settings are of another version, or damaged.
+        ModelError: its weights or its tokenizer are damaged.
     """
-    config: dict[str, Any] = read_json(folder / "config.json", "Install the package again.")
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    settings = read_settings(folder)
+    config: dict[str, Any] = read_json(folder / "config.json", REMEDY)
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        weights = {name: value.astype(np.float32) for name, value in load_file(folder / "model.safetensors").items()}
+    # What the two libraries raise has no common class.
+    except Exception as error:
+        raise ModelError(f"the reader in {folder} is damaged: {error}. {REMEDY}") from error
     # Names of special tokens inside a file are text: one that holds `<|endoftext|>` ends nothing.
     tokenizer.encode_special_tokens = True
     return SmallReader(
-        settings=read_settings(folder),
+        settings=settings,
         tokenizer=tokenizer,
-        weights={name: value.astype(np.float32) for name, value in load_file(folder / "model.safetensors").items()},
+        weights=weights,
         context=config["max_position_embeddings"],
         layers=config["num_hidden_layers"],
         heads=config["num_attention_heads"],

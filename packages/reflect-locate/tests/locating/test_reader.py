@@ -10,15 +10,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS
 from reflect_locate.ranking import find
 from reflect_locate.reader import Reader, load_reader
-from reflect_locate.reader_settings import ReaderSettings
+from reflect_locate.reader_settings import MOST_WEIGHTS, ReaderSettings, is_small
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.rereading import REQUEST, PassageReader, ReaderBeside, open_reader, passage, reread
-from reflect_locate.small_reader import PACKAGED, SmallReader, is_small, load_small_reader
+from reflect_locate.small_reader import PACKAGED, SmallReader, load_small_reader
 from reflect_rl.errors import ModelError, UserError
 from reflect_rl.store import read_json, write_json
 from tiny_player import FILES, save_tiny_player
@@ -193,13 +194,13 @@ def test_another_number_format_is_left_to_torch():
     "change",
     [
         {"model_type": "gpt2"},
-        {"hidden_size": 576},
         {"num_key_value_heads": 1},
         {"bos_token_id": 1},
         {"tie_word_embeddings": False},
         {"attention_bias": True},
         {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0}},
         {"rope_parameters": None},
+        {"quantization_config": {}},
     ],
 )
 def test_other_models_are_left_to_torch(tmp_path, change):
@@ -211,14 +212,46 @@ def test_other_models_are_left_to_torch(tmp_path, change):
 
 
 def test_a_chat_template_or_an_adapter_is_left_to_torch(tmp_path):
-    shutil.copytree(PACKAGED, tmp_path / "reader")
-    (tmp_path / "reader" / "chat_template.jinja").write_text("x")
-    assert not is_small(tmp_path / "reader")
-    (tmp_path / "reader" / "chat_template.jinja").unlink()
-    tokenizer = tmp_path / "reader" / "tokenizer_config.json"
-    write_json(tokenizer, read_json(tokenizer, "") | {"chat_template": "x"})
-    assert not is_small(tmp_path / "reader")
+    folder = tmp_path / "reader"
+    shutil.copytree(PACKAGED, folder)
+    for name in ("chat_template.jinja", "adapter_config.json"):
+        (folder / name).write_text("{}")
+        assert not is_small(folder)
+        (folder / name).unlink()
+    assert is_small(folder)
+    tokenizer = folder / "tokenizer_config.json"
+    for key in ("chat_template", "add_bos_token"):
+        write_json(tokenizer, read_json(tokenizer, "") | {key: "x"})
+        assert not is_small(folder)
+        write_json(tokenizer, {name: value for name, value in read_json(tokenizer, "").items() if name != key})
+    assert is_small(folder)
     assert not is_small(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "small"),
+    [((2, 2), torch.float32, True), ((2, 2), torch.bfloat16, False), ((MOST_WEIGHTS + 1,), torch.float16, False)],
+)
+def test_what_numpy_cannot_hold_is_left_to_torch(tmp_path, shape, dtype, small):
+    folder = tmp_path / "reader"
+    shutil.copytree(PACKAGED, folder)
+    save_file({"model.norm.weight": torch.zeros(shape, dtype=dtype)}, folder / "model.safetensors")
+    assert is_small(folder) == small
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_damaged_small_reader_is_named(tmp_path, name):
+    folder = tmp_path / "reader"
+    shutil.copytree(PACKAGED, folder)
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="reader"):
+        open_reader(str(folder))
+
+
+def test_a_question_as_long_as_the_context_is_cut():
+    reader = replace(load_small_reader(), context=32)
+    assert reader.likelihood("Where are rate limits parsed? " * 20, "File a.py:\nimport tea") < 0
 
 
 def test_what_exceeds_the_context_is_left_out():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import shutil
 from dataclasses import replace
@@ -175,10 +176,23 @@ def test_several_task_sets_give_as_many_questions_each(tasks, player, tmp_path):
         assert len(keys) == 2 * drawn
         # Equal sets, so that the second gives what the first did.
         assert keys[:drawn] == keys[drawn:]
+    with pytest.raises(ConfigError, match="named twice"):
+        run([str(tasks.folder), f"{tasks.folder.parent}/./{tasks.folder.name}", *sizes], Console(quiet=True))
     with pytest.raises(ConfigError, match="another value of tasks"):
         run([str(tasks.folder), *sizes, "--output-dir", str(out)], Console(quiet=True))
-    with pytest.raises(ConfigError, match="named twice"):
-        run([str(tasks.folder), str(tasks.folder), *sizes], Console(quiet=True))
+
+
+def test_the_weight_is_not_chosen_on_a_project_that_another_set_trains_on(tasks, player, tmp_path):
+    config = TasksConfig.model_validate({"output_dir": tmp_path / "second", **tasks.card["settings"]})
+    projects = {"train": config.validation, "validation": config.train}
+    second = build_task_set(config.model_copy(update=projects | {"output_dir": tmp_path / "second"}), lambda text: None)
+    sizes = ["--start-from", str(player), "--rank", "0", "--precision", "float32", "--steps", "1", "--batch-size", "2"]
+    sizes += ["--questions", "5", "--validation-questions", "3", "--longest", "120"]
+    said = Console(record=True, width=200, file=io.StringIO())
+    run([str(tasks.folder), str(second.folder), *sizes, "--output-dir", str(tmp_path / "out")], said)
+    assert "6 validation questions are left out: another set trains on other, shop" in said.export_text()
+    assert not (tmp_path / "out" / "validation.jsonl").exists()
+    assert load_reader(str(tmp_path / "out" / "model"), "float32").settings.weight == ReaderSettings().weight
 
 
 def test_a_task_set_has_to_be_named():

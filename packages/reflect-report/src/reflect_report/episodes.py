@@ -322,7 +322,7 @@ def _label(line: Line, known: Collection[Line], reference: str) -> str:
     return f"{title} ({model})" if line[:2] in with_several_models(known) else title
 
 
-def _table_order(item: tuple[tuple[str, str, int, str, str], object]) -> tuple[str, str, int, str, tuple[int, str]]:
+def _table_order(item: tuple[tuple[str, str, int, str, str], object]) -> tuple[str, str, int, str, tuple[float, str]]:
     (benchmark, label_source, starts, split, decoding), _ = item
     return benchmark, label_source, starts, split, decoding_rank(decoding)
 

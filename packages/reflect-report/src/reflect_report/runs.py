@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from reflect_report.files import kept_until_changed, read_lines
-from reflect_rl.errors import RunFolderError, UserError
+from reflect_rl.errors import RunFolderError, UnknownNameError, UserError
 from reflect_rl.evaluation.evaluate import (
     NO_ALGORITHM,
     ResultRow,
@@ -27,6 +27,7 @@ from reflect_rl.evaluation.evaluate import (
     wilson_interval,
 )
 from reflect_rl.evaluation.methods import METHODS, Method, find_method
+from reflect_rl.players.decoding import temperature_of
 from reflect_rl.runs.folder import CARD, RunCard, read_card, write_results
 from reflect_rl.store import check_seal, read_json
 
@@ -381,9 +382,6 @@ ALGORITHMS = (
 UNKNOWN_ALGORITHM = "unknown"
 """Algorithm of online training that neither the results nor the configuration name."""
 
-DECODINGS = ("sampled", "greedy")
-"""Decodings in the order in which tables list them."""
-
 _ALGORITHMS = {algorithm.name: algorithm for algorithm in ALGORITHMS}
 _ALGORITHM_RANK = {algorithm.name: rank for rank, algorithm in enumerate(ALGORITHMS)}
 
@@ -471,13 +469,16 @@ def with_several_models(lines: Iterable[tuple[str, str, str]]) -> frozenset[tupl
     return frozenset(pair for pair in distinct if distinct.count(pair) > 1)
 
 
-def decoding_rank(decoding: str) -> tuple[int, str]:
-    """Sort key of a decoding; an unlisted one comes last.
+def decoding_rank(decoding: str) -> tuple[float, str]:
+    """Sort key of a decoding, from the highest temperature to greedy play; an unknown one comes last.
 
-    >>> sorted(["beam", "greedy", "sampled"], key=decoding_rank)
-    ['sampled', 'greedy', 'beam']
+    >>> sorted(["beam", "greedy", "sampled@0.4", "sampled"], key=decoding_rank)
+    ['sampled', 'sampled@0.4', 'greedy', 'beam']
     """
-    return DECODINGS.index(decoding) if decoding in DECODINGS else len(DECODINGS), decoding
+    try:
+        return -temperature_of(decoding), decoding
+    except UnknownNameError:
+        return 1.0, decoding
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflect_locate.cli.options import LocateOptions, PlayerOptions
@@ -195,7 +196,7 @@ def check_modes(options: PlayerOptions) -> None:
 
 
 def reread_of(options: PlayerOptions) -> Reread | None:
-    """The second ranking that the options ask for; torch is loaded for another reader than the packaged one.
+    """The second ranking that the options ask for; torch is loaded for a reader that numpy does not compute.
 
     Raises:
         ConfigError: a player is asked for, too.
@@ -205,9 +206,9 @@ def reread_of(options: PlayerOptions) -> Reread | None:
         return None
     if options.is_played:
         raise ConfigError("--deep ranks what the index found, and --walk and --model let a player search. Choose one.")
-    from reflect_locate.reader_settings import READER
+    from reflect_locate.reader_settings import READER, is_small
 
-    if options.reader == READER:
+    if options.reader == READER or is_small(Path(options.reader)):
         _compute_alone()
     else:
         from reflect_rl.models.source import HUB, resolve

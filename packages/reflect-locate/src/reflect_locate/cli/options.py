@@ -17,7 +17,7 @@ class PlayerOptions:
     """Search by an index alone, or by a trained player, too."""
 
     deep: bool = False
-    """Let a language model read the best lines of the best files, and rank them anew; other ones than `small` take
+    """Let a language model read the best lines of the best files, and rank them anew; larger ones than `small` take
     seconds."""
     reader: str = "small"
     """Model that reads with `--deep`: `small` (in this package), a name of `reflect-rl model list`, a folder, or

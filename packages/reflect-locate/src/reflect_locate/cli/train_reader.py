@@ -118,7 +118,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
             lambda done, total, note: bars.update(bar, completed=done, description=note),
         )
     reader = Reader(model, settings)
-    if held_out := _drawn(sets, "validation", options.validation_questions, options.seed):
+    if held_out := _held_out(sets, options.validation_questions, options.seed, console):
         weight = _chosen_weight(reader, held_out, folder / ASKED, console)
         reader = Reader(model, settings.model_copy(update={"weight": weight}))
     made = folder / "model"
@@ -136,14 +136,29 @@ def parse_train_reader(arguments: Sequence[str]) -> tuple[list[Path], TrainReade
     named, options = parse_options(USAGE, TrainReaderOptions, arguments)
     if not named:
         raise ConfigError(f"name the folder of a task set: {USAGE}")
-    if repeated := [name for name in named if named.count(name) > 1]:
-        raise ConfigError(f"the task set {repeated[0]!r} is named twice")
-    return [Path(name) for name in named], options
+    places = [Path(name) for name in named]
+    resolved = [place.resolve() for place in places]
+    if repeated := [place for place in places if resolved.count(place.resolve()) > 1]:
+        raise ConfigError(f"the task set {str(repeated[0])!r} is named twice. Name each once.")
+    return places, options
 
 
 def _drawn(sets: Sequence[TaskSet], split: str, most: int, seed: int) -> list[tuple[TaskSet, Question]]:
     """Questions of a split, `most` of each set at most: one kind of question must not crowd out another."""
     return [(tasks, question) for tasks in sets for question in tasks.draw(split, most, seed, commits=True)]
+
+
+def _held_out(sets: Sequence[TaskSet], most: int, seed: int, console: Console) -> list[tuple[TaskSet, Question]]:
+    """Questions for validation, about projects that no set trains on; within a set its splits see to that."""
+    learned = {question.repository for tasks in sets for question in tasks.questions if question.split == "train"}
+    drawn = _drawn(sets, "validation", most, seed)
+    kept = [(tasks, question) for tasks, question in drawn if question.repository not in learned]
+    if len(kept) < len(drawn):
+        shared = sorted({question.repository for _, question in drawn} & learned)
+        console.print(
+            f"{len(drawn) - len(kept)} validation questions are left out: another set trains on {', '.join(shared)}"
+        )
+    return kept
 
 
 def _chosen_weight(

@@ -77,7 +77,8 @@ def ranks(spec: EnvSpec, split: str, mode: str, index: str) -> dict[str, int]:
         question = task_set(environment.tasks).question(task.data["question"])
         tree = sampled_tree(environment, task.mode, question.key, task.data["variant"])
         ranking = _index(tree, index).rank(words(question.text))
-        targets = {target.removeprefix(tree.prefix) for target in question.targets}
+        inside = [path for path in question.targets if path.startswith(tree.prefix)]
+        targets = {path.removeprefix(tree.prefix) for path in inside}
         found[task.key] = first_place(path in targets for path, _ in ranking)
     return found
 

@@ -229,7 +229,7 @@ def _trees(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> 
         if past and (len(past[0].commits) >= FEWEST_TESTED or config.divide == "time"):
             return past
         if past:
-            notes.append(f"too few commits to divide by time: {len(past[0].commits)} usable ones are the newest")
+            notes.append(f"too few commits for a division by time: {len(past[0].commits)} for the test")
     return [_Tree(spec, corpus(spec, config.rules, config.cache.expanduser()))]
 
 

@@ -3,7 +3,7 @@
 In this order (F1 to F9 of the feasibility study; F6 is the environment's paging, F7 belongs to the git source):
 
     words      4 to 40 words, nearly all ASCII, at least 3 different content words
-    ambiguous  the same question about other files, unless they are equal (then one question with several targets)
+    ambiguous  the same question about other files, unless all are equal (then one question with several targets)
     vague      every content word stands in more than 30 % of the files
     limit      at most 3 questions per file and source, drawn by the seed
     place      targets among tests, examples, vendored code and build scripts
@@ -224,17 +224,14 @@ def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
 def _limited(drafts: Iterable[_Draft], most: int, seed: int) -> list[_Draft]:
     """Drafts that are left when at most `most` are taken of each file and source, in their order."""
     drafts = list(drafts)
-    by_file: dict[tuple[str, str], list[_Draft]] = {}
-    for draft in drafts:
-        by_file.setdefault((draft.targets[0], draft.source), []).append(draft)
-    chosen: set[int] = set()
-    for (path, source), same in by_file.items():
-        if len(same) > most:
-            # A hash of the text and not a draw in order: adding a question to a file leaves the others' order as it
-            # was.
-            same.sort(key=lambda draft: seed_for(seed, "limit", path, source, draft.text))
-        # By identity: drafts of different sources can have the same text.
-        chosen.update(id(draft) for draft in same[:most])
+    taken, chosen = Counter[tuple[str, str]](), set[int]()
+    # A hash of the text and not a draw in order: adding a question to a file leaves the others' order as it was.
+    for draft in sorted(drafts, key=lambda draft: seed_for(seed, "limit", draft.targets[0], draft.source, draft.text)):
+        files = [(path, draft.source) for path in draft.targets]
+        if all(taken[file] < most for file in files):
+            taken.update(files)
+            # By identity: drafts of different sources can have the same text.
+            chosen.add(id(draft))
     return [draft for draft in drafts if id(draft) in chosen]
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self, SupportsFloat
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError
 
 from reflect_rl.config import Frozen
 from reflect_rl.envs.base import EnvSpec, HasMeasures, HasStrata, NamesGames
@@ -386,13 +386,6 @@ class EvaluationConfig(Frozen):
     """Sampled episodes per task (greedy play is deterministic: one)."""
     num_envs: int = Field(64, ge=1)
     """Games played at once."""
-
-    @field_validator("decodings")
-    @classmethod
-    def _once(cls, decodings: tuple[Decoding, ...]) -> tuple[Decoding, ...]:
-        if len(set(decodings)) < len(decodings):
-            raise ValueError("a decoding is named twice")
-        return decodings
 
 
 @dataclass(frozen=True)

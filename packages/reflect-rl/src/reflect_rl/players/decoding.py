@@ -27,7 +27,7 @@ def temperature_of(decoding: Decoding) -> float:
     if name in NAMED:
         return NAMED[name]
     if not name.startswith(AT):
-        raise UnknownNameError(f"no decoding named {decoding!r}. {suggestion(name, NAMED)}")
+        raise UnknownNameError(f"no decoding named {decoding!r}. {suggestion(name, (*NAMED, f'{AT}T'))}")
     told = name.removeprefix(AT)
     try:
         value = float(told)
@@ -36,8 +36,8 @@ def temperature_of(decoding: Decoding) -> float:
     # One spelling for each: rows of results are told apart by it.
     if not 0 < value < math.inf or value == 1 or told != f"{value:g}":
         raise UnknownNameError(
-            f"no decoding named {decoding!r}. Behind {AT} stands a temperature above 0, not 1, in its shortest form, "
-            "such as sampled@0.4."
+            f"no decoding named {decoding!r}. Behind {AT} stands a temperature above 0, not 1, in its shortest form "
+            "and with at most six digits, such as sampled@0.4."
         )
     return value
 

@@ -85,6 +85,7 @@ def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[s
         return [job.title for job in same if not missing_needs(job) and _take(job, config, config.start_from)]
 
 
+TURNS = "environment.max_episode_steps"
 FREE_KEYS = ("output_dir", "workers", "start_from", "trackers", "limits")
 """Settings that change no result, so a run may go on with others (episodes that limits leave out are written down)."""
 
@@ -337,12 +338,12 @@ def _run_there(config: RunConfig, source: Path, *, evaluates: bool) -> RunConfig
         changed = [*_other_game(before, config, card.fingerprint)]
     if changed:
         made = "models" if evaluates else "data and supervised models"
-        longer = ""
-        if evaluates and any(line.startswith("environment.max_episode_steps ") for line in changed):
-            longer = " evaluation.horizons lets the same players play another number of turns."
+        turns = ""
+        if evaluates and not config.env.env_class.fixed_horizon and any(TURNS in line for line in changed):
+            turns = " (evaluation.horizons says how many turns are played)"
         raise RunFolderError(
             f"start_from: the {made} of {source} were made with other settings: "
-            f"{'; '.join(changed[:5])}. Set them equal, or leave start_from unset.{longer}"
+            f"{'; '.join(changed[:5])}. Set them equal{turns}, or leave start_from unset."
         )
     # Other games can overlap with those of training, and results on seen tasks would look like generalisation.
     if shared := _trained_on(before, config):

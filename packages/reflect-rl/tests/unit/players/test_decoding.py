@@ -56,9 +56,11 @@ def test_a_temperature_is_sampled_as_often_as_temperature_one(player):
         assert len(episodes) == copies * count
 
 
-def test_settings_name_each_decoding_once():
+def test_settings_know_the_decodings():
     assert EvaluationConfig(decodings=("sampled", "sampled@0.4")).decodings == ("sampled", "sampled@0.4")
     with pytest.raises(ValidationError, match=r"no decoding named 'gredy'\. Did you mean 'greedy'"):
         EvaluationConfig(decodings=("gredy",))
-    with pytest.raises(ValidationError, match="named twice"):
-        EvaluationConfig(decodings=("greedy", "greedy"))
+    with pytest.raises(ValidationError, match=r"no decoding named '0.4'\. Known: greedy, sampled, sampled@T\."):
+        EvaluationConfig(decodings=("0.4",))
+    with pytest.raises(ValidationError, match="Did you mean 'sampled@T'"):
+        EvaluationConfig(decodings=("sample@0.4",))

@@ -151,7 +151,7 @@ def test_online_training_without_its_model_is_not_taken(trained, tmp_path):
         ({"reflector": {"max_new_tokens": 7}}, "reflector.max_new_tokens is 96 there and 7 here"),
         (
             {"environment": {"name": "corridor", "max_episode_steps": 7}},
-            "environment.max_episode_steps is 20 there and 7 here.*evaluation.horizons lets the same players",
+            "environment.max_episode_steps is 20 there and 7 here.*evaluation.horizons says how many turns are played",
         ),
     ],
 )
