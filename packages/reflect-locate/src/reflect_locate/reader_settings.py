@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from reflect_locate.evidence import LIKELY
 from reflect_rl.config import Frozen, parse
 from reflect_rl.store import read_json
 from reflect_rl.training.config import OptimiserConfig
@@ -44,6 +45,8 @@ class ReaderSettings(Frozen):
     """Characters that are read of each, about a quarter as many tokens of code; a question has to fit behind them."""
     weight: float = Field(2.0, gt=0)
     """Weight of what the model makes of a file, beside the evidence of the index."""
+    likely: float = Field(LIKELY, gt=0, le=1)
+    """Confidence from which an answer is likely; what a reader says moves the confidence of right and wrong files."""
     small_share: float = Field(0.6, ge=0, lt=1)
     """Share of the packaged reader in the likelihood, which is read, too; the rest is the model's own (0 = all)."""
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from reflect_locate.evidence import DEFAULT_WEIGHTS, Evidence, confidence, score
+from reflect_locate.evidence import DEFAULT_WEIGHTS, LIKELY, SURE, Evidence, confidence, score
 from reflect_locate.places import first_place, mean_reciprocal_rank
 from reflect_locate.questions.task_set import Question, TaskSet
 from reflect_locate.ranking import find
@@ -23,6 +23,8 @@ from reflect_locate.rereading import PassageReader, passage, with_reading
 
 WEIGHTS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 """Weights that are compared, in rising order; the evidence of the index has 3.5 together."""
+BOUNDS = tuple(round(LIKELY + 0.01 * step, 2) for step in range(13))
+"""Bounds of `likely` that are compared, in rising order."""
 
 
 class Asked(BaseModel, frozen=True):
@@ -88,3 +90,24 @@ def best_weight(asked: Sequence[Asked], weights: Sequence[float] = WEIGHTS) -> f
         weights: that are compared, in rising order.
     """
     return max(weights, key=lambda weight: mean_reciprocal_rank([entry.place(weight)[0] for entry in asked]))
+
+
+def best_bound(asked: Sequence[Asked], weight: float, bounds: Sequence[float] = BOUNDS) -> float:
+    """The lowest bound of `likely` above which the first file is right at least as often as by the index alone.
+
+    Args:
+        asked: questions with a right file in their trees.
+        weight: of the reader.
+        bounds: that are compared, in rising order; the index has the first one.
+
+    Returns:
+        The bound; the highest one if none will do.
+    """
+
+    def share(weight: float, bound: float) -> float:
+        answers = [entry.place(weight) for entry in asked]
+        right = [place == 1 for place, trust in answers if bound <= trust < SURE]
+        return sum(right) / len(right) if right else 1.0
+
+    wanted = share(0, bounds[0])
+    return next((bound for bound in bounds if share(weight, bound) >= wanted), bounds[-1])

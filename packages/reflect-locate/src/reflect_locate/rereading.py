@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from pathlib import Path
 
-from reflect_locate.evidence import DEFAULT_WEIGHTS, LIKELY, Evidence, score
+from reflect_locate.evidence import DEFAULT_WEIGHTS, Evidence, score
 from reflect_locate.ranking import Answer, answer_of, cautious, check_question
 from reflect_locate.reader_settings import READER, ReaderSettings, is_small
 from reflect_locate.repositories.best_lines import best_lines
@@ -128,7 +128,7 @@ def reread(reader: PassageReader, tree: Tree, question: str, answer: Answer, thr
         tree: that was asked about.
         question: as it was asked.
         answer: of the index.
-        threshold: confidence below which the answer is a guess (None: as measured).
+        threshold: confidence below which the answer is a guess (None: that of the reader).
 
     Raises:
         UserError: the question is empty.
@@ -159,7 +159,7 @@ def reread(reader: PassageReader, tree: Tree, question: str, answer: Answer, thr
     # The path decides between equal scores, as in the ranking of the index.
     files.sort(key=lambda entry: (-entry.score, entry.path))
     seconds = answer.seconds + time.perf_counter() - started
-    likely = LIKELY if threshold is None else threshold
+    likely = settings.likely if threshold is None else threshold
     again = replace(
         answer_of(files, answer.rarity, likely, answer.episodes, seconds),
         names=answer.names,

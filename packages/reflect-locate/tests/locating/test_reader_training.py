@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ from reflect_locate.questions.config import TasksConfig
 from reflect_locate.reader import Reader, load_reader
 from reflect_locate.reader_settings import ReaderSettings, ReaderTraining
 from reflect_locate.reader_training import READ, TEMPERATURE, Reading, log_policy, readings, train_reader
-from reflect_locate.reader_weight import Asked, best_weight
+from reflect_locate.reader_weight import Asked, best_bound, best_weight
 from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ConfigError, ModelError, TrainingError, UserError
 from reflect_rl.models import precision
@@ -148,14 +148,16 @@ def test_the_command_trains_a_reader_that_locate_can_use(tasks, player, tmp_path
     asked = [Asked.model_validate(row) for row in read_jsonl(out / "validation.jsonl", "")]
     assert len(asked) == 6
     sizes_read = ReaderSettings(small_share=0, candidates=3, lines=8, lines_before=2, longest=120)
-    assert reader.settings == sizes_read.model_copy(update={"weight": best_weight(asked)})
+    weight = best_weight(asked)
+    chosen = {"weight": weight, "likely": best_bound(asked, weight)}
+    assert reader.settings == sizes_read.model_copy(update=chosen)
     assert reader.model.hash() != fresh(player).hash()
     # Killed while it was finding candidates, it goes on from there.
     lines = (out / "readings.jsonl").read_text().splitlines(keepends=True)
     (out / "readings.jsonl").write_text("".join(lines[:3]) + lines[3][:20])
     shutil.rmtree(out / "checkpoints")
-    chosen = (out / "validation.jsonl").read_text().splitlines(keepends=True)
-    (out / "validation.jsonl").write_text("".join(chosen[:2]) + chosen[2][:20])
+    judged = (out / "validation.jsonl").read_text().splitlines(keepends=True)
+    (out / "validation.jsonl").write_text("".join(judged[:2]) + judged[2][:20])
     run([str(tasks.folder), *words, *sizes], Console(quiet=True))
     assert (out / "readings.jsonl").read_text() == "".join(lines)
     assert load_reader(str(out / "model"), "float32").model.hash() == reader.model.hash()
@@ -277,6 +279,32 @@ def test_the_weight_is_the_best_one_by_reciprocal_rank():
     assert best_weight(mixed) == 3.0
     assert mean_reciprocal_rank([entry.place(3.0)[0] for entry in mixed]) == pytest.approx((0.5 + 1 + 1) / 3)
     assert mean_reciprocal_rank([entry.place(0.0)[0] for entry in mixed]) == pytest.approx((1 + 0.5 + 0.5) / 3)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A question whose first file is right or not, with the confidence by the index alone and after the reading."""
+
+    right: bool
+    alone: float
+    read: float
+
+    def place(self, weight: float) -> tuple[int, float]:
+        return 1 if self.right else 2, self.read if weight else self.alone
+
+
+@pytest.mark.parametrize(
+    ("answers", "bound"),
+    [
+        ([(True, 0.3, 0.35), (False, 0.3, 0.3)], 0.22),  # half are right, before and after
+        ([(True, 0.3, 0.35), (False, 0.1, 0.25)], 0.26),  # the reader makes a wrong guess likely
+        ([(True, 0.3, 0.35), (False, 0.1, 0.5)], 0.22),  # what is sure does not count
+        ([(True, 0.3, 0.1), (False, 0.1, 0.39)], 0.34),  # no bound will do
+        ([(True, 0.1, 0.3)], 0.22),  # by the index alone nothing is likely
+    ],
+)
+def test_likely_stays_as_true_as_by_the_index_alone(answers, bound):
+    assert best_bound([Told(*answer) for answer in answers], 1.0) == bound
 
 
 def test_without_questions_about_other_projects_the_weight_is_that_of_an_untrained_model(tasks, player, tmp_path):

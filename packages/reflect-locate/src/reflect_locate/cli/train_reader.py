@@ -51,8 +51,8 @@ class TrainReaderOptions(ReaderTraining):
     longest: int = Field(600, ge=100)
     """Characters that are read of each."""
     validation_questions: int = Field(240, ge=0)
-    """Most questions of each task set about other projects, on which the weight of the reader is chosen; 0 = it gets
-    that of an untrained model, 2."""
+    """Most questions of each task set about other projects, on which the weight of the reader and the bound of
+    `likely` are chosen; 0 = it gets those of an untrained model, 2 and 0.22."""
 
 
 def run(arguments: Sequence[str], console: Console) -> None:
@@ -119,8 +119,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
         )
     reader = Reader(model, settings)
     if held_out := _held_out(sets, options.validation_questions, options.seed, console):
-        weight = _chosen_weight(reader, held_out, folder / ASKED, console)
-        reader = Reader(model, settings.model_copy(update={"weight": weight}))
+        weight, likely = _chosen_weight(reader, held_out, folder / ASKED, console)
+        reader = Reader(model, settings.model_copy(update={"weight": weight, "likely": likely}))
     made = folder / "model"
     reader.save(made)
     console.print(f'reader: {made}  (use it: reflect-rl locate PATH "question" --deep --reader {made})')
@@ -163,10 +163,10 @@ def _held_out(sets: Sequence[TaskSet], most: int, seed: int, console: Console) -
 
 def _chosen_weight(
     reader: Reader, questions: Sequence[tuple[TaskSet, Question]], path: Path, console: Console
-) -> float:
-    """The weight that is best on these questions; what was read goes to a file, and is not read again."""
+) -> tuple[float, float]:
+    """Weight that is best on these questions, and bound of `likely`; what was read is kept, and not read again."""
     from reflect_locate.places import mean_reciprocal_rank
-    from reflect_locate.reader_weight import Asked, ask, best_weight
+    from reflect_locate.reader_weight import Asked, ask, best_bound, best_weight
     from reflect_locate.repositories.word_store import WordStore
     from reflect_rl.store import append_jsonl, read_jsonl, write_jsonl
 
@@ -183,12 +183,13 @@ def _chosen_weight(
             found.append(entry)
             bars.advance(bar)
     weight = best_weight(found)
+    likely = best_bound(found, weight)
     with_model, alone = (mean_reciprocal_rank([entry.place(value)[0] for entry in found]) for value in (weight, 0))
     console.print(
         f"weight {weight:g}, chosen on {len(found)} questions about other projects: mean reciprocal rank "
-        f"{with_model:.3f}, with the index alone {alone:.3f}"
+        f"{with_model:.3f}, with the index alone {alone:.3f}; an answer is likely from {likely:g} on"
     )
-    return weight
+    return weight, likely
 
 
 def _settled_precision(options: TrainReaderOptions, console: Console) -> str:
