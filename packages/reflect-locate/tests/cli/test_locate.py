@@ -20,6 +20,7 @@ from reflect_locate.cli.flags import LocateFlags
 from reflect_locate.cli.locate import parse_locate, run
 from reflect_locate.cli.options import LocateOptions
 from reflect_locate.cli.plain_output import PlainOutput
+from reflect_locate.small_reader import PACKAGED
 from reflect_rl.errors import ConfigError, UserError
 from tiny_player import save_tiny_player, write_files
 
@@ -499,6 +500,7 @@ NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_M
     ("flags", "given", "threads"),
     [
         (["--deep"], {}, ["1", "1", "1", "1"]),
+        (["--deep", "--reader", str(PACKAGED)], {}, ["1", "1", "1", "1"]),
         (["--deep"], {"MKL_NUM_THREADS": "2"}, ["1", "1", "2", "1"]),
         # It counts for all libraries.
         (["--deep"], {"OMP_NUM_THREADS": "2"}, ["2", None, None, None]),

@@ -146,7 +146,7 @@ def test_an_empty_question_is_refused(reader):
 
 def test_the_reader_of_this_package_ranks_anew():
     reader = open_reader()
-    assert (reader.settings.candidates, reader.settings.lines, reader.settings.weight) == (5, 8, 0.5)
+    assert (reader.settings.candidates, reader.settings.lines, reader.settings.weight) == (5, 8, 1.5)
     files = tree({"limits.py": "# Parsing of rate limits.\n", "clock.py": "# Rate of watches.\n"})
     answer = find(files, QUESTION)
     fresh = reread(reader, files, QUESTION, answer)
