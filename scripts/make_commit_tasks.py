@@ -4,8 +4,8 @@ r"""A task set of subjects of commits, each asked about the tree before it, to t
     reflect-rl train_reader runs/tasks-commits
 
 The trees and commits are those of `reflect-rl adapt`: of a training repository its earlier and its later ones, of a
-validation repository the later ones. Any file that a commit changed is right, of up to three; `reflect-rl tasks` asks
-only commits about one file, from which readers learned less (docs/results/log.md).
+validation repository the later ones. The packaged reader has learned from such a set. `reflect-rl tasks` asks commits,
+too, and leaves out others; readers learned less from its sets (docs/results/log.md).
 """
 
 from __future__ import annotations

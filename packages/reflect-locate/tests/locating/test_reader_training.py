@@ -167,21 +167,23 @@ def test_the_command_trains_a_reader_that_locate_can_use(tasks, player, tmp_path
 
 
 def test_several_task_sets_give_as_many_questions_each(tasks, player, tmp_path):
-    second = tmp_path / "second"
-    shutil.copytree(tasks.folder, second)
+    projects = {"train": [str(tmp_path / "third")], "validation": [str(tmp_path / "fourth")], "test": []}
+    for name in ("third", "fourth"):
+        files = {path: text.replace("Robots", name.title()) for path, text in project_files().items()}
+        write_files(tmp_path / name, files)
+    config = TasksConfig.model_validate({"output_dir": tmp_path / "second", **projects})
+    second = build_task_set(config, lambda text: None)
     sizes = ["--start-from", str(player), "--rank", "0", "--precision", "float32", "--steps", "1", "--batch-size", "2"]
     sizes += ["--questions", "5", "--validation-questions", "3", "--longest", "120"]
     out = tmp_path / "out"
-    run([str(tasks.folder), str(second), *sizes, "--output-dir", str(out)], Console(quiet=True))
-    for name, drawn in (("readings.jsonl", 5), ("validation.jsonl", 3)):
-        keys = [row["key"] for row in read_jsonl(out / name, "")]
-        assert len(keys) == 2 * drawn
-        # Equal sets, so that the second gives what the first did.
-        assert keys[:drawn] == keys[drawn:]
-    with pytest.raises(ConfigError, match="named twice"):
-        run([str(tasks.folder), f"{tasks.folder.parent}/./{tasks.folder.name}", *sizes], Console(quiet=True))
+    run([str(tasks.folder), str(second.folder), *sizes, "--output-dir", str(out)], Console(quiet=True))
+    for name, drawn, projects in (("readings", 5, ("shop", "third")), ("validation", 3, ("other", "fourth"))):
+        keys = [row["key"].split("/")[0] for row in read_jsonl(out / f"{name}.jsonl", "")]
+        assert keys == [project for project in projects for _ in range(drawn)]
     with pytest.raises(ConfigError, match="another value of tasks"):
         run([str(tasks.folder), *sizes, "--output-dir", str(out)], Console(quiet=True))
+    with pytest.raises(ConfigError, match="are one and the same"):
+        run([str(tasks.folder), f"{tasks.folder.parent}/./{tasks.folder.name}", *sizes], Console(quiet=True))
 
 
 def test_the_weight_is_not_chosen_on_a_project_that_another_set_trains_on(tasks, player, tmp_path):

@@ -78,6 +78,11 @@ def run(arguments: Sequence[str], console: Console) -> None:
 
     silence()
     sets, folder = [TaskSet.load(place) for place in places], options.output_dir
+    identities = [tasks.identity for tasks in sets]
+    if repeated := [
+        str(place) for place, identity in zip(places, identities, strict=True) if identities.count(identity) > 1
+    ]:
+        raise ConfigError(f"the task sets {' and '.join(repeated)} are one and the same. Name each once.")
     # Before the candidates are found, which takes minutes.
     # An adapter that is gone on from keeps its own settings, and others are refused.
     adapters = {"rank": options.rank, "alpha": 2 * options.rank, "dropout": 0.0} if options.rank else {}
@@ -85,7 +90,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     config = ModelConfig.model_validate({"path": options.start_from, "precision": settled, "lora": adapters})
     model = load_model(config, trainable=True, seed=options.seed)
     asked = options.model_dump(mode="json", exclude={"output_dir"})
-    _check_begun(folder, {**asked, "tasks": " ".join(tasks.identity for tasks in sets), SETTLED: settled})
+    _check_begun(folder, {**asked, "tasks": " ".join(identities), SETTLED: settled})
     settings = ReaderSettings(
         candidates=options.candidates,
         lines=options.lines,
@@ -130,17 +135,13 @@ def parse_train_reader(arguments: Sequence[str]) -> tuple[list[Path], TrainReade
     """Folders of the task sets and options of a call.
 
     Raises:
-        ConfigError: a wrong flag or value, no folder, or one twice.
+        ConfigError: a wrong flag or value, or no folder.
         SystemExit: the help was asked for (0).
     """
     named, options = parse_options(USAGE, TrainReaderOptions, arguments)
     if not named:
         raise ConfigError(f"name the folder of a task set: {USAGE}")
-    places = [Path(name) for name in named]
-    resolved = [place.resolve() for place in places]
-    if repeated := [place for place in places if resolved.count(place.resolve()) > 1]:
-        raise ConfigError(f"the task set {str(repeated[0])!r} is named twice. Name each once.")
-    return places, options
+    return [Path(name) for name in named], options
 
 
 def _drawn(sets: Sequence[TaskSet], split: str, most: int, seed: int) -> list[tuple[TaskSet, Question]]:
