@@ -79,9 +79,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     silence()
     sets, folder = [TaskSet.load(place) for place in places], options.output_dir
     identities = [tasks.identity for tasks in sets]
-    if repeated := [
-        str(place) for place, identity in zip(places, identities, strict=True) if identities.count(identity) > 1
-    ]:
+    if repeated := [str(tasks.folder) for tasks in sets if identities.count(tasks.identity) > 1]:
         raise ConfigError(f"the task sets {' and '.join(repeated)} are one and the same. Name each once.")
     # Before the candidates are found, which takes minutes.
     # An adapter that is gone on from keeps its own settings, and others are refused.
