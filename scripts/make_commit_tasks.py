@@ -5,7 +5,7 @@ r"""A task set of subjects of commits, each asked about the tree before it, to t
 
 The trees and commits are those of `reflect-rl adapt`: of a training repository its earlier and its later ones, of a
 validation repository the later ones. The packaged reader has learned from such a set. `reflect-rl tasks` asks commits,
-too, and leaves out others; readers learned less from its sets (docs/results/log.md).
+too, and leaves out others (docs/results/log.md).
 """
 
 from __future__ import annotations
