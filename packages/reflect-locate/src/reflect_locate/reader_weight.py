@@ -104,10 +104,10 @@ def best_bound(asked: Sequence[Asked], weight: float, bounds: Sequence[float] = 
         The bound; the highest one if none will do.
     """
 
-    def share(weight: float, bound: float) -> float:
-        answers = [entry.place(weight) for entry in asked]
+    def share(answers: Sequence[tuple[int, float]], bound: float) -> float:
         right = [place == 1 for place, trust in answers if bound <= trust < SURE]
         return sum(right) / len(right) if right else 1.0
 
-    wanted = share(0, bounds[0])
-    return next((bound for bound in bounds if share(weight, bound) >= wanted), bounds[-1])
+    alone, read = ([entry.place(value) for entry in asked] for value in (0, weight))
+    wanted = share(alone, bounds[0])
+    return next((bound for bound in bounds if share(read, bound) >= wanted), bounds[-1])

@@ -131,7 +131,7 @@ def load_small_reader(folder: Path = PACKAGED) -> SmallReader:
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         weights = {name: value.astype(np.float32) for name, value in load_file(folder / "model.safetensors").items()}
-    # What the two libraries raise has no common class.
+    # The errors of the two libraries have no common class.
     except Exception as error:
         raise ModelError(f"the reader in {folder} is damaged: {error}. {REMEDY}") from error
     # Names of special tokens inside a file are text: one that holds `<|endoftext|>` ends nothing.

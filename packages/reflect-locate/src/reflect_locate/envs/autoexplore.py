@@ -184,7 +184,7 @@ class AutoExplore(AsksQuestions, TextEnv):
         question = task_set(self.config.tasks).question(key)
         tree = sampled_tree(self.config, task.mode, key, variant)
         cut = len(tree.prefix)
-        # Of several right files only those that this tree shows.
+        # Only those right files that this tree shows.
         targets = {path[cut:] for path in question.targets if path.startswith(tree.prefix)} & set(tree.paths)
         self._identity: dict[str, Any] = {"question": key, "variant": variant}
         self._enter(tree, question.text, frozenset(targets))

@@ -380,7 +380,7 @@ class EvaluationConfig(Frozen):
     horizons: tuple[int, ...] = ()
     """Horizons in turns (empty: those of the environment, or its longest episode)."""
     decodings: tuple[DecodingSetting, ...] = Field(("sampled", "greedy"), min_length=1)
-    """How actions are chosen: `sampled` at temperature 1 (as in the paper), `greedy`, or `sampled@T` at another
+    """Choice of actions: `sampled` at temperature 1 (as in the paper), `greedy`, or `sampled@T` at another
     temperature, such as `sampled@0.4`."""
     repetitions: int = Field(3, ge=1)
     """Sampled episodes per task (greedy play is deterministic: one)."""

@@ -46,7 +46,7 @@ def _known(decoding: str) -> str:
     try:
         temperature_of(decoding)
     except UnknownNameError as error:
-        # What pydantic tells together with the name of the setting.
+        # Pydantic tells this together with the name of the setting.
         raise ValueError(str(error)) from None
     return decoding
 
