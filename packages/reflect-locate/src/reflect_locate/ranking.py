@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -47,7 +48,7 @@ from reflect_locate.repositories.definitions import (
     names_asked_for,
 )
 from reflect_locate.repositories.file_names import NONE, AskedFiles, files_asked_for
-from reflect_locate.repositories.passages import lines_with, words_together, written_lines
+from reflect_locate.repositories.passages import words_together
 from reflect_locate.repositories.quotes import quoted, quotes
 from reflect_locate.repositories.roles import (
     TEST_SHARE,
@@ -59,6 +60,7 @@ from reflect_locate.repositories.roles import (
     is_test,
 )
 from reflect_locate.repositories.stored_index import StoredIndex
+from reflect_locate.repositories.text_lines import lines_of
 from reflect_locate.repositories.text_rules import SOURCE
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import IndexMatches
@@ -438,9 +440,9 @@ def ranked(
     has_compound = any(INSIDE.search(word) for word in question.split())
     found = []
     for path in candidates:
-        lines = written_lines(tree.text(path))
-        held = lines_with(lines, asked)
-        near = words_together(held, asked)
+        read = lines_of(tree.text(path))
+        held = read.holding(asked)
+        near = words_together({bisect_left(read.written, number): shared for number, shared in held.items()}, asked)
         match, name = (matches.contents.get(path, 0.0), matches.paths.get(path, 0.0)) if matches else (None, None)
         # Rounding can take a mean of probabilities above 1.
         share = None if named is None else min(1.0, named.get(path, 0.0))
@@ -460,7 +462,7 @@ def ranked(
         if rarity is not None:
             # Headings tell what a document instructs in.
             headed = prose and roles.how_to
-            own = (heading(lines, number) if headed else defined_name(lines[number]) for number in held)
+            own = (heading(read.lines, number) if headed else defined_name(read.lines[number]) for number in held)
             # Where `MAX_TEA` is defined, `max_tea` is another name; `kettle` may well mean a `Kettle`.
             is_other = has_compound and names.written and path not in names.written
             defined = 0.0 if is_other else best_name(own, asked, rarity)

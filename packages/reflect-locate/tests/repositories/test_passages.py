@@ -13,12 +13,11 @@ from reflect_locate.repositories.passages import (
     INVISIBLE,
     PassageCache,
     PassageIndex,
-    lines_with,
     plain,
     words_together,
-    written_lines,
 )
 from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.text_lines import TextLines
 from reflect_locate.repositories.tree import Tree
 
 CODE = '''#!/usr/bin/env python
@@ -152,7 +151,6 @@ def test_a_full_shelf_is_emptied():
     st.lists(st.sampled_from(["red", "car", "park", "bus", "42", "été"]), unique=True),
 )
 def test_one_question_is_answered_as_by_the_index_of_all_words(text: str, asked: list[str]):
-    assert (
-        words_together(lines_with(written_lines(text), asked), asked)
-        == PassageIndex("a.txt", text).nearest(asked).found
-    )
+    lines = TextLines(text)
+    held = {lines.written.index(number): shared for number, shared in lines.holding(asked).items()}
+    assert words_together(held, asked) == PassageIndex("a.txt", text).nearest(asked).found

@@ -10,7 +10,7 @@ count for less unless the question asks for tests.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,10 @@ from typing import Any
 
 from reflect_locate.repositories.definitions import JOINT, definition
 from reflect_locate.repositories.index import SATURATION, inverse_frequency
-from reflect_locate.repositories.passages import INVISIBLE, LONGEST_READ, lines_with
+from reflect_locate.repositories.passages import INVISIBLE
 from reflect_locate.repositories.roles import TEST_SHARE, is_test
 from reflect_locate.repositories.symbols import Symbol, symbols
+from reflect_locate.repositories.text_lines import TextLines, lines_of, may_hold
 from reflect_locate.repositories.words import words
 
 WINDOW = 20
@@ -78,12 +79,10 @@ class _Part:
     """A symbol without the symbols inside it, or a window."""
 
     symbol: Symbol | None
-    lines: int = 0
-    """Lines that are not blank."""
     counts: dict[str, int] = field(default_factory=dict)
     """Word of the question -> lines that hold it."""
     numbers: list[int] = field(default_factory=list)
-    """Numbers of these lines."""
+    """Numbers of its lines that are not blank."""
     named: float = 0.0
     """Share of the words of its own name that the question holds; more where it is the very name that is asked for."""
     defines: int = 0
@@ -116,17 +115,17 @@ def best_lines(
     """
     # Parsed whole: a file that is cut anywhere is none that a parser takes.
     found = symbols(path, text)
-    # Text behind the last line feed is no line.
-    lines = text[:LONGEST_READ].removesuffix("\n").split("\n")
+    read = lines_of(text)
+    lines = read.lines
     # Lines are numbered from 1 from here on, as people count them.
-    held = {number + 1: shared for number, shared in lines_with(lines, rarity).items()}
-    parts = _parts(lines, found, rarity, held)
+    held = {number + 1: shared for number, shared in read.holding(rarity).items()}
+    parts = _parts(read, found, rarity, held)
     _name(parts, lines, names)
     _mark(parts, lines, line)
     _lower_empty(parts, names)
     # A file of tests alone has been lowered as a whole.
     _lower_tests(() if wants_tests or is_test(path) else parts)
-    mean = sum(part.lines for part in parts) / max(len(parts), 1)
+    mean = sum(len(part.numbers) for part in parts) / max(len(parts), 1)
     near = [_together(part, held, rarity) for part in parts]
     weights = _weights(parts, rarity)
     scored = [
@@ -145,39 +144,43 @@ def best_lines(
 
 
 def _parts(
-    lines: Sequence[str], found: Sequence[Symbol], rarity: Mapping[str, float], held: Mapping[int, frozenset[str]]
+    read: TextLines, found: Sequence[Symbol], rarity: Mapping[str, float], held: Mapping[int, frozenset[str]]
 ) -> list[_Part]:
     parts = [_Part(symbol) for symbol in found]
-    owners: list[int | None] = [None] * (len(lines) + 1)
+    count = len(read.lines)
+    owners: list[int | None] = [None] * (count + 1)
     # Outer symbols come first, so that the innermost one has the last word.
     for place, symbol in enumerate(found):
-        owners[symbol.first : symbol.last + 1] = [place] * (min(symbol.last, len(lines)) + 1 - symbol.first)
-    windows: list[_Part] = []
-    first = 0  # line of the present window; 0 = none
-    for number, line in enumerate(lines, start=1):
+        owners[symbol.first : symbol.last + 1] = [place] * (min(symbol.last, count) + 1 - symbol.first)
+    written = [number + 1 for number in read.written]
+    # From each of these lines to the one before the next, all belong to one symbol or to none.
+    begins = {1, *(line for symbol in found for line in (symbol.first, symbol.last + 1) if line <= count)}
+    windows: dict[int, _Part] = {}
+    for begin, end in pairwise([*sorted(begins), count + 1]):
+        numbers = written[bisect_left(written, begin) : bisect_left(written, end)]
+        if (owner := owners[begin]) is not None:
+            parts[owner].numbers += numbers
+            continue
+        # Blank lines between functions begin no window.
+        for first in range(numbers[0], end, WINDOW) if numbers else ():
+            inside = slice(bisect_left(numbers, first), bisect_left(numbers, first + WINDOW))
+            windows[first] = _Part(None, numbers=numbers[inside])
+    firsts = list(windows)
+    for number, shared in held.items():
         owner = owners[number]
-        if owner is not None:
-            part, first = parts[owner], 0
-        elif not line.strip() and not first:
-            continue  # blank lines between functions
-        elif not first or number - first >= WINDOW:
-            part, first = _Part(None), number
-            windows.append(part)
-        else:
-            part = windows[-1]
-        if line.strip():
-            part.lines += 1
-            part.numbers.append(number)
-            for word in held.get(number, ()):
-                part.counts[word] = part.counts.get(word, 0) + 1
+        part = windows[firsts[bisect_right(firsts, number) - 1]] if owner is None else parts[owner]
+        for word in shared:
+            part.counts[word] = part.counts.get(word, 0) + 1
     for part in parts:
-        *around, own = part.symbol.name.split(".") if part.symbol else ("",)
+        if not part.symbol or not may_hold(part.symbol.name, rarity):
+            continue
+        *around, own = part.symbol.name.split(".")
         for names, worth in ((own, NAME_LINES), (".".join(around), 1)):
             for word in rarity.keys() & words(names):
                 part.counts[word] = part.counts.get(word, 0) + worth
         if named := frozenset(words(own)):
             part.named = len(named & rarity.keys()) / len(named)
-    return [*parts, *windows]
+    return [*parts, *windows.values()]
 
 
 def _lower_empty(parts: Sequence[_Part], names: Sequence[str]) -> None:
@@ -274,7 +277,7 @@ def _weights(parts: Sequence[_Part], rarity: Mapping[str, float]) -> dict[str, f
 
 def _score(part: _Part, weights: Mapping[str, float], mean: float) -> float:
     """BM25 score of a part, doubled where its whole name is asked for."""
-    half = SATURATION * (1 - PART_LENGTH_SHARE + PART_LENGTH_SHARE * part.lines / max(mean, 1e-9))
+    half = SATURATION * (1 - PART_LENGTH_SHARE + PART_LENGTH_SHARE * len(part.numbers) / max(mean, 1e-9))
     shares = (weights[word] * count / (count + half) for word, count in sorted(part.counts.items()))
     # A name of words that stand in every file has no share of its own.
     return (sum(shares) + bool(part.defines)) * (SATURATION + 1) * (1 + part.named)
@@ -282,10 +285,13 @@ def _score(part: _Part, weights: Mapping[str, float], mean: float) -> float:
 
 def _together(part: _Part, held: Mapping[int, frozenset[str]], rarity: Mapping[str, float]) -> float:
     """Sum of the rarities of the words that stand close together: in a line and the one after it, the best pair."""
+    numbers = part.numbers
+    near = [place for place, number in enumerate(numbers) if number in held]
+    # A pair begins with such a line, or with the one before it in the part.
+    begins = {*near, *(place - 1 for place in near if place)}
     none = frozenset[str]()
-    # The last line has none after it; 0 is no line.
-    pairs = (held.get(line, none) | held.get(after, none) for line, after in pairwise([*part.numbers, 0]))
-    return max((sum(sorted(rarity[word] for word in shared)) for shared in pairs if shared), default=0.0)
+    pairs = (none.union(*(held.get(number, none) for number in numbers[place : place + 2])) for place in begins)
+    return max((sum(sorted(rarity[word] for word in shared)) for shared in pairs), default=0.0)
 
 
 def _shown(
@@ -301,7 +307,9 @@ def _shown(
     first, last = (part.symbol.first, part.symbol.last) if part.symbol else (numbers[0], numbers[-1])
     last = min(last, len(lines))
     # Excerpts begin at the best place inside the part, the first of several.
-    start = max((number for number in numbers if number <= max(last - EXCERPT + 1, first)), key=worth, default=first)
+    places = [number for number in numbers if number <= max(last - EXCERPT + 1, first)]
+    near = (number for number in places[1:] if not held.keys().isdisjoint(range(number, number + EXCERPT)))
+    start = max((*places[:1], *near), key=worth, default=first)
     start = part.defines if first <= part.defines <= last else start
     # An agent opens these lines: a function whole, a class of a thousand lines not.
     if last - first >= LONGEST and (part.symbol is None or part.symbol.kind != "function"):

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from reflect_locate.repositories.tree import Tree
-from reflect_locate.repositories.words import composed, words
+from reflect_locate.repositories.words import words
 
 LONGEST_START = 4000
 """Letters at the beginning of a file that are kept ready to show."""
 # One long generated file must not hold up an episode or fill the cache.
 LONGEST_TEXT = 200_000
 """Characters of a file that a game looks at."""
-LONGEST_READ = 1_000_000
-"""Characters of a file that `locate` looks at."""
 LONGEST_PASSAGE, LONGEST_LINE = 2000, 20_000
 """Characters of a passage, and of each of its lines before spaces are joined; a line of a file may have any length."""
 REMEMBERED = 8
@@ -75,34 +73,13 @@ class Passage:
     """Words of the question (as `words` gives them) that stand in it, in the order of the question."""
 
 
-def lines_with(lines: Sequence[str], asked: Collection[str]) -> dict[int, frozenset[str]]:
-    """Number of each line (from 0) that holds one of these words -> those that it holds.
-
-    Args:
-        lines: of a file.
-        asked: words, as `words` gives them.
-    """
-    held = {}
-    for number, line in enumerate(lines):
-        lower = composed(line).lower()
-        # A word is a part of the text that it was cut from, so most lines are done with here.
-        if any(word in lower for word in asked) and (shared := frozenset(words(line)).intersection(asked)):
-            held[number] = shared
-    return held
-
-
-def written_lines(text: str, most: int = LONGEST_READ) -> list[str]:
-    """The lines of the first `most` characters of a file, without empty ones."""
-    return [line for line in text[:most].split("\n") if line.strip()]
-
-
 def words_together(held: Mapping[int, frozenset[str]], asked: Sequence[str]) -> tuple[str, ...]:
     """Words of a question that stand close together: those of the passage with most of them (`PassageIndex.nearest`).
 
     Only lines with a word of the question are cut into words, which an answer to a single question is quicker for.
 
     Args:
-        held: lines of a file that are not empty, and hold words of the question (`lines_with`).
+        held: lines of a file that are not empty, and hold words of the question.
         asked: distinct content words of the question.
     """
     passages = {start: held.get(start, frozenset()) | held.get(start + 1, frozenset()) for start in held}
@@ -128,7 +105,7 @@ class PassageIndex:
 
     @cached_property
     def _lines(self) -> list[str]:
-        return written_lines(self._text, LONGEST_TEXT)
+        return [line for line in self._text.split("\n") if line.strip()]
 
     @cached_property
     def _places(self) -> Mapping[str, Sequence[int]]:

@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 
 from reflect_locate.repositories import words as rules
-from reflect_locate.repositories.passages import LONGEST_READ
+from reflect_locate.repositories.text_lines import LONGEST_READ
 from reflect_locate.repositories.words import words
 
 MEMORY = ":memory:"
