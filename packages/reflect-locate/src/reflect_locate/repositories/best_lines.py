@@ -277,6 +277,9 @@ def _weights(parts: Sequence[_Part], rarity: Mapping[str, float]) -> dict[str, f
 
 def _score(part: _Part, weights: Mapping[str, float], mean: float) -> float:
     """BM25 score of a part, doubled where its whole name is asked for."""
+    # Most parts of a file hold no word of the question.
+    if not part.counts and not part.defines:
+        return 0.0
     half = SATURATION * (1 - PART_LENGTH_SHARE + PART_LENGTH_SHARE * len(part.numbers) / max(mean, 1e-9))
     shares = (weights[word] * count / (count + half) for word, count in sorted(part.counts.items()))
     # A name of words that stand in every file has no share of its own.
@@ -285,7 +288,7 @@ def _score(part: _Part, weights: Mapping[str, float], mean: float) -> float:
 
 def _together(part: _Part, held: Mapping[int, frozenset[str]], rarity: Mapping[str, float]) -> float:
     """Sum of the rarities of the words that stand close together: in a line and the one after it, the best pair."""
-    numbers = part.numbers
+    numbers = part.numbers if part.counts else []
     near = [place for place, number in enumerate(numbers) if number in held]
     # A pair begins with such a line, or with the one before it in the part.
     begins = {*near, *(place - 1 for place in near if place)}
