@@ -62,8 +62,8 @@ def measure_supervised(
 
 
 def _example(model: LanguageModel, row: Row) -> Example:
-    prompt, answer = model.encode_prompt(row.prompt), model.encode_after(row.prompt, row.completion)
-    return prompt + answer, [0] * len(prompt) + [1] * len(answer)
+    prompt, (answer,) = model.encode_answers(row.prompt, [row.completion])
+    return [*prompt, *answer], [0] * len(prompt) + [1] * len(answer)
 
 
 def _ours(model: LanguageModel, batch: Sequence[Example]) -> None:

@@ -43,7 +43,7 @@ def question_after(model: LanguageModel, text: str, question: str) -> tuple[list
         question: as it was asked.
     """
     prompt = asked_after(text)
-    head, body = model.encode_prompt(prompt), model.encode_after(prompt, question)
+    head, (body,) = model.encode_answers(prompt, [question])
     return [*head, *body], [0] * len(head) + [1] * len(body)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -155,22 +155,56 @@ class LanguageModel:
         # `verbose` would warn of a long text without naming it; `check_context` refuses it by name.
         return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
 
+    def encode_answers(self, prompt: str, texts: Iterable[str]) -> tuple[list[int], list[tuple[int, ...]]]:
+        """Token ids of a prompt, and of each text where it answers the prompt.
+
+        A prompt's ids never depend on what comes after it. How a text is cut depends on the last line of the prompt
+        alone, wherever a token ends before that line: the prompt is then tokenised once, and not with each text.
+        """
+        ids = self.encode_prompt(prompt)
+        ending = self._ending(prompt, ids)
+        # Whole prompts would fill the memory of what is kept, and hardly any comes again.
+        answer = self._answer if ending is prompt else self._kept_answer
+        return ids, [answer(ending, text) for text in texts]
+
     def encode_after(self, prompt: str, text: str) -> list[int]:
-        """Token ids of `text` where it answers `prompt`, so that a prompt's ids never depend on what comes after it."""
-        joined = self.continuation(prompt, text)
-        return self._plain(text) if joined is None else joined
+        """Token ids of `text` where it answers `prompt` (see `encode_answers`)."""
+        return list(self.encode_answers(prompt, [text])[1][0])
+
+    def _ending(self, prompt: str, ids: Sequence[int]) -> str:
+        """The end of a prompt that decides how a text after it is cut; the whole prompt if none is known to do so."""
+        if self.chat is not None:
+            # The end of the message is the same after every prompt.
+            return self.chat.border
+        line = prompt.rstrip().rfind("\n") + 1
+        # Some tokenizers join a line break with what stands before it, some with what stands behind.
+        for place in (line, line - 1):
+            own = self._kept_plain(prompt[place:]) if place > 0 else ()
+            if own and tuple(ids[-len(own) :]) == own:
+                return prompt[place:]
+        return prompt
+
+    @cached_property
+    def _kept_plain(self) -> Callable[[str], tuple[int, ...]]:
+        return lru_cache(1_000)(lambda text: tuple(self._plain(text)))
+
+    @cached_property
+    def _kept_answer(self) -> Callable[[str, str], tuple[int, ...]]:
+        # Commands come again and again.
+        return lru_cache(100_000)(self._answer)
+
+    def _answer(self, ending: str, text: str) -> tuple[int, ...]:
+        joined = self._continuation(ending, text)
+        return tuple(self._plain(text) if joined is None else joined)
 
     def continuation(self, prompt: str, text: str) -> list[int] | None:
-        """Token ids of `text` right after `prompt`; None where a token would straddle the border.
+        """Token ids of `text` right after `prompt`; None where a token would straddle the border."""
+        return self._continuation(prompt if self.chat is None else self.chat.border, text)
 
-        Tokenisers that put a space before a text's first word do not do so inside a text; the whole is therefore
-        tokenised at once.
-        """
-        if self.chat is None:
-            head, whole = self.encode(prompt), self.encode(prompt + text)
-        else:
-            # The end of the message is the same after every prompt, so the prompt itself need not be read again.
-            head, whole = self._plain(self.chat.border), self._plain(self.chat.border + text)
+    def _continuation(self, ending: str, text: str) -> list[int] | None:
+        # Tokenisers that put a space before a text's first word do not do so inside a text; the whole is therefore
+        # tokenised at once.
+        head, whole = self._plain(ending), self._plain(ending + text)
         return whole[len(head) :] if whole[: len(head)] == head else None
 
     def decode(self, ids: Sequence[int]) -> str:

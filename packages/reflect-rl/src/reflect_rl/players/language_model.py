@@ -31,10 +31,9 @@ def tokenize(
         ids, ends = model.encode_lines(*parts_of(lines_prompt(view)))
         return tuple(ids), tuple((ends[number[index]],) for index in range(len(actions)))
     if rule != "choice_token":
-        text = action_text_prompt(view)
+        ids, texts = model.encode_answers(action_text_prompt(view), actions)
         # Each ends: `drawer 1` would otherwise be at least as likely as `drawer 12`, which goes on.
-        texts = ((*model.encode_after(text, action), model.end_id) for action in actions)
-        return tuple(model.encode_prompt(text)), tuple(texts)
+        return tuple(ids), tuple((*text, model.end_id) for text in texts)
     prompt = tuple(model.encode_prompt(policy_prompt(view, labels.texts)))
     return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
 

@@ -170,7 +170,8 @@ def _rows(model: LanguageModel, examples: dict[int, tuple[str, str]], *, ends: b
             # One target a row, as the loss counts them.
             rows[number] = Row(prompt, completion, ids, [0] * (len(ids) - 1) + [1], places, lines.index(completion))
         else:
-            head, body = model.encode_prompt(prompt), [*model.encode_after(prompt, completion), *tail]
+            head, (answer,) = model.encode_answers(prompt, [completion])
+            body = [*answer, *tail]
             rows[number] = Row(prompt, completion, [*head, *body], [0] * len(head) + [1] * len(body))
     longest = max(rows.values(), key=lambda row: len(row.input_ids))
     check_context(model, len(longest.input_ids), state_in(longest.prompt))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
 from reflect_rl.config import ModelConfig
 from reflect_rl.models.labels import PROMPT_END, find_labels
@@ -58,3 +59,39 @@ def test_the_start_token_is_not_repeated(families):
     assert llama.encode(PROMPTS[0])[0] == start
     for prompt, text in [(PROMPTS[0], "south"), ("was a mis", "take")]:
         assert start not in llama.encode_after(prompt, text)
+
+
+LINES = [
+    "go to shelf 1",
+    "On the shelf 12, you see a mug.",
+    "was a mis",
+    " # Action:",
+    "  ",
+    "",
+    "Next:",
+    "été = 2 ",
+    "\t.",
+]
+ANSWERS = ["go to shelf 1", "take", " south", "12", "\nnorth", "."]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(lines=st.lists(st.sampled_from(LINES), min_size=1, max_size=4), end=st.sampled_from(["", "\n", "\n\n", " "]))
+def test_answers_are_cut_as_after_the_whole_prompt(families, kind, lines, end):
+    model, prompt = families[kind], "\n".join(lines) + end
+    ids, answers = model.encode_answers(prompt, ANSWERS)
+    assert ids == model.encode_prompt(prompt)
+    for text, answer in zip(ANSWERS, answers, strict=True):
+        whole = model.continuation(prompt, text)
+        assert list(answer) == (model.tokenizer.encode(text, add_special_tokens=False) if whole is None else whole)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_text_of_a_long_prompt_is_read_once(families, kind, monkeypatch):
+    model, read = families[kind], list[int]()
+    prompt = "\n".join(["You open the drawer."] * 50) + "\n # Action:\n"
+    encode = model.tokenizer.encode
+    monkeypatch.setattr(model.tokenizer, "encode", lambda text, **rest: read.append(len(text)) or encode(text, **rest))
+    for _ in range(2):
+        model.encode_answers(prompt, ["go to shelf 1", "take the mug"])
+    assert sum(length > 100 for length in read) == 2
