@@ -29,6 +29,7 @@ ASKED = st.lists(st.sampled_from(["Red cars", "park", "42", "été", "ΟΔΟΣ",
 
 @given(TEXTS, ASKED)
 @example("a red\n\ncar", [])
+@example("ΟΔΟΣΝέα", words("ΟΔΟΣ"))
 def test_lines_are_found_as_by_cutting_each_into_words(text: str, asked: list[str]):
     lines = TextLines(text)
     shared = [frozenset(words(line)) & set(asked) for line in text.removesuffix("\n").split("\n")]

@@ -79,7 +79,7 @@ def words_together(held: Mapping[int, frozenset[str]], asked: Sequence[str]) -> 
     Only lines with a word of the question are cut into words, which an answer to a single question is quicker for.
 
     Args:
-        held: lines of a file that are not empty, and hold words of the question.
+        held: number of each line with words of the question, counted among the lines that are not blank -> these words.
         asked: distinct content words of the question.
     """
     passages = {start: held.get(start, frozenset()) | held.get(start + 1, frozenset()) for start in held}

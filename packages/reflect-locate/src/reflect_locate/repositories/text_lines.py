@@ -11,8 +11,8 @@ from reflect_locate.repositories.words import composed, words
 
 LONGEST_READ = 1_000_000
 """Characters of a file that `locate` looks at."""
-KEPT_TEXTS = 48
-"""Texts whose lines are kept: more than the files that a question is ranked by, whose passages are then shown."""
+KEPT_TEXTS = 128
+"""Texts whose lines are kept: more than most questions are ranked by, so that their passages need no second reading."""
 SIGMA = ("ς", "σ")
 """Python has another letter for a sigma at the end of a word, and a word may end in the middle of a written one."""
 

@@ -12,9 +12,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from reflect_rl.config import ModelConfig, Rule
 from reflect_rl.errors import ModelError
@@ -45,11 +45,15 @@ LABELS = "labels.json"
 """File of a model's folder: the labels of the listed actions that it was trained with."""
 SCORING = "scoring.json"
 """File of a policy's folder: the rule by which its actions are scored."""
+KEPT_CHARACTERS = 200
+"""Longest last line of a prompt, with an answer, whose tokens are kept."""
 
 if TYPE_CHECKING:
     import torch
     from peft import PeftModel
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+Continued: TypeAlias = Callable[[str, tuple[int, ...], str], tuple[int, ...] | None]
 
 
 # Compared by identity, which also keeps models hashable.
@@ -152,60 +156,63 @@ class LanguageModel:
         return self._start + self._plain(text)
 
     def _plain(self, text: str) -> list[int]:
-        # `verbose` would warn of a long text without naming it; `check_context` refuses it by name.
-        return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
+        return _plain(self.tokenizer, text)
 
     def encode_answers(self, prompt: str, texts: Iterable[str]) -> tuple[list[int], list[tuple[int, ...]]]:
         """Token ids of a prompt, and of each text where it answers the prompt.
 
-        A prompt's ids never depend on what comes after it. How a text is cut depends on the last line of the prompt
-        alone, wherever a token ends before that line: the prompt is then tokenised once, and not with each text.
+        A prompt's ids never depend on what comes after it. If the last line, tokenised alone, gives the prompt's last
+        ids, it alone decides how a text is cut, and is tokenised with each text in place of the whole prompt.
         """
         ids = self.encode_prompt(prompt)
-        ending = self._ending(prompt, ids)
-        # Whole prompts would fill the memory of what is kept, and hardly any comes again.
-        answer = self._answer if ending is prompt else self._kept_answer
-        return ids, [answer(ending, text) for text in texts]
+        ending, head = self._ending(prompt, ids)
+        return ids, [self._answer(ending, head, text) for text in texts]
 
     def encode_after(self, prompt: str, text: str) -> list[int]:
         """Token ids of `text` where it answers `prompt` (see `encode_answers`)."""
         return list(self.encode_answers(prompt, [text])[1][0])
 
-    def _ending(self, prompt: str, ids: Sequence[int]) -> str:
-        """The end of a prompt that decides how a text after it is cut; the whole prompt if none is known to do so."""
+    def continuation(self, prompt: str, text: str) -> list[int] | None:
+        """Token ids of `text` right after `prompt`; None where a token would straddle the border."""
+        ending = prompt if self.chat is None else self.chat.border
+        joined = _continued(self.tokenizer, ending, tuple(self._plain(ending)), text)
+        return None if joined is None else list(joined)
+
+    def _ending(self, prompt: str, ids: Sequence[int]) -> tuple[str, tuple[int, ...]]:
+        """The end of a prompt that decides how a text after it is cut, and its ids.
+
+        It is the whole prompt where no part is known to decide.
+        """
         if self.chat is not None:
             # The end of the message is the same after every prompt.
-            return self.chat.border
+            return self.chat.border, self._kept_plain(self.chat.border)
         line = prompt.rstrip().rfind("\n") + 1
         # Some tokenizers join a line break with what stands before it, some with what stands behind.
         for place in (line, line - 1):
             own = self._kept_plain(prompt[place:]) if place > 0 else ()
             if own and tuple(ids[-len(own) :]) == own:
-                return prompt[place:]
-        return prompt
+                return prompt[place:], own
+        return prompt, tuple(ids[len(self._start) :])
+
+    def _answer(self, ending: str, head: tuple[int, ...], text: str) -> tuple[int, ...]:
+        # Commands come again and again, long texts hardly.
+        joined = self._kept_continued if len(ending) + len(text) <= KEPT_CHARACTERS else self._continued
+        own = joined(ending, head, text)
+        return tuple(self._plain(text)) if own is None else own
+
+    # The tokenizer and not the model is what these hold: a model in a circle of references is freed late.
+    @cached_property
+    def _continued(self) -> Continued:
+        return partial(_continued, self.tokenizer)
+
+    @cached_property
+    def _kept_continued(self) -> Continued:
+        return lru_cache(100_000)(self._continued)
 
     @cached_property
     def _kept_plain(self) -> Callable[[str], tuple[int, ...]]:
-        return lru_cache(1_000)(lambda text: tuple(self._plain(text)))
-
-    @cached_property
-    def _kept_answer(self) -> Callable[[str, str], tuple[int, ...]]:
-        # Commands come again and again.
-        return lru_cache(100_000)(self._answer)
-
-    def _answer(self, ending: str, text: str) -> tuple[int, ...]:
-        joined = self._continuation(ending, text)
-        return tuple(self._plain(text) if joined is None else joined)
-
-    def continuation(self, prompt: str, text: str) -> list[int] | None:
-        """Token ids of `text` right after `prompt`; None where a token would straddle the border."""
-        return self._continuation(prompt if self.chat is None else self.chat.border, text)
-
-    def _continuation(self, ending: str, text: str) -> list[int] | None:
-        # Tokenisers that put a space before a text's first word do not do so inside a text; the whole is therefore
-        # tokenised at once.
-        head, whole = self._plain(ending), self._plain(ending + text)
-        return whole[len(head) :] if whole[: len(head)] == head else None
+        tokenizer = self.tokenizer
+        return lru_cache(1_000)(lambda text: tuple(_plain(tokenizer, text)))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
@@ -243,6 +250,21 @@ class LanguageModel:
             # As bytes, because NumPy has no bfloat16.
             digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
+
+
+def _plain(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    # `verbose` would warn of a long text without naming it; `check_context` refuses it by name.
+    return tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
+
+
+def _continued(
+    tokenizer: PreTrainedTokenizerBase, ending: str, head: tuple[int, ...], text: str
+) -> tuple[int, ...] | None:
+    """Ids of a text after an ending with the ids `head`; None where a token would straddle the border."""
+    # Tokenisers that put a space before a text's first word do not do so inside a text; the whole is therefore
+    # tokenised at once.
+    whole = tuple(_plain(tokenizer, ending + text))
+    return whole[len(head) :] if whole[: len(head)] == head else None
 
 
 def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable: bool, seed: int = 0) -> LanguageModel:

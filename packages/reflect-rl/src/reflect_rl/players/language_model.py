@@ -31,9 +31,9 @@ def tokenize(
         ids, ends = model.encode_lines(*parts_of(lines_prompt(view)))
         return tuple(ids), tuple((ends[number[index]],) for index in range(len(actions)))
     if rule != "choice_token":
-        ids, texts = model.encode_answers(action_text_prompt(view), actions)
+        ids, answers = model.encode_answers(action_text_prompt(view), actions)
         # Each ends: `drawer 1` would otherwise be at least as likely as `drawer 12`, which goes on.
-        return tuple(ids), tuple((*text, model.end_id) for text in texts)
+        return tuple(ids), tuple((*answer, model.end_id) for answer in answers)
     prompt = tuple(model.encode_prompt(policy_prompt(view, labels.texts)))
     return prompt, tuple((labels.ids[number[index]],) for index in range(len(actions)))
 

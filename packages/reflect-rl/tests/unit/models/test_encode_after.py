@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from hypothesis import given, strategies as st
+from tokenizers import normalizers, pre_tokenizers
 
 from reflect_rl.config import ModelConfig
+from reflect_rl.models.chat_template import frame_of
 from reflect_rl.models.labels import PROMPT_END, find_labels
 from reflect_rl.models.load import LanguageModel, load_model
 from tiny_models import KINDS, save_tiny
@@ -14,6 +18,7 @@ PROMPTS = [
     "Taxi at 1 1. Blocked: east.\nActions: 0 south 1 north\n # Action:\n",
     "Find the file.\nActions: 0 cat README.md 1 cd ..\n # Action:\n",
 ]
+TEMPLATE = "{% for m in messages %}User: {{ m.content }}\nAnswer:\n{% endfor %}"
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +26,32 @@ def families(tmp_path_factory) -> dict[str, LanguageModel]:
     folder = tmp_path_factory.mktemp("families")
     config = ModelConfig(device="cpu")
     return {kind: load_model(config, save_tiny(kind, folder / kind), trainable=False) for kind in KINDS}
+
+
+def changed(model: LanguageModel, kind: str) -> LanguageModel:
+    """The model with a tokenizer as other models of the family have it."""
+    tokenizer = copy.deepcopy(model.tokenizer)
+    if kind == "prefix space":
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    else:
+        # The files of Llama 2 have no pre-tokenizer, so a piece may span words.
+        tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(
+            [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+        )
+        tokenizer.backend_tokenizer.pre_tokenizer = None
+    return LanguageModel(model.model, tokenizer)
+
+
+@pytest.fixture(scope="module")
+def variants(families) -> dict[str, LanguageModel]:
+    found = {
+        "prefix space": changed(families["gpt2"], "prefix space"),
+        "Llama 2": changed(families["llama"], "Llama 2"),
+    }
+    qwen = families["qwen"]
+    tokenizer = copy.deepcopy(qwen.tokenizer)
+    tokenizer.chat_template = TEMPLATE
+    return {**found, "chat": LanguageModel(qwen.model, tokenizer, chat=frame_of(tokenizer, "tiny"))}
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
@@ -75,10 +106,10 @@ LINES = [
 ANSWERS = ["go to shelf 1", "take", " south", "12", "\nnorth", "."]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "prefix space", "Llama 2", "chat"])
 @given(lines=st.lists(st.sampled_from(LINES), min_size=1, max_size=4), end=st.sampled_from(["", "\n", "\n\n", " "]))
-def test_answers_are_cut_as_after_the_whole_prompt(families, kind, lines, end):
-    model, prompt = families[kind], "\n".join(lines) + end
+def test_answers_are_cut_as_after_the_whole_prompt(families, variants, kind, lines, end):
+    model, prompt = {**families, **variants}[kind], "\n".join(lines) + end
     ids, answers = model.encode_answers(prompt, ANSWERS)
     assert ids == model.encode_prompt(prompt)
     for text, answer in zip(ANSWERS, answers, strict=True):
