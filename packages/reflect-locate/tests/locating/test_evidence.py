@@ -144,3 +144,9 @@ def test_release_notes_hold_no_instructions():
     guide = "# Parts\n\n" + "Cups and lids.\n" * 30 + "Call upload.\n"
     tree = Tree(Snapshot("mine", {"CHANGELOG.md": notes, "docs/upload.md": guide}))
     assert find(tree, "How do I upload files?").files[0].path == "docs/upload.md"
+
+
+def test_a_ruler_behind_a_blank_line_makes_no_heading():
+    texts = {"ruled.md": "upload files\n\n-----\nCups.\n", "titled.md": "upload files\n-----\n\nCups.\n"}
+    files = find(Tree(Snapshot("mine", texts)), "How do I upload files?").files
+    assert {entry.path: bool(entry.evidence.defined) for entry in files} == {"ruled.md": False, "titled.md": True}
