@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from reflect_rl.config import ModelConfig, Rule
 from reflect_rl.errors import ModelError
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     import torch
     from peft import PeftModel
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-
-Continued: TypeAlias = Callable[[str, tuple[int, ...], str], tuple[int, ...] | None]
 
 
 # Compared by identity, which also keeps models hashable.
@@ -185,34 +183,27 @@ class LanguageModel:
         """
         if self.chat is not None:
             # The end of the message is the same after every prompt.
-            return self.chat.border, self._kept_plain(self.chat.border)
+            return self.chat.border, tuple(self._plain(self.chat.border))
         line = prompt.rstrip().rfind("\n") + 1
         # Some tokenizers join a line break with what stands before it, some with what stands behind.
         for place in (line, line - 1):
-            own = self._kept_plain(prompt[place:]) if place > 0 else ()
-            if own and tuple(ids[-len(own) :]) == own:
-                return prompt[place:], own
+            own = self._plain(prompt[place:]) if place > 0 else []
+            if own and ids[-len(own) :] == own:
+                return prompt[place:], tuple(own)
         return prompt, tuple(ids[len(self._start) :])
 
     def _answer(self, ending: str, head: tuple[int, ...], text: str) -> tuple[int, ...]:
         # Commands come again and again, long texts hardly.
-        joined = self._kept_continued if len(ending) + len(text) <= KEPT_CHARACTERS else self._continued
-        own = joined(ending, head, text)
+        if len(ending) + len(text) <= KEPT_CHARACTERS:
+            own = self._kept_continued(ending, head, text)
+        else:
+            own = _continued(self.tokenizer, ending, head, text)
         return tuple(self._plain(text)) if own is None else own
 
-    # The tokenizer and not the model is what these hold: a model in a circle of references is freed late.
     @cached_property
-    def _continued(self) -> Continued:
-        return partial(_continued, self.tokenizer)
-
-    @cached_property
-    def _kept_continued(self) -> Continued:
-        return lru_cache(100_000)(self._continued)
-
-    @cached_property
-    def _kept_plain(self) -> Callable[[str], tuple[int, ...]]:
-        tokenizer = self.tokenizer
-        return lru_cache(1_000)(lambda text: tuple(_plain(tokenizer, text)))
+    def _kept_continued(self) -> Callable[[str, tuple[int, ...], str], tuple[int, ...] | None]:
+        # It holds the tokenizer and not the model: a model in a circle of references is freed late.
+        return lru_cache(100_000)(partial(_continued, self.tokenizer))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
