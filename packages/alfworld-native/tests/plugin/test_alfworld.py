@@ -19,14 +19,15 @@ from alfworld_native.generate import generate_games
 from alfworld_native.plugin import env as alfworld, games as _household_games
 from alfworld_native.plugin.env import MODES, Alfworld, AlfworldConfig
 from alfworld_native.record import TaskType
+from alfworld_native.sentence import read_sentence
 from household_games import WINNING, kitchen_record
 from reflect_rl.config import parse
-from reflect_rl.data.recorded import refuse_held_out
+from reflect_rl.data.recorded import labelled, refuse_held_out
 from reflect_rl.envs.base import EnvSpec, HasStateTeacher
 from reflect_rl.envs.gym import GymnasiumEnv
 from reflect_rl.errors import ConfigError, ReflectRLWarning, RunFolderError, UnknownNameError, UserError
 from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflector, OraclePolicy, OracleReflector
-from reflect_rl.rollout import NoReflector, Request, play
+from reflect_rl.rollout import NoReflector, Request, VariedPolicy, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.start import open_run
 from reflect_rl.types import Step, Task, View
@@ -535,6 +536,27 @@ def test_rules_do_not_speak_for_the_hand_coded_expert():
     with pytest.raises(UserError, match=r"does not offer under these settings\."):
         EnvSpec(Alfworld, RAW).needed(HasStateTeacher, "the reflection player 'lexical'")
     assert is_listed("HasTeacher", expert="handcoded")
+
+
+def test_random_play_is_told_in_hindsight_of_raw_states_alone():
+    assert is_listed("TellsHindsight", state="raw")
+    assert not is_listed("TellsHindsight", state="notes")
+    spec = EnvSpec(Alfworld, RAW.model_copy(update={"history": 15}))
+    requests = [Request(task, 0) for task in spec.tasks("all", "train")]
+    episodes = labelled(play(spec, requests, NoReflector(), VariedPolicy()))
+    told = [Alfworld(spec.config).in_hindsight(episode, np.random.default_rng(0)) for episode in episodes]
+    assert sum(len(episode.turns) for episode in told) > len(told)
+    for before, after in zip(episodes, told, strict=True):
+        room = before.turns[0].observation.text.split("\n")[1]
+        # Another task, the same room and list, and the command that was played.
+        played = [(turn.observation.state, turn.observation.actions, turn.decision) for turn in before.turns]
+        for turn in after.turns:
+            task, *lines = turn.observation.text.split("\n")
+            assert read_sentence(task.removeprefix("Your task is to: "))
+            assert lines[0] == room
+            assert (turn.observation.state, turn.observation.actions, turn.decision) in played
+    again = [Alfworld(spec.config).in_hindsight(episode, np.random.default_rng(0)) for episode in episodes]
+    assert again == told
 
 
 def is_listed(capability: str, **settings: object) -> bool:

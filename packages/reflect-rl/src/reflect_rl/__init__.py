@@ -21,7 +21,7 @@ _NAMES = {
     "envs.base": (
         "ComparesTraining EnvSpec HasFiles HasMeasures HasRules HasSolver HasStateTeacher HasStrata "
         "HasTeacher HasUnseenNames HearsReflections Idles NamesGames NumbersActions Renders Restartable "
-        "TextEnv VariesTexts"
+        "TellsHindsight TextEnv VariesTexts"
     ),
     "errors": "ReflectRLError UserError",
     "evaluation.methods": "Method",

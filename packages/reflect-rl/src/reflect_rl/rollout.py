@@ -13,6 +13,7 @@ may name no action: its turn passes without one, at the price of an ordinary ste
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -119,6 +120,23 @@ class RandomPolicy:
 
     def _decide(self, count: int, rng: np.random.Generator) -> Decision:
         return Decision(int(rng.integers(count)), self.name, (-math.log(count),) * count)
+
+
+class VariedPolicy:
+    """Picks a first word uniformly, then an action that begins with it: rare kinds of actions come up often."""
+
+    name = "varied"
+    sees_oracle = False
+
+    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        """A choice for each view."""
+        return [self._decide(view.observation.actions, rng) for view, rng in zip(views, rngs, strict=True)]
+
+    def _decide(self, actions: Sequence[str], rng: np.random.Generator) -> Decision:
+        words = [action.partition(" ")[0] for action in actions]
+        often = Counter(words)
+        shares = [1 / (len(often) * often[word]) for word in words]
+        return Decision(int(rng.choice(len(actions), p=shares)), self.name, tuple(map(math.log, shares)))
 
 
 class NoReflector:

@@ -82,7 +82,8 @@ FILES = {
     ),
     "short rows of random play": (
         '[data]\nreading = "short_rows"\nreading_starts = 5',
-        "data.reading_starts: a random player plays these 5 tasks, and short rows are those of demonstrations.",
+        "data.reading_starts: a random player plays these 5 tasks, and short rows need answers: dangerous_taxi "
+        "cannot tell in hindsight for which tasks a move was right. Set data.reading_starts = 0",
     ),
     "copies without labels": (
         '[data]\nrenumbered_copies = 1\n[prompt]\nscoring = "sum"',

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import numpy as np
 import pytest
 
 from reflect_locate.envs import autoexplore
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.players.scripted import OraclePolicy
-from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
-from reflect_rl.types import Decision, Episode, Turn, View, stream
+from reflect_rl.rollout import NoReflector, RandomPolicy, Request, VariedPolicy, play
+from reflect_rl.types import Decision, Episode, Observation, Turn, View, stream
 from small_task_set import save_small_task_set
 from toy import SPEC, tiny_player, training_tasks
 
@@ -230,3 +233,15 @@ def test_a_reflection_can_add_actions_that_the_policy_then_takes(tmp_path):
     # Without such a reflection there is nothing to be found by that word.
     silent = play(spec, [Request(task, 0)], NoReflector(), Scripted())
     assert not any("warm" in action for turn in silent[0].turns for action in turn.observation.actions)
+
+
+def test_a_varied_player_chooses_among_first_words_and_then_among_actions():
+    actions = (*(f"go to {place}" for place in range(8)), "take mug", "look")
+    view = View(Observation("room", actions, "s"), tuple(range(len(actions))))
+    rng = np.random.default_rng(0)
+    decisions = VariedPolicy().decide([view] * 900, [rng] * 900)
+    counts = Counter(actions[decision.index].partition(" ")[0] for decision in decisions)
+    assert all(250 < counts[word] < 350 for word in ("go", "take", "look"))
+    assert {actions[decision.index] for decision in decisions} == set(actions)
+    # The probabilities it reports are those it drew with.
+    assert np.exp(decisions[0].log_probs) == pytest.approx([1 / 24] * 8 + [1 / 3] * 2)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ from alfworld_native.engine import Game, State, Step
 from alfworld_native.experts import best_commands, position_of, turns_left
 from alfworld_native.explorer import advised
 from alfworld_native.handcoded import HandcodedExpert
+from alfworld_native.hindsight import Hand, drawn_sentence, fitting_goals, retold
 from alfworld_native.memory import Memory, Trail
 from alfworld_native.plugin.errors import translated_errors
 from alfworld_native.plugin.games import (
@@ -37,9 +39,9 @@ from alfworld_native.reflections import goal_text, reflect, reflection_text
 from alfworld_native.scene import Scene, read_scene, scene_of, write_scene
 from alfworld_native.transcript import Transcript
 from reflect_rl.config import EnvironmentConfig
-from reflect_rl.envs.base import HasStateTeacher, TextEnv, require_known
+from reflect_rl.envs.base import HasStateTeacher, TellsHindsight, TextEnv, require_known
 from reflect_rl.errors import UserError
-from reflect_rl.types import Advice, Episode, Observation, Oracle, Step as TurnResult, Task
+from reflect_rl.types import Advice, Episode, Observation, Oracle, Step as TurnResult, Task, Turn
 
 NAME = "alfworld"
 VERSION = 1
@@ -184,6 +186,9 @@ class Alfworld(TextEnv):
         # No rule can tell from the last few answers what was seen before, and the hand-coded expert's next command
         # depends on what it did, which the notes leave out: rules would give the explorer's under its name.
         self.withheld = (HasStateTeacher,) if self.is_raw or self.config.expert == "handcoded" else ()
+        # Notes say what can be done here for the task, in other words for each task.
+        if not self.is_raw:
+            self.withheld += (TellsHindsight,)
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
         """The games of one split that are of the mode's kind.
@@ -234,6 +239,29 @@ class Alfworld(TextEnv):
             if turn.action is not None:
                 game.step(turn.decision.index)
         return household_measures(episode, scenes, shortest)
+
+    def in_hindsight(self, episode: Episode, rng: np.random.Generator) -> Episode:
+        """An episode of raw states, each under a task for which its command was right; turns without one are left out.
+
+        Args:
+            episode: of this game, by any player.
+            rng: draws the tasks.
+
+        Raises:
+            UserError: its task is none of this game.
+        """
+        game = Alfworld(self.config.model_copy(update={"backend": "native"}))
+        game.reset(episode.task)
+        turns = list[Turn]()
+        for turn in episode.turns:
+            if turn.action is None:
+                continue
+            hand = Hand.of(game._memory)
+            game.step(turn.decision.index)
+            if goals := fitting_goals(game._game, hand, turn.action, game._memory):
+                text = retold(turn.observation.text, drawn_sentence(goals, rng))
+                turns.append(replace(turn, observation=replace(turn.observation, text=text)))
+        return replace(episode, turns=tuple(turns))
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:
         """The games that a result is about, their wording and engine.

@@ -118,7 +118,8 @@ class DataConfig(Frozen):
     """Most characters of a prompt that is a short row (with reading = "short_rows")."""
     reading_starts: int = Field(0, ge=0)
     """Training tasks that a random player plays for the embedded model to read, before any demonstration; 0 = it reads
-    the demonstrations. Such play needs no expert, so it may be much where demonstrations are few."""
+    the demonstrations. Such play needs no expert, so it may be much where demonstrations are few. With reading =
+    "short_rows" each command stands under a task for which it was right, in games that can tell (`TellsHindsight`)."""
     exclude_held_out_states: bool = True
     """Leave out every row whose state is the start of a validation or test task. Where a game draws its starts by
     chance, many are drawn, and rare ones may stay."""

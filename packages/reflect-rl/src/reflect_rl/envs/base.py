@@ -236,6 +236,17 @@ class VariesTexts(Protocol):
 
 
 @runtime_checkable
+class TellsHindsight(Protocol):
+    """A game that can say for which other task a move was right, so that play without an aim teaches something."""
+
+    def in_hindsight(self, episode: Episode, rng: np.random.Generator) -> Episode:
+        """The episode with another task in each state, one for which the action was right; other turns are left out.
+
+        The idea is that of Andrychowicz et al. 2017 (arXiv:1707.01495).
+        """
+
+
+@runtime_checkable
 class ComparesTraining(Protocol):
     """A game that knows what its tasks share with those of other settings (without it: keys of tasks are compared)."""
 
@@ -273,6 +284,7 @@ CAPABILITIES: tuple[type[Any], ...] = (
     HasFiles,
     NamesGames,
     VariesTexts,
+    TellsHindsight,
     ComparesTraining,
     HearsReflections,
     Idles,

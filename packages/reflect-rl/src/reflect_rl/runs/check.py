@@ -17,7 +17,7 @@ from reflect_rl.config import EMBEDDED, ModelConfig, parse
 from reflect_rl.curricula import modes_of
 from reflect_rl.data.generate import Source, is_reflector, policy_beside, source_of
 from reflect_rl.data.recorded import has_reflections, read_episodes
-from reflect_rl.envs.base import HasTeacher, NumbersActions
+from reflect_rl.envs.base import HasTeacher, NumbersActions, TellsHindsight
 from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
 from reflect_rl.evaluation.methods import Method, find_method
 from reflect_rl.launch import local_process_count, process_count
@@ -71,7 +71,7 @@ def _lacks(config: RunConfig, name: str) -> str:
     """Name what a method needs and the run does not have; empty where nothing is missing."""
     method, game = config.method(name), config.environment.name
     if missing := method.missing(config.env):
-        return f"it needs {' and '.join(missing)}, which {game} does not offer{_because(config)}"
+        return f"it needs {' and '.join(missing)}, which {game} does not offer{_because(config, missing)}"
     if method.script == FOLLOWER and (reason := _names_no_command(config)):
         return reason
     # The other run has made its data sets; what would be needed to make them does not matter here.
@@ -80,9 +80,9 @@ def _lacks(config: RunConfig, name: str) -> str:
     return _lacks_data(config, method)
 
 
-def _because(config: RunConfig) -> str:
+def _because(config: RunConfig, missing: Sequence[str]) -> str:
     """Name the settings where they, and not the game, lack the capability."""
-    return " under these settings" if config.env.prototype.withheld else ""
+    return " under these settings" if any(each.__name__ in missing for each in config.env.prototype.withheld) else ""
 
 
 def _names_no_command(config: RunConfig) -> str:
@@ -177,7 +177,7 @@ def _game(config: RunConfig) -> Iterator[str]:
     for name in config.methods:
         if missing := find_method(name).missing(spec):
             needed = " and ".join(missing)
-            game = f"{config.environment.name} does not offer{_because(config)}"
+            game = f"{config.environment.name} does not offer{_because(config, missing)}"
             yield f"methods: {name!r} needs {needed}, which {game}. Leave it out."
         elif find_method(name).script == FOLLOWER and (reason := _names_no_command(config)):
             yield f"methods: {name!r} follows commands, and {reason}. Leave it out."
@@ -197,10 +197,12 @@ def _game(config: RunConfig) -> Iterator[str]:
             f"data.reading: the exercises ask for a line of a list, and prompt.scoring is {config.prompt.scoring!r}. "
             "Set prompt.scoring = 'line_end', or data.reading = 'text'."
         )
-    if config.data.reading == "short_rows" and config.data.reading_starts:
+    untold = config.data.reading == "short_rows" and spec.capability(TellsHindsight) is None
+    if config.data.reading_starts and untold:
         yield (
-            f"data.reading_starts: a random player plays these {config.data.reading_starts} tasks, and short rows are "
-            "those of demonstrations. Set data.reading_starts = 0, or data.reading = 'text'."
+            f"data.reading_starts: a random player plays these {config.data.reading_starts} tasks, and short rows need "
+            f"answers: {config.environment.name} cannot tell in hindsight for which tasks a move was right"
+            f"{_because(config, [TellsHindsight.__name__])}. Set data.reading_starts = 0, or data.reading = 'text'."
         )
     # Cutting such an episode short would contradict the number of turns that its states show.
     if spec.env_class.fixed_horizon:

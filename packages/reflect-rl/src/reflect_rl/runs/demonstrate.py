@@ -39,13 +39,22 @@ from reflect_rl.data.recorded import (
     refuse_held_out,
     usable,
 )
-from reflect_rl.envs.base import HasStateTeacher
+from reflect_rl.envs.base import HasStateTeacher, TellsHindsight
 from reflect_rl.errors import RunFolderError
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import UNLABELLED, find_labels
 from reflect_rl.models.load import LanguageModel, load_model, load_reader
 from reflect_rl.prompts import parts_of, state_in
-from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, failure_row, play
+from reflect_rl.rollout import (
+    NoReflector,
+    Policy,
+    RandomPolicy,
+    Reflector,
+    Request,
+    VariedPolicy,
+    failure_row,
+    play,
+)
 from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
 from reflect_rl.runs.folder import Unit
 from reflect_rl.runs.models import installed_reflector, lexical_reflector, save_whole
@@ -137,6 +146,18 @@ def played_untuned(
         model = load_model(config.model, trainable=False)
         labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
         policy = LanguageModelPolicy(model, labels, "sampled", config.prompt.scoring)
+    return _played(config, unit, starts, attempts, policy, on_failure)
+
+
+def _played(
+    config: RunConfig,
+    unit: Unit,
+    starts: int,
+    attempts: int,
+    policy: Policy,
+    on_failure: Callable[[Request, Exception], None] | None = None,
+) -> list[Episode]:
+    """Episodes of a player on the first training starts of a unit."""
     tasks = demonstration_tasks(config.data, config.env, starts, unit.seed)
     requests = [
         # Attempts at one task differ in their seed alone; equal ones would be the same episode.
@@ -314,7 +335,9 @@ def _embedded(
     if source_of(config.data, config.env) in ("successes", "none"):
         # Few episodes or none demonstrate the words of the game, so they are learned from all that was played.
         seen = labelled(played_untuned(config, unit, unit.budget, config.data.attempts_per_start))
-    if config.data.reading_starts:
+    if config.data.reading_starts and config.data.reading == "short_rows":
+        seen = _in_hindsight(config, unit)
+    elif config.data.reading_starts:
         seen = labelled(played_untuned(config, unit, config.data.reading_starts, 1))
     if seen is not episodes:
         read = texts[BASE] = rows("policy_plain", seen, labels, excluded, config.prompt.scoring, as_played)
@@ -325,6 +348,18 @@ def _embedded(
         return model, short_rows(read, config.data.reading_characters)
     rng = stream(unit.seed, "exercises")
     return model, shuffled(exercises(seen, excluded, rng), rng)
+
+
+PLAYS_IN_HINDSIGHT = 4
+"""Random plays of each start that is read: what a thing can be treated with is rare in one."""
+
+
+def _in_hindsight(config: RunConfig, unit: Unit) -> list[Episode]:
+    """Random play under tasks that are told afterwards: without them play without an aim would answer nothing."""
+    game, rng = config.env.needed(TellsHindsight, "data.reading_starts"), stream(unit.seed, "hindsight")
+    # Uniform play hardly ever does anything with a thing, where most commands go somewhere.
+    played = _played(config, unit, config.data.reading_starts, PLAYS_IN_HINDSIGHT, VariedPolicy())
+    return [game.in_hindsight(episode, rng) for episode in labelled(played)]
 
 
 def _build(config: RunConfig, unit: Unit, tables: Mapping[str, list[Row]], labels: list[str]) -> LanguageModel:

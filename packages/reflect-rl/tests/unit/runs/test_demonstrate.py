@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reflect_rl.config import parse
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.envs.dangerous_taxi import DangerousTaxi
 from reflect_rl.errors import ConfigError, ModelError
 from reflect_rl.runs.check import settle
 from reflect_rl.runs.config import RunConfig
-from reflect_rl.runs.demonstrate import demonstrate
+from reflect_rl.runs.demonstrate import PLAYS_IN_HINDSIGHT, demonstrate
 from reflect_rl.runs.folder import Unit
 from reflect_rl.store import read_jsonl
+from reflect_rl.types import Episode
 from tiny_models import save_bytes
 
 
@@ -59,6 +63,30 @@ def test_short_rows_are_read_with_their_answers(tmp_path):
     assert table(short, "base") == [row for row in rows if len(row["prompt"]) <= most]
     with pytest.raises(ConfigError, match=rf"no demonstrated prompt has 9 characters .* the shortest has {most}\."):
         demonstrated_corridor(tmp_path / "none", reading="short_rows", reading_characters=9)
+
+
+def test_random_play_is_read_with_the_answers_that_hindsight_gives(tmp_path, monkeypatch):
+    def told(game: Corridor, episode: Episode, rng: np.random.Generator) -> Episode:
+        # Every other turn, under a task of its own.
+        kept = [
+            replace(turn, observation=replace(turn.observation, text=f"told {rng.integers(9)}"))
+            for turn in episode.turns[::2]
+        ]
+        return replace(episode, turns=tuple(kept))
+
+    monkeypatch.setattr(Corridor, "in_hindsight", told, raising=False)
+    settings = {"reading": "short_rows", "reading_starts": 9}
+    unit = demonstrated_corridor(tmp_path / "told", **settings)
+    assert table(unit, "policy_plain") == table(demonstrated_corridor(tmp_path / "all"), "policy_plain")
+    rows = table(unit, "base")
+    assert len({row["task"] for row in rows}) == 9
+    assert all("told " in row["prompt"] and row["completion"].strip() for row in rows)
+    assert {row["turn"] for row in rows} >= {0, 1}
+    # Nine starts, each played several times by chance.
+    first = [row for row in rows if row["turn"] == 0]
+    assert len(first) == 9 * PLAYS_IN_HINDSIGHT
+    assert len({row["completion"] for row in first}) > 1
+    assert rows == table(demonstrated_corridor(tmp_path / "again", **settings), "base")
 
 
 def test_copies_with_other_numbers_are_added_and_change_no_model(tmp_path):
