@@ -139,7 +139,10 @@ def eras_of(folder: Path, revision: str = "HEAD", most: int = 300, seed: int = 0
         )
     cuts = [revision_before(folder, revision, times[count * part - 1]) for part in (2, 1)]
     if not all(cuts) or cuts[0] == cuts[1]:
-        raise HistoryError(f"the history of {str(folder)!r} cannot be cut by time: its main line has too few commits.")
+        raise HistoryError(
+            f"the history of {str(folder)!r} cannot be cut by time: its main line has too few commits, or too many of "
+            "one time, as after an import. `locate` works without."
+        )
     fitted = _era(folder, cuts[0], cuts[1], most, seed, is_tested=False)
     tested = _era(folder, cuts[1], revision, most, seed, is_tested=True)
     if min(len(fitted.commits), len(tested.commits)) < FEWEST_QUESTIONS:

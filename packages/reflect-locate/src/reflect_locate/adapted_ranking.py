@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from reflect_locate.evidence import Weights
 from reflect_locate.repositories.index import BM25
@@ -19,11 +21,14 @@ from reflect_locate.repositories.tree_index import relative
 from reflect_locate.repositories.words import words
 from reflect_rl.config import Frozen, parse
 from reflect_rl.errors import ConfigError, UnknownNameError, UserError
+from reflect_rl.paths import expanded
 from reflect_rl.store import read_json, write_json
 
 FILE = "ranking.json"
 COMPARISON = "adapted.json"
 """The comparison of before and after, which `adapt` writes whether it helped or not."""
+MOST_COMMITS = 1_000_000_000
+"""Most commits that can hold a word; a file that says more is damaged."""
 LEAST_SHARE = 1 / 3
 """Share of the files of a ranking that a tree must have for the ranking to be about it."""
 REMEDY = "Make it with `reflect-rl adapt PATH`."
@@ -44,7 +49,7 @@ class AdaptedRanking(Frozen):
     """Newest commit that it knows."""
     weights: Weights
     """Weight of each kind of evidence."""
-    said: Mapping[str, Mapping[str, int]]
+    said: Mapping[str, Mapping[str, Annotated[int, Field(ge=1, le=MOST_COMMITS)]]]
     """Path -> word -> earlier commits of this file whose subjects hold it (words as `words` gives them)."""
 
     def matches(self, tree: Tree, question: str) -> Mapping[str, float] | None:
@@ -98,7 +103,7 @@ class AdaptedRanking(Frozen):
         Raises:
             AdaptedRankingError: there is none, or it cannot be read.
         """
-        path = Path(place).expanduser()
+        path = expanded(place)
         file = path / FILE if path.is_dir() else path
         if not file.is_file() and (compared := file.with_name(COMPARISON)).is_file():
             raise AdaptedRankingError(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from reflect_locate.repositories.git import GitRepository
 from reflect_locate.repositories.index_cache import mended_store, open_store
-from reflect_locate.repositories.ingest import IngestRules, ingest, split_revision
+from reflect_locate.repositories.ingest import IngestRules, check_named, ingest, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.text_rules import ALL_TEXT
@@ -107,6 +107,8 @@ class ServedFolders:
     ) -> None:
         if not sources:
             raise UserError("no folder is named. Name those that may be asked about: reflect-rl serve PATH...")
+        for source in sources:
+            check_named(source)
         self._config, self._cache, self._tell = config or ALL_TEXT, cache, tell
         self.roots = [Root(source, _place(source)) for source in sources]
         places = [root.place for root in self.roots]
@@ -216,7 +218,12 @@ class ServedFolders:
         # `a/../../b` becomes `../b` here, which `_split` refuses.
         normal = posixpath.normpath(path)
         if len(self.roots) == 1:
-            yield self.roots[0], "." if path == self.roots[0].source else normal
+            root = self.roots[0]
+            # In the checkout `flask`, served by that name, the folder `flask` is meant: callers were told of it.
+            is_inside = root.snapshot is not None and any(
+                f"{name}/".startswith(f"{normal}/") for name in root.snapshot.files
+            )
+            yield root, "." if path == root.source and not is_inside else normal
             return
         # The longest first, because one root may lie inside another.
         for root in sorted(self.roots, key=lambda root: -len(posixpath.normpath(root.source))):
@@ -239,9 +246,11 @@ class ServedFolders:
             return root.snapshot
         snapshot = ingest(root.source, self._config)
         root.mark = mark
-        # A time can change without the text; the snapshot, its trees and their indexes then stay.
-        if root.snapshot is not None and root.snapshot.identity == snapshot.identity:
-            return root.snapshot
+        # A time can change without the text; the snapshot, its trees and their indexes then stay. What is left out is
+        # part of it: how sure an answer is depends on that.
+        known = root.snapshot
+        if known is not None and (known.identity, known.left_out) == (snapshot.identity, snapshot.left_out):
+            return known
         if root.snapshot is not None:
             root.forget()
         root.snapshot = snapshot

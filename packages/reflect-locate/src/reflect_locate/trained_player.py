@@ -24,6 +24,7 @@ from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggest
 from reflect_rl.evaluation.methods import METHODS, find_method
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.paths import expanded
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.registry import refuse_foreign
@@ -198,7 +199,7 @@ def _find(folder: Path | None, unit: str, method: str) -> _Place:
                 "--model runs/autoexplore-default."
             )
         return _of_player(PACKAGED)
-    folder = folder.expanduser()
+    folder = expanded(folder)
     if (folder / SETTINGS).is_file():
         return _of_player(folder)
     if (folder / "config.json").is_file() and (folder / "run.json").is_file():

@@ -103,6 +103,38 @@ def test_a_folder_that_was_there_stays_when_a_repository_is_refused(call, tmp_pa
     assert (tmp_path / "out").is_dir()
 
 
+def test_files_of_somebody_else_are_not_replaced(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("reflect_locate.adapt.eras_of", lambda *_: pytest.fail("the history was read"))
+    mine, out = Repository(tmp_path / "mine").folder, tmp_path / "out"
+    out.mkdir()
+    (out / "answers.jsonl").write_text("precious")
+    with pytest.raises(ConfigError, match=r"'.*out' holds something else than a result of adapt\. Choose another"):
+        call(run, mine, "--output-dir", out)
+    assert [(file.name, file.read_text()) for file in out.iterdir()] == [("answers.jsonl", "precious")]
+
+
+def test_an_empty_path_is_not_the_current_folder(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(told(Repository(tmp_path / "mine")).folder)
+    with pytest.raises(UserError, match=r"the path is empty\. Name a folder"):
+        call(run, "", "--output-dir", tmp_path / "out")
+
+
+def test_a_name_cannot_steer_the_terminal(call, tmp_path):
+    mine = told(Repository(tmp_path / "esc\x1b[31mred")).folder
+    said = call(run, mine, "--output-dir", tmp_path / "out")
+    assert "esc·[31mred" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("count", ["-5", "0", str(10**400)])
+def test_a_damaged_ranking_is_named(call, tmp_path, count):
+    write_files(tmp_path / "kettle")
+    said = f'{{"src/limits.py": {{"rate": {count}}}}}'
+    (tmp_path / "ranking.json").write_text(f'{{"repository": "", "commit": "", "weights": {{}}, "said": {said}}}')
+    with pytest.raises(UserError, match=r"ranking\.json holds no adapted ranking: "):
+        call(locate, tmp_path / "kettle", "Where are limits?", "--adapted", tmp_path)
+
+
 def test_a_folder_that_is_not_there_is_named(call, tmp_path):
     with pytest.raises(ConfigError, match=r"there is no folder '.*nowhere'\. Give the top folder of a git checkout"):
         call(run, tmp_path / "nowhere")

@@ -57,6 +57,11 @@ def check(good, lines, outline, bad):
     assert "'/etc' is outside of what is served" in bad.content[0].text
 
 
+def test_a_port_without_http_is_refused():
+    with pytest.raises(ConfigError, match=r"--port 5 does nothing without --http\. Add --http\."):
+        parse_serve(["kettle", "--port", "5"])
+
+
 def test_a_client_asks_over_stdin_and_stdout(words):
     server = mcp.StdioServerParameters(command=sys.executable, args=words)
     check(*anyio.run(ask, server))

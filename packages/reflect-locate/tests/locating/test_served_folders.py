@@ -315,3 +315,31 @@ def test_an_index_that_breaks_while_it_is_used_is_made_in_memory(kettle, tmp_pat
         file.write(b"\xff" * (place.stat().st_size - 4096))
     said = service.find_file("descale with vinegar", "", 5, lambda: False)
     assert said.files[0].path == "docs/guide.md"
+
+
+def test_in_a_root_that_holds_a_folder_of_its_own_name_that_folder_is_meant(tmp_path, monkeypatch):
+    write_files(tmp_path / "flask", {"flask/app.py": "app = 1\n", "docs/use.md": "# Use\n"})
+    monkeypatch.chdir(tmp_path)
+    library = ServedFolders(["flask"])
+    assert paths(library, "flask") == ("app.py",)
+    assert library.part("flask").tree.prefix == "flask/"
+    assert library.file_or_folder("flask/app.py")[1].text == "app = 1\n"
+    # Elsewhere its name still names the root.
+    monkeypatch.chdir(tmp_path / "flask")
+    assert paths(ServedFolders(["docs"]), "docs") == ("use.md",)
+
+
+def test_what_is_left_out_is_told_as_it_is_now(kettle):
+    library = ServedFolders([str(kettle)])
+    assert "big.c" not in {entry.path for entry in library.part().tree.snapshot.left_out}
+    write_files(kettle, {"big.c": "x\n" * 600_000})
+    # No text has changed, and yet an answer is less sure: there is a file that was not read.
+    assert "big.c" in {entry.path for entry in library.part().tree.snapshot.left_out}
+    (kettle / "big.c").unlink()
+    assert "big.c" not in {entry.path for entry in library.part().tree.snapshot.left_out}
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_path_is_not_the_current_folder(kettle, empty):
+    with pytest.raises(SnapshotError, match=r"the path is empty\. Name a folder"):
+        ServedFolders([str(kettle), empty])

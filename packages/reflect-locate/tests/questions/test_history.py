@@ -6,7 +6,7 @@ import pytest
 
 from git_repository import HOUR, Repository
 from reflect_locate.questions.commit_subjects import subject
-from reflect_locate.questions.commits import HistoryError, commit_time, commits, paths_at
+from reflect_locate.questions.commits import HistoryError, commit_time, commits, paths_at, revision_before
 from reflect_locate.questions.sources import history
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_rl.errors import UserError
@@ -408,3 +408,22 @@ def test_commits_know_their_parents_and_changes(repository):
         ("D", "web.py"),
         ("A", "new.py"),
     }
+
+
+@pytest.mark.parametrize("date", ["-5 +0000", "abc +0000", "+0000", ""])
+def test_a_commit_with_a_damaged_date_is_old_and_spoils_no_other(repository, date):
+    repository.commit("Whistle when the kettle boils", files={"core.py": "a = 2\n"})
+    raw = repository.git("cat-file", "commit", "HEAD")
+    damaged = "\n".join(
+        f"committer Ada <ada@example.org> {date}".rstrip() if line.startswith("committer ") else line
+        for line in raw.split("\n")
+    )
+    name = repository.git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", given=damaged + "\n")
+    (repository.folder / ".git/refs/heads/main").write_text(f"{name}\n")
+    times = [repository.commit(f"Warm the kettle {number}", files={"core.py": f"b = {number}\n"}) for number in (3, 4)]
+    found = {commit.name: commit.time for commit in commits(repository.folder, "HEAD")}
+    assert found[name] == commit_time(repository.folder, name) == 0
+    assert {*times} <= set(found.values())
+    # The lines of the commits around it keep their times.
+    assert commit_time(repository.folder, revision_before(repository.folder, "HEAD", times[1])) == times[0]
+    assert revision_before(repository.folder, "HEAD", times[0]) == name

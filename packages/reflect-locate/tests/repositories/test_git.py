@@ -100,9 +100,7 @@ BAD = [
     "HEAD:src",
     ":/two",
     "main@{1}",
-    "$(id)",
-    "a;b",
-    "`id`",
+    "HEAD^{/two}",
     "a\0b",
     "x" * 300,
 ]
@@ -121,7 +119,9 @@ def test_names_that_are_no_revisions_never_reach_git(
         GitRepository(repository).commit(revision)
 
 
-@pytest.mark.parametrize("revision", ["HEAD", "main~3", "v1.0^2", "feature/x_y-z", "0123abc", "ümlaut", "a=b+c#1,2"])
+@pytest.mark.parametrize(
+    "revision", ["HEAD", "main~3", "v1.0^2", "feature/x_y-z", "0123abc", "ümlaut", "a=b+c#1,2", "fix(it's;$x)"]
+)
 def test_names_of_revisions(revision: str) -> None:
     assert is_revision(revision)
 

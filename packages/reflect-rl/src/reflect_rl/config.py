@@ -26,6 +26,7 @@ from pydantic_core import PydanticCustomError
 
 from reflect_rl import registry
 from reflect_rl.errors import BrokenPartError, ConfigError, suggestion
+from reflect_rl.paths import expanded
 
 Model = TypeVar("Model", bound="Frozen")
 Added = TypeVar("Added", bound="Section")
@@ -60,7 +61,11 @@ class Frozen(BaseModel):
             raise PydanticCustomError("empty_path", "empty")
         # No shell has seen a path of a run file, and a folder named `~` is dangerous to delete.
         if Path in kinds and isinstance(value, str | Path) and str(value).startswith("~/"):
-            return Path(value).expanduser()
+            found = expanded(value)
+            # Defaults are paths; to refuse them would refuse every run where there is no home folder.
+            if isinstance(value, str) and found.parts[:1] == ("~",):
+                raise PydanticCustomError("no_home", "no home folder")
+            return found
         return value
 
 
@@ -304,6 +309,7 @@ SENTENCES = {
     "finite_number": "{value} is not finite. Write a number.",
     **dict.fromkeys(("bool_parsing", "bool_type"), "{value!r} is neither true nor false."),
     **dict.fromkeys(("string_type", "path_type"), "{value!r} is no text. Put it in quotes."),
+    "no_home": "there is no home folder for {value!r}. Write the whole path.",
     "empty_path": "the path is empty. Name a file or folder, or leave the setting out.",
     **dict.fromkeys(("tuple_type", "list_type"), "{value!r} is no list. Put it in brackets."),
     "too_short": "the list is empty. Name at least {min_length}.",

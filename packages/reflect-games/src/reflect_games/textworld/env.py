@@ -20,6 +20,7 @@ from pydantic import Field
 from reflect_rl.config import EnvironmentConfig
 from reflect_rl.envs.base import SPLITS, TextEnv, require_known
 from reflect_rl.errors import UserError
+from reflect_rl.paths import expanded
 from reflect_rl.types import Observation, Step, Task
 
 KINDS: Final = (".ulx", ".z3", ".z5", ".z8", ".tw-pddl")
@@ -228,7 +229,7 @@ def _told(state: Any) -> str:
 def _folder(games: str) -> Path:
     # A shell expands `~` on the command line, and nobody does in a file of settings.
     try:
-        return Path(games).expanduser()
+        return expanded(games)
     except RuntimeError:
         # A user who is not known here: the folder is missing, and is named as it was written.
         return Path(games)

@@ -53,9 +53,11 @@ def run(arguments: Sequence[str], console: Console) -> None:
     # Imported after the arguments are parsed: `--help` and a mistyped flag must not wait for it.
     from reflect_locate.adapt import adapt, eras_of, figures, minutes
     from reflect_locate.adapted_ranking import COMPARISON, FILE
-    from reflect_locate.repositories.ingest import split_revision
+    from reflect_locate.cli.locate import printable_line
+    from reflect_locate.repositories.ingest import check_named, split_revision
     from reflect_rl.store import write_json, write_jsonl
 
+    check_named(source)
     place, revision = split_revision(source)
     if place.is_file():
         raise ConfigError(f"{str(place)!r} is a file. Give the top folder of a git checkout.")
@@ -64,7 +66,9 @@ def run(arguments: Sequence[str], console: Console) -> None:
     place, revision = place.resolve(), revision or "HEAD"
     folder = options.output_dir or Path("runs") / f"adapt-{place.name.removesuffix('.git')}"
     is_new = _made(folder)
-    console.print(f"reading the history of {place}", highlight=False)
+    if any(folder.iterdir()) and not (folder / COMPARISON).is_file():
+        raise ConfigError(f"{str(folder)!r} holds something else than a result of adapt. Choose another --output-dir.")
+    console.print(printable_line(f"reading the history of {place}"), highlight=False, markup=False)
     try:
         fitted, tested = eras_of(place, revision, options.questions, options.seed)
     except UserError:
@@ -77,8 +81,9 @@ def run(arguments: Sequence[str], console: Console) -> None:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task("asking", total=steps)
         adapted = adapt(place, fitted, tested, revision, lambda: bars.advance(bar))
-    write_jsonl(folder / "answers.jsonl", [asdict(outcome) for outcome in adapted.outcomes])
+    # First, as it tells a later call whose folder this is.
     write_json(folder / COMPARISON, figures(adapted))
+    write_jsonl(folder / "answers.jsonl", [asdict(outcome) for outcome in adapted.outcomes])
     # Written only if it helps, so that what is there is always worth using.
     if adapted.helps:
         adapted.ranking.save(folder)

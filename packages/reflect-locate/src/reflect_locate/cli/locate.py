@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from reflect_locate.cli.options import LocateOptions, PlayerOptions
 from reflect_locate.cli.plain_output import PlainOutput
 from reflect_locate.repositories._gate import Reason
-from reflect_locate.repositories.ingest import ingest, left_out_counts, split_revision
+from reflect_locate.repositories.ingest import check_named, ingest, left_out_counts, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
@@ -160,7 +160,8 @@ def _found(
     def asked(store: WordStore) -> Answer:
         return find(tree, question, StoredIndex(tree, store), options.threshold, adapted)
 
-    made_of = split_revision(path)[0], tree.snapshot, None if options.no_cache else cache_folder()
+    cache = None if options.no_cache else cache_folder(lambda note: notes.print(note, style="dim"))
+    made_of = split_revision(path)[0], tree.snapshot, cache
     opened = open_store(*made_of)
     try:
         return _answered(opened, asked, notes)
@@ -284,6 +285,7 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
 
     Raises:
         ConfigError: a wrong flag or value, or no path or question.
+        SnapshotError: the path is empty.
         SystemExit: the help was asked for (0).
     """
     # Words behind `--` are no flags, such as a question about one.
@@ -301,9 +303,7 @@ def parse_locate(arguments: Sequence[str]) -> tuple[str, str, LocateOptions]:
         # Several words mean that the shell has split the question.
         remedy = "Put quotes around the question." if len(named) > 2 else "A path and a question are needed."
         raise ConfigError(f"{USAGE}: got {len(named)} of 2 words before the flags. {remedy}")
-    # An empty one comes from a variable that is not set, and would mean the current folder.
-    if not named[0].strip():
-        raise ConfigError("the path is empty. Name a folder, an archive or a file; `.` is the current folder.")
+    check_named(named[0])
     return named[0], named[1], options
 
 

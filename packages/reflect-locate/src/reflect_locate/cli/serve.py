@@ -53,10 +53,12 @@ def run(arguments: Sequence[str], console: Console) -> None:
     # Its paths would be taken for those of another folder.
     if adapted is not None and len(paths) > 1:
         raise ConfigError(f"--adapted is about one repository, and {len(paths)} folders are named. Serve it alone.")
+
     # Read before a model is loaded, so that a wrong path is told at once.
-    folders = ServedFolders(
-        paths, cache=None if options.no_cache else cache_folder(), tell=lambda note: notes.print(printable_line(note))
-    )
+    def tell(note: str) -> None:
+        notes.print(printable_line(note))
+
+    folders = ServedFolders(paths, cache=None if options.no_cache else cache_folder(tell), tell=tell)
     # First of the two, as it refuses what excludes it.
     reread = reread_of(options)
     player = player_of(options, options.seconds) if options.is_played else None
@@ -84,4 +86,6 @@ def parse_serve(arguments: Sequence[str]) -> tuple[tuple[str, ...], ServeOptions
     paths, options = parse_options("reflect-rl serve PATH...", ServeOptions, arguments)
     if not paths:
         raise ConfigError("name the folders that may be asked about: reflect-rl serve PATH...")
+    if "port" in options.model_fields_set and not options.http:
+        raise ConfigError(f"--port {options.port} does nothing without --http. Add --http.")
     return paths, options

@@ -12,6 +12,7 @@ from reflect_locate.questions.benchmark import check
 from reflect_locate.questions.build import build_task_set, preview
 from reflect_locate.questions.card import card_tables
 from reflect_locate.questions.config import TasksConfig
+from reflect_locate.repositories.ingest import check_named
 from reflect_rl.cli.arguments import parse_options
 from reflect_rl.config import parse, read_toml
 from reflect_rl.errors import ConfigError
@@ -72,6 +73,8 @@ def parse_tasks(arguments: Sequence[str]) -> TasksOptions:
 
 def _values(named: Sequence[str]) -> dict[str, Any]:
     """Settings of the configuration file, or the corpora that were named."""
+    for word in named:
+        check_named(word)
     paths = [Path(word) for word in named]
     files = [path for path in paths if path.suffix == ".toml"]
     # A corpus is a path too, so only the ending `.toml` tells a configuration.

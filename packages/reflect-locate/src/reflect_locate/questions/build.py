@@ -20,6 +20,7 @@ from reflect_locate.repositories.ingest import split_revision
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_rl.errors import ConfigError
 from reflect_rl.launch import collector_off
+from reflect_rl.paths import in_home
 from reflect_rl.types import seed_for
 from reflect_served.llm import STORE, Spent
 
@@ -223,14 +224,14 @@ def _trees(spec: str, config: TasksConfig, notes: list[str], *, alone: bool) -> 
             past = []
         if past and not is_by_time:
             is_told = config.endpoint.base_url or set(config.sources) != {history.NAME}
-            now = [_Tree(spec, corpus(spec, config.rules, config.cache.expanduser()))] if is_told else []
+            now = [_Tree(spec, corpus(spec, config.rules, _cache(config)))] if is_told else []
             return [*now, *past]
         # Fewer questions give an interval so wide that the test would say nothing.
         if past and (len(past[0].commits) >= FEWEST_TESTED or config.divide == "time"):
             return past
         if past:
             notes.append(f"too few commits for a division by time: {len(past[0].commits)} for the test")
-    return [_Tree(spec, corpus(spec, config.rules, config.cache.expanduser()))]
+    return [_Tree(spec, corpus(spec, config.rules, _cache(config)))]
 
 
 def _past(place: tuple[Path, str], newest: float, config: TasksConfig) -> Iterator[_Tree]:
@@ -245,7 +246,7 @@ def _past(place: tuple[Path, str], newest: float, config: TasksConfig) -> Iterat
     for base in history.earlier_revisions(repository, [newest, newest + OLDER * (1 - newest)], until):
         spec = f"{repository}@{base}"
         try:
-            snapshot = corpus(spec, config.rules, config.cache.expanduser())
+            snapshot = corpus(spec, config.rules, _cache(config))
         except SnapshotError:
             # A young repository may have held nothing that is read.
             if until != place[1]:
@@ -304,9 +305,13 @@ TOLD = 10
 """Times that is told how far an endpoint is, for each corpus."""
 
 
+def _cache(config: TasksConfig) -> Path:
+    return in_home(config.cache, "Set cache to a folder for downloads.")
+
+
 def _answers(config: TasksConfig) -> Path:
     """File of the answers of endpoints so far, about any corpus."""
-    return config.cache.expanduser() / "answers.sqlite"
+    return _cache(config) / "answers.sqlite"
 
 
 def _asked_about(snapshot: Snapshot, config: TasksConfig) -> list[str]:

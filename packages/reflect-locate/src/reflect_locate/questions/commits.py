@@ -92,7 +92,14 @@ def commits(repository: Path, revision: str, without: str = "", most: int = 50_0
     # A merge has a difference to each parent, and its subject says nothing about a file.
     changes = _changes(git, [name for name, count in zip(names, parents, strict=True) if count <= 1])
     return [
-        Commit(name, count, int(head[1]), f"{_text(head[2])} <{_text(head[3])}>", _text(head[4]), changes.get(name, ()))
+        Commit(
+            name,
+            count,
+            _seconds(head[1]),
+            f"{_text(head[2])} <{_text(head[3])}>",
+            _text(head[4]),
+            changes.get(name, ()),
+        )
         for name, count, head in zip(names, parents, heads, strict=True)
     ]
 
@@ -104,7 +111,13 @@ def commit_time(repository: Path, revision: str) -> int:
         SnapshotError: git cannot read it.
     """
     git = GitRepository(repository, Budget(str(repository), seconds=SECONDS))
-    return int(git.run("rev-list", "--max-count=1", "--format=%ct", git.commit(revision)).split()[-1])
+    # The mark at the end keeps a line that would be empty.
+    return _seconds(git.run("rev-list", "--max-count=1", "--format=%ct.", git.commit(revision)).split()[-1][:-1])
+
+
+def _seconds(written: bytes) -> int:
+    """Time of a commit; 0, as in git's own order, where it is damaged: git prints nothing or a wrong number then."""
+    return int(written) if written.isdigit() else 0
 
 
 def revision_before(repository: Path, revision: str, time: int) -> str:
@@ -114,10 +127,10 @@ def revision_before(repository: Path, revision: str, time: int) -> str:
         SnapshotError: git cannot read it.
     """
     git = GitRepository(repository, Budget(str(repository), seconds=SECONDS))
-    said = git.run("rev-list", "--first-parent", "--format=%ct", git.commit(revision), most=MOST_BYTES)
-    lines = said.decode("ascii").split("\n")
-    rows = zip(lines[::2], lines[1::2], strict=False)  # "commit NAME", time
-    return next((head.split()[1] for head, made in rows if int(made) < time), "")
+    said = git.run("rev-list", "--first-parent", "--format=%ct.", git.commit(revision), most=MOST_BYTES)
+    lines = said.split(b"\n")
+    rows = zip(lines[::2], lines[1::2], strict=False)  # "commit NAME", time and the mark
+    return next((head.split()[1].decode("ascii") for head, made in rows if _seconds(made[:-1]) < time), "")
 
 
 def is_shallow(repository: Path) -> bool:

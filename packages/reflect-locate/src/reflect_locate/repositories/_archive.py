@@ -146,7 +146,8 @@ def _members(file: IO[bytes], gate: Gate) -> Iterator[Iterable[Member]]:
         raise
     except Exception as error:  # the libraries raise many kinds of errors for a damaged archive
         raise SnapshotError(
-            f"{gate.source!r} is no archive, or a damaged one: {error}. Known: {', '.join(ENDINGS)}."
+            f"{gate.source!r} is no text in UTF-8 or UTF-16, and no archive, or a damaged one: {error}. Known: "
+            f"{', '.join(ENDINGS)}."
         ) from None
 
 

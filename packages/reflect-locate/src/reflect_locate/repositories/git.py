@@ -42,8 +42,9 @@ ENVIRONMENT = {
 }
 INHERITED = ("PATH", "SYSTEMROOT", "TMPDIR")
 """Variables that git gets from this process: no `GIT_*` and no `HOME`, which could name other folders and programs."""
-# A colon would name a file in a commit (`HEAD:x`), `*` and `?` patterns of references, quotes and `$` a shell.
-FORBIDDEN = frozenset("\"'`$;&|<>(){}[]*?!:\\")
+# A colon would name a file in a commit (`HEAD:x`), braces ask for something else than a name (`^{/text}`), the others
+# are patterns of references. No shell ever reads a name.
+FORBIDDEN = frozenset("*?[:\\{}")
 LIST_BYTES = 256_000_000
 """Longest output of one call. A few kilobytes of objects can describe more files than any disk holds."""
 LIMITED = 'ulimit -d "$0" && exec "$@"'

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.word_store import StaleStoreError, WordStore, is_damage
+from reflect_rl.paths import expanded
 
 MOST_BYTES = 1_000_000_000
 """Size of all stores together; the ones that were not used for longest are deleted beyond it."""
@@ -25,12 +27,20 @@ FEW_TEXTS = 1_000
 """A store of fewer texts is never made anew for its size."""
 
 
-def cache_folder() -> Path:
-    """Folder of the stores: `reflect-rl/locate` in the platform's cache folder (`XDG_CACHE_HOME` is respected)."""
+def cache_folder(tell: Callable[[str], None]) -> Path | None:
+    """Folder of the stores: `reflect-rl/locate` in the platform's cache folder (`XDG_CACHE_HOME` is respected).
+
+    Args:
+        tell: is told where there is no such folder, because this user has no home.
+    """
     # Imported here: commands that need no cache start without it.
     from platformdirs import user_cache_path
 
-    return user_cache_path("reflect-rl", appauthor=False) / "locate"
+    try:
+        return user_cache_path("reflect-rl", appauthor=False) / "locate"
+    except RuntimeError:
+        tell("no cache: this user has no home folder, and XDG_CACHE_HOME names no other")
+        return None
 
 
 def texts_of(snapshot: Snapshot) -> dict[bytes, str]:
@@ -70,7 +80,7 @@ def mended_store(
 
 def _opened(source: Path, snapshot: Snapshot, folder: Path | None, *, is_damaged: bool) -> tuple[WordStore, str]:
     texts, note = texts_of(snapshot), ""
-    place = source.expanduser().resolve()
+    place = expanded(source).resolve()
     # A question about the home folder must not make files that the next question would read.
     if folder is not None and place.is_dir() and folder.resolve().is_relative_to(place):
         folder, note = None, f"no cache: its folder {folder} lies in {source}"

@@ -10,6 +10,7 @@ from reflect_locate.repositories._gate import Gate, IngestRules, left_out_counts
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
+from reflect_rl.paths import expanded
 
 DEFAULT = IngestRules()
 
@@ -46,9 +47,21 @@ def ingest(source: str | Path, config: IngestRules = DEFAULT, name: str = "") ->
 
         read_archive(path, gate)
         return snapshot_of(gate, name or archive_stem(path.name) or path.name)
+    if path.exists():
+        raise SnapshotError(f"{str(source)!r} is no file or folder but a device, a pipe or a socket. Give a folder.")
     raise SnapshotError(
         f"no folder or archive {str(source)!r}. Give a folder, an archive, or FOLDER@REVISION for a commit."
     )
+
+
+def check_named(source: str) -> None:
+    """Refuse an empty path: it comes from a variable that is not set, and would mean the current folder.
+
+    Raises:
+        SnapshotError: it is empty.
+    """
+    if not source.strip():
+        raise SnapshotError("the path is empty. Name a folder, an archive or a file; `.` is the current folder.")
 
 
 def open_repository(source: str | Path, config: IngestRules = ALL_TEXT) -> Tree:
@@ -90,14 +103,14 @@ def split_revision(source: str | Path) -> tuple[Path, str]:
     Revisions may hold an `@` themselves, as the tag `vite@5.0.0` does: the longest folder that exists is taken. A bare
     repository has no other files than those of its commits: its revision is `HEAD` where none is named.
     """
-    whole = Path(source).expanduser()
+    whole = expanded(source)
     # A file that exists under the whole name wins: `@` is legal in names, as in `node_modules/@types`.
     if not _kind(whole):
         for text, revision in _cut_at_signs(str(source)):
             # A path that is missing, as `@scope/x@1`, and no revision `scope/x@1` of this folder.
             if not text and "@" in revision:
                 continue
-            folder = Path(text or ".").expanduser()
+            folder = expanded(text or ".")
             if _kind(folder) == "folder":
                 return folder, revision or "HEAD"
     return whole, "HEAD" if _is_bare(whole) else ""

@@ -24,6 +24,7 @@ from reflect_rl.errors import (
     suggestion,
 )
 from reflect_rl.launch import QUIET, keep_few_kernels, process_count, process_rank, wait_to_speak
+from reflect_rl.paths import expanded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keep_few_kernels()
     # No shell expands a quoted `~/runs`, and a folder named `~` is dangerous to delete. Questions have several words.
     given = sys.argv[1:] if arguments is None else arguments
-    words = [str(Path(word).expanduser()) if word.startswith("~/") and " " not in word else word for word in given]
+    words = [str(expanded(word)) if word.startswith("~/") and " " not in word else word for word in given]
     verb = words[0] if words else ""
     for stream in (sys.stdout, sys.stderr):
         # A terminal of another encoding (LC_ALL=C) gets a question mark for a letter that it lacks, and no error.

@@ -24,6 +24,7 @@ from filelock import FileLock
 
 from reflect_rl.errors import ModelError, suggestion
 from reflect_rl.models.gguf import GGUF_FOLDER, check_package, convert_once, is_complete
+from reflect_rl.paths import expanded, in_home
 from reflect_rl.store import sha256_of
 
 CACHE_VARIABLE = "REFLECT_RL_CACHE"
@@ -69,9 +70,13 @@ Download = Callable[[KnownModel, Path], Path]
 
 
 def cache_folder() -> Path:
-    """Folder of converted models: $REFLECT_RL_CACHE, or `reflect-rl` in the platform's cache folder."""
+    """Folder of converted models: $REFLECT_RL_CACHE, or `reflect-rl` in the platform's cache folder.
+
+    Raises:
+        UserError: it would lie in the home folder, and there is none.
+    """
     if chosen := os.environ.get(CACHE_VARIABLE):
-        return Path(chosen).expanduser()
+        return expanded(chosen)
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local"))
     elif sys.platform == "darwin":
@@ -79,7 +84,7 @@ def cache_folder() -> Path:
     else:
         # `or`: an empty variable counts as unset, says the XDG specification.
         base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    return base.expanduser() / "reflect-rl"
+    return in_home(base, f"Set {CACHE_VARIABLE} to a folder for models.") / "reflect-rl"
 
 
 def folder_of_known(name: str) -> Path:

@@ -15,6 +15,7 @@ from pathlib import Path
 from reflect_rl.config import EMBEDDED
 from reflect_rl.errors import ModelError, ReflectRLError, suggestion
 from reflect_rl.models.catalogue import KNOWN, folder_of_gguf, folder_of_known
+from reflect_rl.paths import expanded
 
 HUB = "hub:"
 """Beginning of a path that names a model of the Hugging Face hub."""
@@ -45,7 +46,7 @@ def resolve(path: str | Path) -> str:
     """
     if str(path) == EMBEDDED:
         raise ModelError("the embedded model is built from a run's texts, so it is loaded from its folder in the run.")
-    folder = Path(path).expanduser()
+    folder = expanded(path)
     if folder.is_dir():
         # Absolute, because an adapter records where its base model is.
         return str(folder.resolve())
@@ -196,7 +197,7 @@ def base_of(adapter: str) -> str:
         raise ModelError(
             f"the adapter {adapter!r} names no base model. Set base_model_name_or_path in {ADAPTER_CONFIG}."
         )
-    hub_id, is_folder = str(base).removeprefix(HUB), Path(str(base)).expanduser().exists()
+    hub_id, is_folder = str(base).removeprefix(HUB), expanded(str(base)).exists()
     try:
         # The adapter may be somebody else's: its file must not decide that something is downloaded.
         is_hub = not is_folder and HUB_ID.fullmatch(hub_id)
