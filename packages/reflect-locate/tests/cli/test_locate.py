@@ -288,7 +288,7 @@ def test_a_single_text_is_searched_for_its_lines(alone, project):
     assert "index rebuilt" not in alone(project / "src/limits.py", QUESTION)[1]
     (project / "tool").write_bytes(b"\x7fELF\0")
     (project / "secrets.yaml").write_text("a: b")
-    for name, message in (("tool", "is no archive"), ("secrets.yaml", "has no file to read. Left out: secret 1")):
+    for name, message in (("tool", "and no archive, or a damaged one"), ("secrets.yaml", "has no file to read. Left out: secret 1")):
         with pytest.raises(UserError, match=message):
             alone(project / name, QUESTION)
 
@@ -298,7 +298,7 @@ def test_a_text_that_is_too_large_is_called_so(alone, tmp_path):
     with pytest.raises(UserError, match=r"the text '.*big.txt' has 1200000 bytes, more than the 1000000 of a file"):
         alone(tmp_path / "big.txt", QUESTION)
     (tmp_path / "big.bin").write_bytes(b"\xff\0" * 600_000)
-    with pytest.raises(UserError, match="is no archive"):
+    with pytest.raises(UserError, match="and no archive, or a damaged one"):
         alone(tmp_path / "big.bin", QUESTION)
 
 
@@ -549,3 +549,27 @@ def test_a_file_that_a_question_names_and_that_is_not_there_is_told(tmp_path, ca
     told = f"no file that is read here is called {named}; the answer goes by the words."
     said = capsys.readouterr().out
     assert (told in said) if named else ("no file that is read" not in said)
+
+
+def test_without_a_home_folder_questions_are_answered_without_a_cache(project, capsys, monkeypatch):
+    def homeless(*_, **__):
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr("platformdirs.user_cache_path", homeless)
+    run([str(project), QUESTION])
+    said = capsys.readouterr().out
+    assert "no cache: this user has no home folder, and XDG_CACHE_HOME names no other" in said
+    assert "src/limits.py:4-5" in said
+
+
+def test_a_folder_whose_name_begins_with_a_tilde_is_read(tmp_path, capsys, monkeypatch):
+    write_files(tmp_path / "~no-such-user", None)
+    monkeypatch.chdir(tmp_path)
+    run(["~no-such-user", QUESTION, "--no-cache"])
+    assert "src/limits.py:4-5" in capsys.readouterr().out
+
+
+def test_what_is_no_file_is_told_as_what_it_is(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=r"pipe' is no file or folder but a device, a pipe or a socket\. Give a folder"):
+        run([str(tmp_path / "pipe"), QUESTION])
