@@ -219,8 +219,9 @@ def test_the_data_folder_is_the_configured_one_before_the_environments(tmp_path,
     monkeypatch.setenv("ALFWORLD_DATA", str(official))
     assert data_folder() == official
     assert data_folder(str(other)) == other
-    with pytest.raises(GameError, match="there is no folder"):
-        data_folder(str(tmp_path / "absent"))
+    for absent in (str(tmp_path / "absent"), "~no-such-user/games"):
+        with pytest.raises(GameError, match="there is no folder"):
+            data_folder(absent)
 
 
 def test_without_any_folder_the_remedy_is_named(monkeypatch):

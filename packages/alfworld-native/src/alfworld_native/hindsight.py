@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from alfworld_native.engine import Game
 from alfworld_native.generate import SENTENCES
-from alfworld_native.memory import Memory
+from alfworld_native.memory import TAKE, Memory
 from alfworld_native.problem import Goal, Receptacle, Thing
 from alfworld_native.record import TaskType
 from alfworld_native.sentence import TREATMENTS, kind_of
@@ -33,46 +33,75 @@ LAST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
-    """What a player has in hand before a command."""
+class Before:
+    """What a player knew before a command, as far as it says which commands are right."""
 
     held: str
-    """Name of the thing; empty: none."""
+    """Name of the thing in hand; empty: none."""
     origin: str
     """The receptacle that it was taken out of."""
     conditions: frozenset[str]
     """What was done to it, as `Memory.conditions` has it."""
+    lit: frozenset[str]
+    """Names of the lamps that are on."""
+    at_hand: frozenset[str]
+    """Kinds of the things that could be taken."""
 
     @classmethod
-    def of(cls, memory: Memory) -> Hand:
-        """The hand of a player who knows this."""
-        return cls(memory.held, memory.origin, frozenset(memory.conditions.get(memory.held, ())))
+    def of(cls, memory: Memory) -> Before:
+        """The part of a memory that counts."""
+        takes = (TAKE.match(command) for command in memory.admissible)
+        return cls(
+            memory.held,
+            memory.origin,
+            frozenset(memory.conditions.get(memory.held, ())),
+            frozenset(name for name, conditions in memory.conditions.items() if "on" in conditions),
+            frozenset(kind_of(take[1]) for take in takes if take),
+        )
 
 
-def fitting_goals(game: Game, hand: Hand, command: str, after: Memory) -> list[Goal]:
+def fitting_goals(game: Game, before: Before, command: str, after: Memory) -> list[Goal]:
     """The goals for which a command was a right one.
 
     Args:
         game: what was played.
-        hand: of the player before the command.
+        before: what the player knew before the command.
         command: that was given.
         after: what the player knew after it.
 
     Returns:
         Every goal once, in a fixed order; none for a command that leads to nothing, such as `look`.
     """
-    verb = command.partition(" ")[0]
-    if hand.held:
-        goals = _with_thing(game, hand, verb, after)
+    verb, _, rest = command.partition(" ")
+    # Several receptacles may share a place, so the command says which one is meant.
+    place = game.receptacles.get(rest.removeprefix("to ")) if verb in ("go", "open") else None
+    if before.held:
+        goals = list(_with_thing(game, before, command, place, after))
     elif verb == "take" and after.held:
-        goals = _with_empty_hand(game, game.things[after.held], after.origin)
-    elif verb in ("go", "open") and after.here:
-        place = after.here[0]
-        seen = (game.things[name] for name in after.contents.get(place, ()) if name in game.things)
-        goals = (goal for thing in seen if thing.pickupable for goal in _with_empty_hand(game, thing, place))
+        goals = list(_with_empty_hand(game, game.things[after.held], game.receptacles.get(after.origin)))
+    elif place is not None:
+        seen = [game.things[name] for name in after.contents.get(place.name, ()) if name in game.things]
+        # Who wants what is at hand does not go elsewhere for another of its kind.
+        wanted = [thing for thing in seen if thing.pickupable and thing.kind not in before.at_hand]
+        goals = [goal for thing in wanted for goal in _with_empty_hand(game, thing, place)]
     else:
         return []
-    return list(dict.fromkeys(goals))
+    moved = before.held or after.held
+    return [goal for goal in dict.fromkeys(goals) if not _is_done(game, goal, after, moved)]
+
+
+def _is_done(game: Game, goal: Goal, after: Memory, moved: str) -> bool:
+    """Tell whether the player sees that a game with this goal was won before, or that it cannot be won."""
+    if goal.task_type == "pick_two_obj_and_place":
+        return sum(thing.kind == goal.object_kind for thing in game.things.values()) < 2
+    if goal.task_type != "pick_and_place_simple":
+        return False
+    return any(
+        name != moved and name in game.things and game.things[name].kind == goal.object_kind
+        for place, names in after.contents.items()
+        if place in game.receptacles and game.receptacles[place].kind == goal.target_kind
+        for name in names
+    )
 
 
 def drawn_sentence(goals: Sequence[Goal], rng: np.random.Generator) -> str:
@@ -115,48 +144,60 @@ def _verb(line: str) -> str:
     return line.removeprefix("> ").partition(" ")[0]
 
 
-def _with_empty_hand(game: Game, thing: Thing, place: str) -> Iterator[Goal]:
-    """Goals of a player who finds or takes a thing at a place."""
-    lies_in = game.receptacles[place].kind if place in game.receptacles else kind_of(place)
+def _with_empty_hand(game: Game, thing: Thing, lies_in: Receptacle | None) -> Iterator[Goal]:
+    """Goals of a player who finds or takes a thing in a receptacle, or elsewhere (None)."""
     for receptacle in game.receptacles.values():
         # A thing that lies in a receptacle of the right kind would have to be put where it is.
-        if thing.kind in receptacle.accepts and receptacle.kind != lies_in:
+        if thing.kind in receptacle.accepts and not _is_alike(lies_in, receptacle):
             yield Goal("pick_and_place_simple", thing.kind, receptacle.kind)
             yield Goal("pick_two_obj_and_place", thing.kind, receptacle.kind)
             yield from (Goal(each, thing.kind, receptacle.kind) for each in _treatments(thing))
     yield from _lit(game, thing)
 
 
-def _with_thing(game: Game, hand: Hand, verb: str, after: Memory) -> Iterator[Goal]:
-    """Goals of a player who has a thing in hand."""
-    thing = game.things[hand.held]
-    done = [each for each in _treatments(thing) if TREATMENTS[each][1] in hand.conditions]
-    here = [game.receptacles[name] for name in after.here[:1]]
+def _with_thing(game: Game, before: Before, command: str, place: Receptacle | None, after: Memory) -> Iterator[Goal]:
+    """Goals of a player who has a thing in hand, and goes to a place or opens it, or does something else (None)."""
+    thing, verb = game.things[before.held], command.partition(" ")[0]
+    done = [each for each in _treatments(thing) if TREATMENTS[each][1] in before.conditions]
     if verb in ("put", "move") and not after.held:
         into = next((name for name, things in after.contents.items() if thing.name in things), "")
-        yield from _placed(thing, hand, [game.receptacles[into]] if into in game.receptacles else [], done)
-    elif verb == "use":
+        yield from _placed(game, thing, before, game.receptacles.get(into), done)
+    elif verb == "use" and command.removeprefix("use ") not in before.lit:
         yield from _lit(game, thing)
-    elif verb in ("go", "open"):
-        yield from _placed(thing, hand, here, done)
-        # The way to where a thing is treated is right as long as it is not treated.
-        tools = {tool: each for each in _treatments(thing) for tool in TREATMENTS[each][2]}
-        wanted = [tools[each.kind] for each in here if each.kind in tools]
-        yield from _anywhere(game, thing, [each for each in wanted if each not in done])
-        if any(kind_of(name) == LAMP for each in here for name in after.contents.get(each.name, ())):
+    elif place is not None:
+        yield from _placed(game, thing, before, place, done)
+        if verb == "go":
+            # Things are treated without opening anything.
+            yield from _anywhere(game, thing, [each for each in _treated_at(game, thing, place) if each not in done])
+        if any(kind_of(name) == LAMP for name in after.contents.get(place.name, ())):
             yield from _lit(game, thing)
     else:
-        yield from _anywhere(game, thing, [each for each in _treatments(thing) if TREATMENTS[each][0] == verb])
+        wanted = [each for each in _treatments(thing) if TREATMENTS[each][0] == verb]
+        yield from _anywhere(game, thing, [each for each in wanted if each not in done])
 
 
-def _placed(thing: Thing, hand: Hand, into: Sequence[Receptacle], done: Sequence[TaskType]) -> Iterator[Goal]:
-    """Goals that want a thing, treated or not, in one of these receptacles."""
-    plain: tuple[TaskType, ...] = ("pick_and_place_simple", "pick_two_obj_and_place")
-    for receptacle in into:
-        # What lay in such a receptacle had not to be taken, but for a treatment.
-        if thing.kind in receptacle.accepts and (done or receptacle.kind != kind_of(hand.origin)):
-            # What was cleaned is rather wanted clean: a task that does not ask for it would not have had it cleaned.
-            yield from (Goal(each, thing.kind, receptacle.kind) for each in done or plain)
+def _placed(
+    game: Game, thing: Thing, before: Before, into: Receptacle | None, done: Sequence[TaskType]
+) -> Iterator[Goal]:
+    """Goals that want a thing, treated or not, in a receptacle."""
+    # What lay in such a receptacle had not to be taken, but for a treatment.
+    is_elsewhere = into is not None and not _is_alike(game.receptacles.get(before.origin), into)
+    if into is not None and thing.kind in into.accepts and (done or is_elsewhere):
+        plain: tuple[TaskType, ...] = ("pick_and_place_simple", "pick_two_obj_and_place")
+        # What was cleaned is rather wanted clean: a task that does not ask for it would not have had it cleaned.
+        yield from (Goal(each, thing.kind, into.kind) for each in done or plain)
+
+
+def _is_alike(one: Receptacle | None, other: Receptacle) -> bool:
+    return one is not None and one.kind == other.kind
+
+
+def _treated_at(game: Game, thing: Thing, place: Receptacle) -> Iterator[TaskType]:
+    """Kinds of task in which a thing is treated at a receptacle."""
+    for each in _treatments(thing):
+        verb, _, tools = TREATMENTS[each]
+        if place.kind in (game.words.cleaners if verb == "clean" else tools):
+            yield each
 
 
 def _anywhere(game: Game, thing: Thing, task_types: Sequence[TaskType]) -> Iterator[Goal]:

@@ -64,6 +64,12 @@ REMEDY: Final = (
 Value = TypeVar("Value")
 
 
+def expanded(path: str | Path) -> Path:
+    """The path with the home folder in place of `~`; as it is written where there is no such user or home."""
+    # `Path.expanduser` raises RuntimeError there.
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
 def data_folder(configured: str = "") -> Path:
     """The folder with the games: the configured one, else `$ALFWORLD_DATA`.
 
@@ -73,7 +79,7 @@ def data_folder(configured: str = "") -> Path:
     named = configured or os.environ.get("ALFWORLD_DATA", "")
     if not named:
         raise GameError(f"no folder with ALFWorld's games is named. {REMEDY}")
-    folder = Path(named).expanduser()
+    folder = expanded(named)
     if not folder.is_dir():
         raise GameError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
     return folder
@@ -113,7 +119,7 @@ def games_of(games: Sequence[GameRecord] | str | Path, split: str | None = None)
 
 
 def _of_source(source: str, split: str | None) -> Sequence[GameRecord]:
-    path = Path(source).expanduser()
+    path = expanded(source)
     is_one = source.startswith(GENERATED) or source.endswith(COMPACT) or any(path.glob("*/*/game.tw-pddl"))
     if not is_one:
         return load_games(path, "train" if split is None else split)
@@ -174,7 +180,7 @@ def load_games(
     for split in named:
         if split not in OFFICIAL_SPLITS:
             raise GameError(f"ALFWorld has no split {split!r}. {suggestion(split, OFFICIAL_SPLITS)}")
-    folder = Path(os.path.expandvars(folder)).expanduser()
+    folder = expanded(os.path.expandvars(folder))
     if not folder.is_dir():
         raise GameError(f"there is no folder {folder} with ALFWorld's games. {REMEDY}")
     keys: dict[str, list[str]] = {split: [] for split in named}

@@ -219,10 +219,8 @@ class ServedFolders:
         normal = posixpath.normpath(path)
         if len(self.roots) == 1:
             root = self.roots[0]
-            # In the checkout `flask`, served by that name, the folder `flask` is meant: callers were told of it.
-            is_inside = root.snapshot is not None and any(
-                f"{name}/".startswith(f"{normal}/") for name in root.snapshot.files
-            )
+            # In the checkout `flask`, served by that name, the folder `flask/flask` is meant: `what_is_in` lists it so.
+            is_inside = any(f"{name}/".startswith(f"{normal}/") for name in self._refreshed(root).files)
             yield root, "." if path == root.source and not is_inside else normal
             return
         # The longest first, because one root may lie inside another.

@@ -119,10 +119,12 @@ def test_an_empty_path_is_not_the_current_folder(call, tmp_path, monkeypatch):
         call(run, "", "--output-dir", tmp_path / "out")
 
 
-def test_a_name_cannot_steer_the_terminal(call, tmp_path):
-    mine = told(Repository(tmp_path / "esc\x1b[31mred")).folder
-    said = call(run, mine, "--output-dir", tmp_path / "out")
-    assert "esc·[31mred" in said
+def test_a_name_cannot_steer_the_terminal(call, tmp_path, monkeypatch):
+    mine = told(Repository(tmp_path / "esc\x1b[31mred[bold]")).folder
+    monkeypatch.chdir(tmp_path)
+    said = call(run, mine)
+    assert said.count("esc·[31mred[bold]") == 2
+    assert "Adapting helped. Use it: " in said
     assert "\x1b" not in said
 
 

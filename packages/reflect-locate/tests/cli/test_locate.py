@@ -288,7 +288,10 @@ def test_a_single_text_is_searched_for_its_lines(alone, project):
     assert "index rebuilt" not in alone(project / "src/limits.py", QUESTION)[1]
     (project / "tool").write_bytes(b"\x7fELF\0")
     (project / "secrets.yaml").write_text("a: b")
-    for name, message in (("tool", "and no archive, or a damaged one"), ("secrets.yaml", "has no file to read. Left out: secret 1")):
+    for name, message in (
+        ("tool", "and no archive, or a damaged one"),
+        ("secrets.yaml", "has no file to read. Left out: secret 1"),
+    ):
         with pytest.raises(UserError, match=message):
             alone(project / name, QUESTION)
 

@@ -410,7 +410,7 @@ def test_commits_know_their_parents_and_changes(repository):
     }
 
 
-@pytest.mark.parametrize("date", ["-5 +0000", "abc +0000", "+0000", ""])
+@pytest.mark.parametrize("date", ["-5 +0000", "abc +0000", "+0000", "", "9" * 20 + " +0000", "9" * 5000 + " +0000"])
 def test_a_commit_with_a_damaged_date_is_old_and_spoils_no_other(repository, date):
     repository.commit("Whistle when the kettle boils", files={"core.py": "a = 2\n"})
     raw = repository.git("cat-file", "commit", "HEAD")

@@ -36,6 +36,7 @@ from reflect_rl.envs.base import (
     NumbersActions as NumbersActions,
     Renders as Renders,
     Restartable as Restartable,
+    TellsHindsight as TellsHindsight,
     TextEnv as TextEnv,
     VariesTexts as VariesTexts,
 )

@@ -25,6 +25,7 @@ from alfworld_native.sources import (
     GENERATED,
     OfficialSplit,
     RecordLine,
+    expanded,
     generated_games,
     read_records,
     tell_of_missing,
@@ -92,7 +93,7 @@ def find_games(
     Raises:
         GameError: no such source, no game in it, a file of compact records that breaks off, or a broken game.
     """
-    where = Path(path).expanduser()
+    where = expanded(path)
     if path.startswith(GENERATED):
         games = _of_records(
             path, (RecordLine(path, record) for record in generated_games(path)), task_types, skip_broken=skip_broken
@@ -127,7 +128,7 @@ def _key(path: str) -> str:
 
 def _compact_there(path: str) -> str:
     """The end of a message: files of compact records in a folder that has no other games."""
-    folder = Path(path).expanduser()
+    folder = expanded(path)
     names = sorted(file.name for file in folder.glob(f"*{COMPACT}") if "." not in file.name.removesuffix(COMPACT))
     return f" Compact records lie there: name one of {', '.join(names)}." if names else ""
 

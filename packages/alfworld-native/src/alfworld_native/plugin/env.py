@@ -21,7 +21,7 @@ from alfworld_native.engine import Game, State, Step
 from alfworld_native.experts import best_commands, position_of, turns_left
 from alfworld_native.explorer import advised
 from alfworld_native.handcoded import HandcodedExpert
-from alfworld_native.hindsight import Hand, drawn_sentence, fitting_goals, retold
+from alfworld_native.hindsight import Before, drawn_sentence, fitting_goals, retold
 from alfworld_native.memory import Memory, Trail
 from alfworld_native.plugin.errors import translated_errors
 from alfworld_native.plugin.games import (
@@ -256,11 +256,13 @@ class Alfworld(TextEnv):
         for turn in episode.turns:
             if turn.action is None:
                 continue
-            hand = Hand.of(game._memory)
+            before = Before.of(game._memory)
             game.step(turn.decision.index)
-            if goals := fitting_goals(game._game, hand, turn.action, game._memory):
+            if goals := fitting_goals(game._game, before, turn.action, game._memory):
                 text = retold(turn.observation.text, drawn_sentence(goals, rng))
-                turns.append(replace(turn, observation=replace(turn.observation, text=text)))
+                # What was played is what is to be learned, whatever somebody had noted.
+                decision = replace(turn.decision, target=turn.decision.index)
+                turns.append(replace(turn, observation=replace(turn.observation, text=text), decision=decision))
         return replace(episode, turns=tuple(turns))
 
     def games_tested(self, mode: str, split: str) -> dict[str, str]:

@@ -228,11 +228,7 @@ def _told(state: Any) -> str:
 
 def _folder(games: str) -> Path:
     # A shell expands `~` on the command line, and nobody does in a file of settings.
-    try:
-        return expanded(games)
-    except RuntimeError:
-        # A user who is not known here: the folder is missing, and is named as it was written.
-        return Path(games)
+    return expanded(games)
 
 
 @lru_cache(16)

@@ -88,7 +88,8 @@ def run(arguments: Sequence[str], console: Console) -> None:
     if adapted.helps:
         adapted.ranking.save(folder)
     console.print(comparison_table(adapted.comparisons))
-    console.print(verdict(adapted, folder, is_there=(folder / FILE).exists()))
+    told = verdict(adapted, folder, is_there=(folder / FILE).exists())
+    console.print(printable_line(told), highlight=False, markup=False)
 
 
 def parse_adapt(arguments: Sequence[str]) -> tuple[str, AdaptOptions]:

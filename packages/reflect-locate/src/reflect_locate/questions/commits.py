@@ -104,6 +104,10 @@ def commits(repository: Path, revision: str, without: str = "", most: int = 50_0
     ]
 
 
+LONGEST_TIME = 12
+"""Digits of a time that can be meant; twelve are for thirty thousand years."""
+
+
 def commit_time(repository: Path, revision: str) -> int:
     """Time of a commit, in seconds since 1970.
 
@@ -117,7 +121,7 @@ def commit_time(repository: Path, revision: str) -> int:
 
 def _seconds(written: bytes) -> int:
     """Time of a commit; 0, as in git's own order, where it is damaged: git prints nothing or a wrong number then."""
-    return int(written) if written.isdigit() else 0
+    return int(written) if written.isdigit() and len(written) <= LONGEST_TIME else 0
 
 
 def revision_before(repository: Path, revision: str, time: int) -> str:

@@ -36,11 +36,13 @@ def cache_folder(tell: Callable[[str], None]) -> Path | None:
     # Imported here: commands that need no cache start without it.
     from platformdirs import user_cache_path
 
-    try:
-        return user_cache_path("reflect-rl", appauthor=False) / "locate"
-    except RuntimeError:
-        tell("no cache: this user has no home folder, and XDG_CACHE_HOME names no other")
-        return None
+    # Newer versions raise, older ones give a path with `~`.
+    with suppress(RuntimeError):
+        folder = user_cache_path("reflect-rl", appauthor=False) / "locate"
+        if folder.parts[0] != "~":
+            return folder
+    tell("no cache: this user has no home folder, and XDG_CACHE_HOME names no other")
+    return None
 
 
 def texts_of(snapshot: Snapshot) -> dict[bytes, str]:

@@ -47,7 +47,7 @@ def ingest(source: str | Path, config: IngestRules = DEFAULT, name: str = "") ->
 
         read_archive(path, gate)
         return snapshot_of(gate, name or archive_stem(path.name) or path.name)
-    if path.exists():
+    if kind:
         raise SnapshotError(f"{str(source)!r} is no file or folder but a device, a pipe or a socket. Give a folder.")
     raise SnapshotError(
         f"no folder or archive {str(source)!r}. Give a folder, an archive, or FOLDER@REVISION for a commit."
@@ -85,7 +85,7 @@ def open_repository(source: str | Path, config: IngestRules = ALL_TEXT) -> Tree:
 
 def _kind(path: Path) -> str:
     try:
-        return "folder" if path.is_dir() else "file" if path.is_file() else ""
+        return "folder" if path.is_dir() else "file" if path.is_file() else "other" if path.exists() else ""
     except (OSError, ValueError):  # too long for a path
         return ""
 

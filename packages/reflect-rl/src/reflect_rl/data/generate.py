@@ -424,13 +424,15 @@ def short_rows(table: Sequence[Row], most: int) -> list[Row]:
         most: characters of a prompt.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or no row at all.
     """
     found = [row for row in table if len(row.prompt) <= most]
-    if not found and table:
+    if not table:
+        raise ConfigError("data.reading: there is no row to read. Raise data.reading_starts, or set it to 0.")
+    if not found:
         shortest = min(len(row.prompt) for row in table)
         raise ConfigError(
-            f"data.reading_characters: no demonstrated prompt has {most} characters or fewer, the shortest has "
+            f"data.reading_characters: no prompt has {most} characters or fewer, the shortest has "
             f"{shortest}. Raise it, or set data.reading = 'text'."
         )
     return found

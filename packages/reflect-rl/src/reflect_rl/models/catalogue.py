@@ -24,7 +24,7 @@ from filelock import FileLock
 
 from reflect_rl.errors import ModelError, suggestion
 from reflect_rl.models.gguf import GGUF_FOLDER, check_package, convert_once, is_complete
-from reflect_rl.paths import expanded, in_home
+from reflect_rl.paths import in_home
 from reflect_rl.store import sha256_of
 
 CACHE_VARIABLE = "REFLECT_RL_CACHE"
@@ -76,7 +76,7 @@ def cache_folder() -> Path:
         UserError: it would lie in the home folder, and there is none.
     """
     if chosen := os.environ.get(CACHE_VARIABLE):
-        return expanded(chosen)
+        return in_home(chosen, f"Set {CACHE_VARIABLE} to the whole path.")
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local"))
     elif sys.platform == "darwin":

@@ -61,7 +61,7 @@ def test_short_rows_are_read_with_their_answers(tmp_path):
     short = demonstrated_corridor(tmp_path / "short", reading="short_rows", reading_characters=most)
     assert table(short, "policy_plain") == rows
     assert table(short, "base") == [row for row in rows if len(row["prompt"]) <= most]
-    with pytest.raises(ConfigError, match=rf"no demonstrated prompt has 9 characters .* the shortest has {most}\."):
+    with pytest.raises(ConfigError, match=rf"no prompt has 9 characters .* the shortest has {most}\."):
         demonstrated_corridor(tmp_path / "none", reading="short_rows", reading_characters=9)
 
 
