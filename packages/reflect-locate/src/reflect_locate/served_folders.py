@@ -220,8 +220,7 @@ class ServedFolders:
         if len(self.roots) == 1:
             root = self.roots[0]
             # In the checkout `flask`, served by that name, the folder `flask/flask` is meant: `what_is_in` lists it so.
-            is_inside = any(f"{name}/".startswith(f"{normal}/") for name in self._refreshed(root).files)
-            yield root, "." if path == root.source and not is_inside else normal
+            yield root, "." if path == root.source and not self._holds(root, normal) else normal
             return
         # The longest first, because one root may lie inside another.
         for root in sorted(self.roots, key=lambda root: -len(posixpath.normpath(root.source))):
@@ -236,6 +235,10 @@ class ServedFolders:
             raise UserError(f"{first!r} is the name of {sources}: begin the path with one of these, as in {example!r}.")
         if named:
             yield named[0], rest or "."
+
+    def _holds(self, root: Root, inside: str) -> bool:
+        """Tell whether a root has a file or a folder with text at a path."""
+        return any(f"{name}/".startswith(f"{inside}/") for name in self._refreshed(root).files)
 
     def _refreshed(self, root: Root) -> Snapshot:
         """The files of a root, read again when they have changed."""
