@@ -34,14 +34,14 @@ LAST: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a player knew before a command, as far as it says which commands are right."""
+    """Knowledge of a player before a command, as far as it says which commands are right."""
 
     held: str
     """Name of the thing in hand; empty: none."""
     origin: str
     """The receptacle that it was taken out of."""
     conditions: frozenset[str]
-    """What was done to it, as `Memory.conditions` has it."""
+    """Conditions of it, as `Memory.conditions` has them."""
     lit: frozenset[str]
     """Names of the lamps that are on."""
     at_hand: frozenset[str]
@@ -81,7 +81,7 @@ def fitting_goals(game: Game, before: Before, command: str, after: Memory) -> li
         goals = list(_with_empty_hand(game, game.things[after.held], game.receptacles.get(after.origin)))
     elif place is not None:
         seen = [game.things[name] for name in after.contents.get(place.name, ()) if name in game.things]
-        # Who wants what is at hand does not go elsewhere for another of its kind.
+        # Nobody goes elsewhere for a thing of a kind that is at hand.
         wanted = [thing for thing in seen if thing.pickupable and thing.kind not in before.at_hand]
         goals = [goal for thing in wanted for goal in _with_empty_hand(game, thing, place)]
     else:
@@ -180,7 +180,7 @@ def _placed(
     game: Game, thing: Thing, before: Before, into: Receptacle | None, done: Sequence[TaskType]
 ) -> Iterator[Goal]:
     """Goals that want a thing, treated or not, in a receptacle."""
-    # What lay in such a receptacle had not to be taken, but for a treatment.
+    # A thing that lay in such a receptacle had not to be taken, but for a treatment.
     is_elsewhere = into is not None and not _is_alike(game.receptacles.get(before.origin), into)
     if into is not None and thing.kind in into.accepts and (done or is_elsewhere):
         plain: tuple[TaskType, ...] = ("pick_and_place_simple", "pick_two_obj_and_place")

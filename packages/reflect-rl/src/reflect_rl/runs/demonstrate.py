@@ -115,7 +115,7 @@ def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exce
     if source == "none":
         return []
     if source == "successes":
-        return usable(played_untuned(config, unit, unit.budget, data.attempts_per_start, on_failure))
+        return usable(_played(config, unit, unit.budget, data.attempts_per_start, _untuned_player(config), on_failure))
     assert data.episodes is not None  # noqa: S101 (an invariant of the configuration)
     recorded = of_environment(read_episodes(data.episodes), config.env.identity)
     episodes = usable(recorded, lost=data.lost_episodes)
@@ -129,24 +129,17 @@ def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exce
     return [episode for episode in episodes if episode.task.unique_key in chosen]
 
 
-def played_untuned(
-    config: RunConfig,
-    unit: Unit,
-    starts: int,
-    attempts: int,
-    on_failure: Callable[[Request, Exception], None] | None = None,
-) -> list[Episode]:
-    """Episodes of the untuned model; of a random player, where the model is built from these texts."""
+def _untuned_player(config: RunConfig) -> Policy:
+    """The untuned model as a player; a random one, where the model is built from what is played."""
     # The embedded model cannot play yet: its tokenizer is to be learned from these very episodes.
-    policy: Policy = RandomPolicy()
-    if config.model.path != EMBEDDED:
-        # Imported late, as it loads torch: the states that a run excludes are asked for without any model.
-        from reflect_rl.players.language_model import LanguageModelPolicy
+    if config.model.path == EMBEDDED:
+        return RandomPolicy()
+    # Imported late, as it loads torch: the states that a run excludes are asked for without any model.
+    from reflect_rl.players.language_model import LanguageModelPolicy
 
-        model = load_model(config.model, trainable=False)
-        labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
-        policy = LanguageModelPolicy(model, labels, "sampled", config.prompt.scoring)
-    return _played(config, unit, starts, attempts, policy, on_failure)
+    model = load_model(config.model, trainable=False)
+    labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
+    return LanguageModelPolicy(model, labels, "sampled", config.prompt.scoring)
 
 
 def _played(
@@ -334,11 +327,11 @@ def _embedded(
     read, seen, texts = tables["policy_plain"], episodes, dict(tables)
     if source_of(config.data, config.env) in ("successes", "none"):
         # Few episodes or none demonstrate the words of the game, so they are learned from all that was played.
-        seen = labelled(played_untuned(config, unit, unit.budget, config.data.attempts_per_start))
+        seen = labelled(_played(config, unit, unit.budget, config.data.attempts_per_start, _untuned_player(config)))
     if config.data.reading_starts and config.data.reading == "short_rows":
         seen = _in_hindsight(config, unit)
     elif config.data.reading_starts:
-        seen = labelled(played_untuned(config, unit, config.data.reading_starts, 1))
+        seen = labelled(_played(config, unit, config.data.reading_starts, 1, _untuned_player(config)))
     if seen is not episodes:
         read = texts[BASE] = rows("policy_plain", seen, labels, excluded, config.prompt.scoring, as_played)
     model = _build(config, unit, texts, labels)
