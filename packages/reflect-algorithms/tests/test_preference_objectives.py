@@ -77,6 +77,21 @@ def test_the_reward_model_ranks_sums_and_imitates_the_better_side():
     assert float(loss.value) == pytest.approx(-log_sigmoid(2.0) + 0.5 * 1.5 * math.log(2))
 
 
+def test_the_loss_of_the_reward_model_does_not_depend_on_how_a_batch_is_cut():
+    pairs = Ranking([EPISODES, ACTIONS], 0.5)
+    values = torch.tensor([[1.0, 9.0], [9.0, 3.0], [2.0, 9.0], [4.0, 5.0], [4.0, 5.0]])
+
+    def loss(numbers: list[int], turns: slice) -> float:
+        outputs = Outputs(LOG_PROBS[turns], action_values=values[turns])
+        return float(pairs.loss(torch.tensor(numbers), outputs).value)
+
+    parts = [loss([0], slice(0, 3)), loss([1], slice(3, 5))]
+    assert loss([0, 1], slice(0, 5)) == pytest.approx(sum(parts) / 2)
+    # By hand: three turns of better sides in all, of the probabilities 1/2, 1/4 and 1/2.
+    ranking = -(log_sigmoid(2.0) + log_sigmoid(1.0)) / 2
+    assert sum(parts) / 2 == pytest.approx(ranking + 0.5 * 4 * math.log(2) / 3)
+
+
 class Fixed:
     """A reward that is 1 for `left` and 3 for `right`."""
 

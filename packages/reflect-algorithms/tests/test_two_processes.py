@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("learner", ["a_lol", "archer", "dagger", "gail", "rcrl"])
+@pytest.mark.parametrize("learner", ["a_lol", "archer", "dagger", "gail", "rcrl", "reward"])
 def test_the_weights_are_those_of_one_process(folder: Path, learner):
     one, *two = (
         load_file(folder / place / learner / f"model-{rank}.safetensors")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 TESTS = Path(__file__).parents[2] / "reflect-rl" / "tests"
@@ -12,11 +13,14 @@ import torch  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 import offline_toy  # noqa: E402
+import preferences_toy  # noqa: E402
 from reflect_algorithms.learners.a_lol import ALoL  # noqa: E402
 from reflect_algorithms.learners.archer import ArCHer  # noqa: E402
 from reflect_algorithms.learners.dagger import DAgger  # noqa: E402
 from reflect_algorithms.learners.gail import GAIL  # noqa: E402
 from reflect_algorithms.learners.rcrl import RCRL  # noqa: E402
+from reflect_algorithms.preferences.reward_model import train_reward  # noqa: E402
+from reflect_algorithms.preferences.settings import RewardConfig  # noqa: E402
 from reflect_algorithms.settings import (  # noqa: E402
     ALoLConfig,
     ArCHerConfig,
@@ -32,7 +36,17 @@ from reflect_rl.training.distributed import leave  # noqa: E402
 from reflect_rl.types import silent  # noqa: E402
 from toy import SPEC, rlft  # noqa: E402
 
+
+class Reward:
+    """The reward model as a learner."""
+
+    def train(self, training: Training) -> None:
+        """Train it on pairs of episodes, whose lengths differ."""
+        train_reward(replace(training, comparisons=preferences_toy.comparisons("episodes")), RewardConfig())
+
+
 LEARNERS = {
+    "reward": Reward(),
     # Examples of several turns, of which the processes get unequal numbers.
     "a_lol": ALoL(ALoLConfig(variant="sequence")),
     # It plays between its steps, with weights that all processes must share.

@@ -10,6 +10,7 @@ import pytest
 
 from reflect_report.preferences.pairs import Played, action_pairs, episode_pairs, placed, value_by_solver
 from reflect_report.preferences.records import (
+    EpisodeSide,
     Preference,
     PreferenceError,
     agreement,
@@ -245,3 +246,16 @@ def test_the_example_file_is_valid():
     found = read_preferences(EXAMPLE, spec=SPEC, pairs=4)
     assert {one.kind for one in found} == {"episodes", "actions"}
     assert {one.source for one in found} == {"person", "reward"}
+
+
+def test_returns_that_differ_by_rounding_alone_are_equal(rows):
+    def side(rewards: tuple[float, ...], one: EpisodeSide) -> EpisodeSide:
+        turn = one.episode.turns[0]
+        return one.model_copy(
+            update={"episode": replace(one.episode, turns=tuple(replace(turn, reward=reward) for reward in rewards))}
+        )
+
+    one = Preference.model_validate(rows[0])
+    left, right = side((0.1, 0.2), one.left), side((0.3,), one.right)
+    assert left.episode.total_reward != right.episode.total_reward
+    assert one.model_copy(update={"left": left, "right": right}).true_choice == "equal"

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reflect_rl.algorithms import Algorithm, Batch, Trajectory
+from reflect_rl.algorithms import Advantages, Algorithm, Batch, Trajectory
 from reflect_rl.errors import UserError
 from reflect_rl.types import Episode, Turn, View
 
@@ -49,6 +49,7 @@ def collate(
     # One call for all: equal views are scored once.
     old = None if values is None else values([view_of(turn) for turn in turns]).tolist()
     result = algorithm.advantages([_trajectory(episode) for episode in fresh], _per_episode(old, fresh))
+    _check(algorithm, result, fresh)
     advantages = _flat(result.values) + _gains(fresh, replayed, result.gain_scale)
     returns = _flat(result.returns) + _flat([result.target(_trajectory(episode)) for episode in replayed])
     count = sum(len(episode.turns) for episode in fresh)
@@ -65,6 +66,20 @@ def collate(
         reference_log_probs=None if reference is None or not rows else reference(views),
     )
     return views, batch
+
+
+def _check(algorithm: Algorithm, result: Advantages, episodes: Sequence[Episode]) -> None:
+    """Refuse advantages that are none of these episodes."""
+    named = f"the algorithm {type(algorithm).__name__!r}: advantages"
+    if not isinstance(result, Advantages):
+        raise UserError(f"{named} returned {type(result).__name__}. Return reflect_rl.algorithms.Advantages.")
+    turns = [len(episode.turns) for episode in episodes]
+    for name, rows in (("values", result.values), ("returns", result.returns)):
+        if (lengths := [len(row) for row in rows]) != turns:
+            raise UserError(
+                f"{named} gave {name} in rows of the lengths {lengths!s:.100} to episodes of {turns!s:.100} turns. "
+                "Give one list for each episode, with one number for each turn."
+            )
 
 
 def _per_episode(values: list[float] | None, episodes: Sequence[Episode]) -> list[list[float]] | None:

@@ -114,7 +114,7 @@ class OnlineReflector:
         prompts = [reflection_prompt(view) for view in views]
         unique = list(dict.fromkeys(prompts))
         # Whoever draws before or after is not disturbed, and a training that goes on draws the same again.
-        with forked_rng(seed_for(self.seed, "reflections", self.calls)):
+        with forked_rng(seed_for(self.seed, "reflections", self.calls), self.model.device):
             drawn = generate(
                 self.model, [self.model.encode_prompt(prompt) for prompt in unique], self.max_new_tokens, sampled=True
             )

@@ -56,9 +56,9 @@ class Ranking(RankedAndImitated):
         actions = self.actions[rows]
         totals = self.sums(examples, chosen(outputs.action_values, actions))
         ranking = -nn.functional.logsigmoid(totals[:, 0] - totals[:, 1]).mean()
-        lengths = self.lengths[examples].to(totals.device)
         better = self.sums(examples, chosen(outputs.log_probs, actions))[:, 0]
-        imitation = -better.sum() / lengths[:, 0].sum()
+        # By the mean length over all pairs: by that of a batch, the gradient would depend on how the batch is cut.
+        imitation = -better.mean() / float(self.lengths[:, 0].float().mean())
         return self.total(totals, ranking, imitation)
 
 

@@ -273,7 +273,7 @@ def value_by_solver(spec: EnvSpec) -> Value | None:
             return None
         step = game.step(index)
         total, turns = step.reward, 0
-        while not step.terminated and turns < LONGEST:
+        while not (step.terminated or step.truncated) and turns < LONGEST:
             assert isinstance(game, HasSolver)  # noqa: S101 (the capability was asked for above)
             oracle = game.oracle()
             if oracle is None:

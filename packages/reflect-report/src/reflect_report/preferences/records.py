@@ -46,8 +46,8 @@ class EpisodeSide(Frozen):
 
     @property
     def value(self) -> float:
-        """Undiscounted return."""
-        return self.episode.total_reward
+        """Undiscounted return, rounded: sums of the same rewards in another order are the same value."""
+        return round(self.episode.total_reward, 9)
 
 
 class ActionSide(Frozen):

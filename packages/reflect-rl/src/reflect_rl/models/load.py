@@ -219,6 +219,8 @@ class LanguageModel:
         if self.has_adapter:
             # PEFT would ask the hub for the base model to see whether its embeddings were resized.
             self.model.save_pretrained(str(folder), save_embedding_layers=False)
+            # PEFT's form of a model card, empty but for the place of the base model.
+            (folder / "README.md").unlink(missing_ok=True)
         else:
             self.model.save_pretrained(str(folder))
         self.tokenizer.save_pretrained(str(folder))
@@ -373,13 +375,20 @@ def load_reader(config: ModelConfig, path: str | Path | None = None) -> Language
 
 
 @contextmanager
-def forked_rng(seed: int) -> Iterator[None]:
-    """Draw torch's CPU random numbers from `seed` inside; afterwards the global generator is as before."""
+def forked_rng(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Draw torch's random numbers from `seed` inside; afterwards the global generators are as before.
+
+    Args:
+        seed: of the numbers.
+        device: where else than on the CPU numbers are drawn. Weights are drawn on the CPU whatever the device.
+    """
     import torch
 
-    # Weights are drawn on the CPU whatever the device, and `torch.manual_seed` would seed the GPUs too.
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    devices: list[Any] = list(range(torch.cuda.device_count())) if device and device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        # `torch.manual_seed` seeds the CPU and all GPUs.
+        seeded = torch.default_generator.manual_seed if device is None or device.type == "cpu" else torch.manual_seed
+        seeded(seed)
         yield
 
 

@@ -15,16 +15,17 @@ from dataclasses import asdict
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
 from reflect_rl import registry
-from reflect_rl.algorithms import Batch, Outputs, PolicyGradientConfig
+from reflect_rl.algorithms import Batch, Critic, Loss, Outputs, PolicyGradientConfig
 from reflect_rl.batch import by_action, collate
 from reflect_rl.config import Rule
-from reflect_rl.errors import ConfigError, TrainingError
+from reflect_rl.envs.base import require_known
+from reflect_rl.errors import ConfigError, TrainingError, UserError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel, forked_rng
 from reflect_rl.models.network import Network, ValueHead, shares
@@ -64,6 +65,7 @@ class Learner:
         self.together = config.turns_together > 1
         self.token_budget = config.micro_batch_tokens or token_budget(model)
         self.algorithm = registry.find("algorithms", config.algorithm.name)(config.algorithm)
+        require_known(f"critic of the algorithm {config.algorithm.name!r}", self.algorithm.critic, get_args(Critic))
         self.value_head = self._value_head()
         self.own = Network(model, self.value_head)
         """The network that plays: all weights."""
@@ -123,7 +125,8 @@ class Learner:
                 continue
             metrics = self._gradient(views, prompts, batch, learnt, len(learnt) / len(turns), update)
             rows.append((1, metrics))
-            if metrics.get("policy/kl_to_behaviour", 0.0) > limit:
+            # Replayed turns are far from the policy before any step, and must not end each update before it.
+            if steps and metrics.get("policy/kl_to_behaviour", 0.0) > limit:
                 break  # before the step: the weights stay where the divergence was last small enough
             self.step.apply()
             steps += 1
@@ -179,6 +182,9 @@ class Learner:
             own = [turn for place in part for turn in by_view[unique[place]]]
             outputs = self._outputs([views[turn] for turn in own], prompts)
             result = self.algorithm.loss(batch.select(torch.tensor(own, device=self.model.device)), outputs)
+            if not isinstance(result, Loss):
+                kind = type(result).__name__
+                raise UserError(f"the loss of {type(self.algorithm).__name__!r} is of type {kind}. Return a Loss.")
             metrics = result.metrics | {"policy/total_loss": float(result.value.detach())}
             return PartialLoss(result.value * (share * len(own) / len(turns)), len(own), metrics)
 
@@ -261,7 +267,8 @@ class Learner:
         gathered = self.engine.all_gather([rows])
         # Shares were dealt out in turn, so taking one row of each process in turn restores the order.
         merged = [row for group in zip_longest(*gathered) for row in group if row is not None]
-        return [dict(zip(unique, merged, strict=True))[view] for view in views]
+        by_view = dict(zip(unique, merged, strict=True))
+        return [by_view[view] for view in views]
 
 
 class OffendingTurnsError(TrainingError):

@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from reflect_rl.errors import TrainingError
+from reflect_rl.models.load import forked_rng
 from reflect_rl.models.prefixes import prefix_batches
 from reflect_rl.models.score import micro_batches
 from reflect_rl.training.distributed import Engine
@@ -223,7 +223,5 @@ def dropout_stream(device: torch.device, root: int, step: int, rank: int) -> Ite
         step: number of the step, from 0.
         rank: number of the process.
     """
-    devices: list[Any] = list(range(torch.cuda.device_count())) if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed_for(root, "dropout", step, rank) % 2**32)
+    with forked_rng(seed_for(root, "dropout", step, rank) % 2**32, device):
         yield

@@ -21,7 +21,7 @@ from reflect_rl.algorithms import Batch
 from reflect_rl.batch import Replay, with_progress
 from reflect_rl.config import Rule
 from reflect_rl.envs.base import EnvSpec, require_known
-from reflect_rl.errors import TrainingError, UserError
+from reflect_rl.errors import FaultyEnvironmentError, TrainingError, UserError
 from reflect_rl.launch import release
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
@@ -247,18 +247,24 @@ class OnlineTrainer:
     ) -> list[Episode]:
         """The episodes of all processes, each of which plays its share, in the order of the requests."""
         failed: list[dict[str, Any]] = []
-        episodes = play(
-            self.spec,
-            self._share(requests),
-            self.reflector,
-            policy,
-            num_envs=self.config.num_envs,
-            max_episode_steps=horizon,
-            shuffle_labels=self.shuffle_labels,
-            note_turns_left=note_turns_left,
-            limits=limits,
-            on_failure=lambda request, error: failed.append(failure_row(request, error)),
-        )
+        episodes: list[Episode] = []
+        try:
+            episodes = play(
+                self.spec,
+                self._share(requests),
+                self.reflector,
+                policy,
+                num_envs=self.config.num_envs,
+                max_episode_steps=horizon,
+                shuffle_labels=self.shuffle_labels,
+                note_turns_left=note_turns_left,
+                limits=limits,
+                on_failure=lambda request, error: failed.append(failure_row(request, error)),
+            )
+        except FaultyEnvironmentError:
+            # Where none may fail, none is listed. Else all episodes of this process failed; others may have played.
+            if self.engine.count == 1 or not failed or len(failed) > limits.failed_episodes:
+                raise
         # Cached scores are those of these weights, and learning needs the memory. What a resumed run does not have
         # would change the batches of the next update, too, and so its rounding.
         for player in (policy, self.reflector):

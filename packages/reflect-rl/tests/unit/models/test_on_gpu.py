@@ -9,7 +9,7 @@ from reflect_rl.config import LoRAConfig, ModelConfig
 from reflect_rl.models.decode import written
 from reflect_rl.models.generate import generate
 from reflect_rl.models.graphs import SEEN, Graphs, captured
-from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.load import LanguageModel, forked_rng, load_model
 from reflect_rl.models.network import GRAPHS, backbone
 from reflect_rl.models.score import check_scoring, score
 from tiny_models import save_tiny
@@ -112,3 +112,16 @@ def test_passes_of_other_shapes_share_the_memory_of_their_activations(folder):
 def test_scoring_is_proved_in_bfloat16(folder):
     model = load_model(ModelConfig(device="cuda", precision="bfloat16"), folder, trainable=False)
     check_scoring(model)
+
+
+def test_a_seed_is_that_of_the_texts_which_are_drawn(folder):
+    gpu = on("cuda", folder)
+
+    def drawn(seed: int) -> list[list[int]]:
+        with forked_rng(seed, gpu.device):
+            return generate(gpu, prompts(gpu), 20, sampled=True)
+
+    first = drawn(0)
+    torch.randn(3, device="cuda")
+    assert drawn(0) == first
+    assert drawn(1) != first

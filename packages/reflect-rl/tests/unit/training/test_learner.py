@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -115,6 +116,18 @@ def test_an_update_ends_where_the_policy_has_gone_too_far(episodes, algorithm):
     assert found[None]["policy/steps"] >= 3
     assert 1 <= found[1e-6]["policy/steps"] < found[None]["policy/steps"]
     assert len({row["hash"] for row in found.values()}) == 2
+
+
+def test_an_update_makes_one_step_even_if_the_turns_were_played_by_another_policy(episodes):
+    """Replayed turns are further than the limit from the policy before any step."""
+    model, labels = tiny_player(seed=5)
+    model.model.requires_grad_(True)
+    made = Learner(model, labels, rlft(minibatch_turns=8, target_kl=1e-6), 0, Engine(model.device))
+    views, batch = made.batch_of(episodes[:2], episodes[2:])
+    far = replace(batch, behaviour_log_probs=batch.behaviour_log_probs - 1)
+    metrics = made.learn(views, far, 0, 1e-3)
+    assert metrics["policy/kl_to_behaviour"] > 1e-6
+    assert metrics["policy/steps"] == 1
 
 
 @pytest.mark.parametrize("rule", ["choice_token", "sum"])

@@ -124,6 +124,33 @@ def test_failed_episodes_of_all_processes_count_together(tmp_path, monkeypatch):
         launched.train(QUIET)
 
 
+def test_a_process_all_of_whose_episodes_failed_goes_on_with_those_of_the_others(tmp_path, monkeypatch):
+    at = SPEC.tasks("near", "train")[0].key
+    spec = EnvSpec(Troubled, Config(length=5, lengths=2, trouble="reset", at=(at,)))
+    config = rlft(starts_per_update=100, episodes_per_start=1, total_turns=10)
+    model, labels = tiny_player()
+
+    def training(folder: Path, most: int) -> OnlineTrainer:
+        folder.mkdir()
+        limits = Limits(failed_episodes=most)
+        return OnlineTrainer(model, labels, OracleReflector(), spec, config, folder, seed=0, limits=limits)
+
+    whole = training(tmp_path / "one", 1)
+    episodes = whole._roll_out(("near",))
+    for most in (0, 1):
+        launched = training(tmp_path / f"two-{most}", most)
+        monkeypatch.setattr(launched, "_share", lambda requests: [r for r in requests if r.task.key == at])
+        monkeypatch.setattr(launched.engine, "count", 2)
+        # As if another process had played the other games.
+        monkeypatch.setattr(launched.engine, "all_gather", lambda items: items or episodes)
+        if most:
+            assert launched._roll_out(("near",)) == episodes
+            assert launched.failures == 1
+        else:
+            with pytest.raises(FaultyEnvironmentError, match=at):
+                launched._roll_out(("near",))
+
+
 def test_every_update_begins_without_memoised_probabilities_as_a_resumed_one_does(tmp_path):
     training = trainer(tmp_path, rlft(validate_every=1))
     sizes: list[int] = []

@@ -1,0 +1,49 @@
+"""Algorithms of a user's own: one that trains, and others that each make a mistake."""
+
+from __future__ import annotations
+
+from reflect_rl.algorithms import Advantages, Loss, PolicyGradientConfig
+
+
+class OwnConfig(PolicyGradientConfig):
+    name: str = "own"
+
+
+class Own:
+    Config = OwnConfig
+    epochs, critic = 1, "none"
+
+    def __init__(self, config):
+        self.config = config
+
+    def advantages(self, trajectories, values):
+        rows = [[1.0] * len(one.rewards) for one in trajectories]
+        return Advantages(rows, rows, lambda one: [0.0] * len(one.rewards))
+
+    def loss(self, batch, outputs):
+        return Loss(-outputs.chosen(batch).mean())
+
+
+class OddCritic(Own):
+    critic = "yes"
+
+
+class PlainRows(Own):
+    def advantages(self, trajectories, values):
+        return [[1.0] * len(one.rewards) for one in trajectories]
+
+
+class LongRows(Own):
+    def advantages(self, trajectories, values):
+        rows = [[1.0] * (len(one.rewards) + 1) for one in trajectories]
+        return Advantages(rows, rows, lambda one: [0.0] * len(one.rewards))
+
+
+class PlainLoss(Own):
+    def loss(self, batch, outputs):
+        return -outputs.chosen(batch).mean()
+
+
+class NoNumber(Own):
+    def loss(self, batch, outputs):
+        return Loss(outputs.chosen(batch).mean() * float("nan"))
