@@ -146,3 +146,11 @@ def test_the_help_shows_every_flag(call):
     answer = call("bench", "--help")
     assert answer.code == 0
     assert all(f"--{name}" in answer.output for name in ("json", "shapes", "threads", "quick", "run", "profile"))
+
+
+def test_mistakes_are_found_before_anything_is_measured(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "_in_process", lambda *_: pytest.fail("something was measured"))
+    file = tmp_path / "bench.json"
+    assert "Name a run folder, or leave --run out." in call("bench", "--json", file, "--run", tmp_path / "no").mistake
+    assert "cannot write" in call("bench", "--json", file, "--profile", tmp_path / "no" / "profile.txt").mistake
+    assert not file.exists()

@@ -41,7 +41,14 @@ def bench(options: BenchOptions, console: Console) -> dict[str, Any]:
         raise UserError("name the file for the figures: reflect-rl bench --json FILE.")
     if options.exploring and options.household is not None:
         raise UserError("--exploring and --household are two benchmarks: name one of them.")
-    _check_file(options.file)
+    # All that a mistake can be in, before minutes of measuring.
+    for path in (options.file, options.profile):
+        if path is not None:
+            _check_file(path)
+    if options.run is not None:
+        from reflect_bench.players import settings_of
+
+        settings_of(options)
     check_device(options.device)
     document: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
@@ -67,12 +74,12 @@ def bench(options: BenchOptions, console: Console) -> dict[str, Any]:
             result = _in_process(options, shape, threads, lambda note: progress.update(task, note=note))
             if "profile" in result:
                 profiles.append(f"{title}\n\n{result.pop('profile')}")
+                if options.profile is not None:
+                    options.profile.write_text("\n".join(profiles), encoding="utf-8")
             document["results"].append(result)
             write_json(options.file, document)
             progress.advance(task)
             console.print(f"done  {title}")
-    if options.profile is not None:
-        options.profile.write_text("\n".join(profiles), encoding="utf-8")
     console.print(table_of(document))
     console.print(f"figures: {options.file}")
     return document
@@ -131,8 +138,9 @@ def _default_shapes(options: BenchOptions) -> tuple[Shape, ...]:
 
 
 def _check_file(path: Path) -> None:
-    if path.is_dir() or not path.resolve().parent.is_dir():
-        raise UserError(f"cannot write {str(path)!r}: it is a folder, or its folder does not exist.")
+    parent = path.resolve().parent
+    if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise UserError(f"cannot write {str(path)!r}: it is a folder, or its folder does not exist or is read-only.")
 
 
 def _progress(console: Console) -> Progress:

@@ -77,7 +77,7 @@ def cast(options: BenchOptions, shape: Shape, device: torch.device) -> Cast:
     Raises:
         RunFolderError: the run has no trained players.
     """
-    run = _run(options)
+    run = settings_of(options)
     spec = run.env if options.run is not None else EnvSpec.of(DangerousTaxi)
     policy, reflector = (player(options, shape, device, name) for name in PLAYERS)
     trained = _trained(options, shape)
@@ -103,7 +103,7 @@ def player(options: BenchOptions, shape: Shape, device: torch.device, name: Play
         RunFolderError: the run has no such player.
         ModelError: the pretrained model was not downloaded yet.
     """
-    run = _run(options)
+    run = settings_of(options)
     if shape == PRETRAINED:
         return pretrained(options.device, options.precision, trainable=name == "policy_reflect")
     if not _trained(options, shape):
@@ -122,9 +122,9 @@ def _trained(options: BenchOptions, shape: Shape) -> bool:
     return options.run is not None and shape == "embedded"
 
 
-def _run(options: BenchOptions) -> RunConfig:
+def settings_of(options: BenchOptions) -> RunConfig:
     """The run's configuration, or the default one."""
     if options.run is None:
         return RunConfig()
-    values = read_json(options.run / "config.json", f"Is {options.run} a run folder?")
+    values = read_json(options.run / "config.json", "Name a run folder, or leave --run out.")
     return parse(RunConfig, {**values, "output_dir": str(options.run)})

@@ -6,7 +6,6 @@ several RL algorithms, each is a line of its own, in the colour of the algorithm
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shlex
@@ -264,14 +263,7 @@ def setting(config: Mapping[str, object], *keys: str) -> Any:
 
 
 def _read_object(path: Path) -> Mapping[str, object]:
-    remedy = "Restore the file or remove it."
-    try:
-        value = read_json(path, remedy) if path.is_file() else {}
-        # JSON can spell half a character, which no page can hold.
-        json.dumps(value, ensure_ascii=False).encode()
-    except ValueError as error:
-        raise RunFolderError(f"{path} is not readable ({error}). {remedy}") from None
-    return value
+    return read_json(path, "Restore the file or remove it.") if path.is_file() else {}
 
 
 @kept_until_changed
@@ -293,7 +285,7 @@ def read_curves(run: Run, stage: str) -> list[Curve]:
     for unit in run.units:
         # A stage with one job has no folder for it inside its own.
         folder, patterns = unit.folder / stage, ("metrics.jsonl", "*/metrics.jsonl")
-        for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
+        for path in (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()):
             rows, skipped = _metrics(path)
             # A training that has just begun has an empty file.
             if rows:
@@ -316,6 +308,7 @@ def installed_stages(run: Run) -> list[str]:
         for unit in run.units
         for pattern in ("*/metrics.jsonl", "*/*/metrics.jsonl")
         for path in unit.folder.glob(pattern)
+        if path.is_file()
     }
     return sorted(found - {"sft", "rlft"})
 

@@ -14,8 +14,8 @@ from typing import Any
 _NAMES = {
     "agent": "Agent",
     "api": (
-        "add_reflections collect evaluate load_agent load_model make_env read_episodes report train_rl train_sft "
-        "warm_up write_episodes"
+        "add_reflections check_env collect evaluate load_agent load_model make_env read_episodes report train_rl "
+        "train_sft warm_up write_episodes"
     ),
     "config": "AlgorithmConfig EnvironmentConfig Frozen",
     "envs.base": (

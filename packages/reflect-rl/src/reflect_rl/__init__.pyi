@@ -2,6 +2,7 @@
 from reflect_rl.agent import Agent as Agent
 from reflect_rl.api import (
     add_reflections as add_reflections,
+    check_env as check_env,
     collect as collect,
     evaluate as evaluate,
     load_agent as load_agent,

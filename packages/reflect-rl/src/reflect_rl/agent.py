@@ -14,7 +14,7 @@ from peft import PeftModel
 
 from reflect_rl import checks, registry
 from reflect_rl.config import AlgorithmConfig, EmbeddedConfig, Frozen, Rule
-from reflect_rl.envs.base import EnvSpec, HasTeacher
+from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher
 from reflect_rl.errors import UserError
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import Labels, find_labels
@@ -23,7 +23,7 @@ from reflect_rl.models.score import check_scoring
 from reflect_rl.players.decoding import temperature_of
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors import FrozenReflector
-from reflect_rl.players.scripted import LexicalReflector, OracleReflector
+from reflect_rl.players.scripted import LexicalReflector, OraclePolicy, OracleReflector
 from reflect_rl.rollout import NoReflector, Policy, Reflector
 from reflect_rl.runs.config import BuiltForRun
 from reflect_rl.runs.models import REFLECTOR, lexical_reflector
@@ -140,10 +140,13 @@ class Agent:
         adapter, only the adapter is written. A reflection player that is no trained model is named and not written.
 
         Raises:
-            UserError: the folder is a file.
+            UserError: the folder is a file, or holds a model that is no agent's.
         """
         checks.no_file(folder)
         place, writer = Path(folder), self.reflector
+        # A base model that an adapter is written into can be loaded no more, and one that is replaced is lost.
+        if (place / "config.json").is_file() and not (place / AGENT).is_file():
+            raise UserError(f"{place} holds a model that Agent.save did not write. Give another folder.")
         trained = writer if isinstance(writer, FrozenReflector) else None
         origin = self.origin
         # Before anything is written: an agent that cannot be recorded must not take the place of a good one.
@@ -229,6 +232,9 @@ def players_of(policy: Player, reflector: Writer | None, spec: EnvSpec, decoding
             raise UserError(
                 f"the player {policy!r} is made from the settings of a run. Name it in a run file's methods."
             )
+        if found is OraclePolicy:
+            # Where an expert is silent it plays anything; without one that would be every turn.
+            spec.needed(HasSolver, "the player 'oracle'")
         named: Policy = found()
         return named, writer or NoReflector()
     if isinstance(policy, type) or not isinstance(policy, Policy):

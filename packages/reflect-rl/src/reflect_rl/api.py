@@ -45,6 +45,7 @@ from reflect_rl.data.recorded import (
 )
 from reflect_rl.envs.base import EnvSpec, TextEnv, spec_of
 from reflect_rl.errors import ConfigError, UserError
+from reflect_rl.evaluation.check_env import broken_promises
 from reflect_rl.evaluation.compare import Evaluation
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_split
 from reflect_rl.launch import process_rank
@@ -64,8 +65,8 @@ from reflect_rl.training.trainer import checkpoints_in
 from reflect_rl.types import Decoding, Episode, Progress, Task, seed_for, silent, stream, to_json
 
 __all__ = [
-    "add_reflections", "collect", "evaluate", "load_agent", "load_model", "make_env", "read_episodes", "report",
-    "train_rl", "train_sft", "warm_up", "write_episodes",
+    "add_reflections", "check_env", "collect", "evaluate", "load_agent", "load_model", "make_env", "read_episodes",
+    "report", "train_rl", "train_sft", "warm_up", "write_episodes",
 ]  # fmt: skip
 
 Environment = EnvSpec | str | type[TextEnv]
@@ -192,6 +193,29 @@ def make_env(env: Environment, **settings: Any) -> EnvSpec:
     if not (isinstance(env, type) and issubclass(env, TextEnv)):
         raise UserError(f"{env!r} is no environment. Give a name, a class over reflect_rl.TextEnv, or make_env(...).")
     return checks.known_modes(EnvSpec(env, parse(env.Config, settings)))
+
+
+def check_env(env: Environment, *, episodes: int = 20) -> list[str]:
+    """Check a game of your own: what it breaks of the contract that training and results rely on.
+
+    It is played at random, twice with equal seeds, and by its solver and its teacher, where it has them.
+
+    Args:
+        env: the environment.
+        episodes: most training tasks that are played in each mode.
+
+    Returns:
+        A sentence for each promise that is broken; an empty list where nothing was found.
+
+    Raises:
+        FaultyEnvironmentError: the game failed, or gave what cannot be played.
+        UserError: `episodes` is below one; its tasks are no tasks, or one is in two splits.
+
+    >>> check_env("corridor", episodes=4)
+    []
+    """
+    checks.at_least(1, episodes=episodes)
+    return broken_promises(make_env(env), episodes)
 
 
 def collect(

@@ -390,7 +390,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"cannot read configuration file {str(path)!r}: {error}.") from None
     except RecursionError:
         raise ConfigError(f"{path}: its values are nested too deeply for a configuration.") from None
-    except tomllib.TOMLDecodeError as error:
+    # Also of a number of thousands of digits.
+    except ValueError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}.") from None
 
 

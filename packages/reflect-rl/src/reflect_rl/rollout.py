@@ -17,11 +17,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher, HearsReflections, TextEnv, VariesTexts, idle_step
 from reflect_rl.errors import FaultyEnvironmentError, FaultyPlayerError, PlayerTimeoutError
-from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Step, Task, Turn, View, seed_for, stream
+from reflect_rl.types import (
+    NO_ACTION,
+    Decision,
+    Episode,
+    Observation,
+    Oracle,
+    Step,
+    Task,
+    Turn,
+    View,
+    seed_for,
+    stream,
+)
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, about_exit, guarded, on_duty, watch
 
 if TYPE_CHECKING:
@@ -231,8 +244,8 @@ class _Slot:
             tuple(self.label_rng.permutation(count).tolist()) if self.rollout.shuffle_labels else tuple(range(count))
         )
         # Asked only where somebody needs it: solvers search, some longer than the game takes for a step.
-        self.oracle = None if self.solver is None else self.solver.oracle()
-        self.lesson = None if self.teacher is None else self.teacher.teach()
+        self.oracle = None if self.solver is None else _known(self.solver.oracle(), count)
+        self.lesson = None if self.teacher is None else _lesson(self.teacher.teach())
 
     def hear(self, reflection: str | None) -> None:
         """Let a game list further actions because of the reflection; the policy sees those."""
@@ -504,6 +517,11 @@ def written(reflector: Reflector, views: Sequence[View], seconds: float = 0) -> 
 
 def _checked(policy: Policy, view: View, decision: Decision) -> Decision:
     """The decision with Python's own numbers: players of NumPy give its numbers, which JSON does not know."""
+    if not isinstance(decision, Decision) or not isinstance(decision.index, Integral):
+        raise FaultyPlayerError(
+            f"the policy {policy.name!r} decided {decision!r:.200}. Give a Decision for each view, whose index "
+            "is a whole number."
+        )
     count, log_probs = len(view.observation.actions), decision.log_probs
     # Only a player that speaks can fail to name an action; of any other it is a fault.
     says_nothing = decision.index == NO_ACTION and decision.answer is not None
@@ -522,6 +540,26 @@ def _checked(policy: Policy, view: View, decision: Decision) -> Decision:
         return decision
     numbers = None if log_probs is None else tuple(float(value) for value in log_probs)
     return replace(decision, index=int(decision.index), log_probs=numbers)
+
+
+def _known(oracle: Oracle | None, count: int) -> Oracle | None:
+    """What a solver says about a state with `count` actions, or an error if it can mean none of them."""
+    if oracle is None:
+        return None
+    if not isinstance(oracle, Oracle):
+        raise TypeError(f"oracle must return an Oracle or None, and no {type(oracle).__name__}")
+    explorer = () if oracle.explorer is None else (oracle.explorer,)
+    named = (oracle.best, *oracle.optimal, *oracle.safe, *explorer)
+    if not all(0 <= index < count for index in named):
+        raise ValueError(f"oracle names the actions {sorted(set(named))}, and the state lists 0 to {count - 1}")
+    return oracle
+
+
+def _lesson(text: str) -> str:
+    """What a teacher says about a state, or an error if it is no text."""
+    if not isinstance(text, str):
+        raise TypeError(f"teach must return a text, and no {type(text).__name__}")
+    return text
 
 
 def blind(view: View) -> View:

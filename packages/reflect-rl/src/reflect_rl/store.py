@@ -96,11 +96,14 @@ def read_json_value(path: Path, remedy: str) -> Any:
         value = json.loads(path.read_text(encoding="utf-8"))
         if is_deep(value):
             raise RecursionError("its values are nested too deeply")
+        # JSON can spell half a character, which no page or file can hold.
+        json.dumps(value, ensure_ascii=False).encode()
         return value
     except FileNotFoundError:
         raise RunFolderError(f"{path} is missing. {remedy}") from None
-    # Brackets that are nested a thousand deep exhaust the stack of Python's reader.
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    # No UTF-8, no JSON, or a number of thousands of digits; and brackets that are nested a thousand deep exhaust the
+    # stack of Python's reader.
+    except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(f"{path} is not readable ({error}). {remedy}") from None
 
 
@@ -128,7 +131,7 @@ def read_jsonl(path: Path, remedy: str, *, appended: bool = False) -> list[dict[
             continue
         try:
             row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             # Any other broken line means a damaged file, and so does this one where files are written whole.
             if appended and number == len(lines):
                 break

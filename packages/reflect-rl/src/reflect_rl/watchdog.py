@@ -333,6 +333,10 @@ def on_duty(*seconds: float) -> Iterator[None]:
             _watcher.give_signals_back()
 
 
+HANGS = "hang-*.txt"
+"""Names of the files in which processes report, as a pattern."""
+
+
 @contextmanager
 def report_in(folder: Path) -> Iterator[None]:
     """When this process is ended inside the block, what hung is written to a file of this folder, for `hang_in`.
@@ -352,7 +356,7 @@ def report_in(folder: Path) -> Iterator[None]:
 
 def hang_in(folder: Path) -> str | None:
     """Message about the hang that ended a process which reported in this folder; None if no hang did."""
-    for path in sorted(folder.glob("hang-*.txt")):
+    for path in sorted(folder.glob(HANGS)):
         try:
             text = path.read_bytes()
         except OSError:

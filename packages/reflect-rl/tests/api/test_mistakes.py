@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import reflect_rl as rrl
-from reflect_rl.errors import ConfigError, FaultyEnvironmentError, RunFolderError, UnknownNameError, UserError
+from own_algorithms import LongRows, NoNumber, OddCritic, Own, PlainLoss, PlainRows
+from reflect_rl.errors import (
+    ConfigError,
+    FaultyEnvironmentError,
+    RunFolderError,
+    TrainingError,
+    UnknownNameError,
+    UserError,
+)
 
 SHAPE = {"hidden_size": 16, "layers": 1, "heads": 2, "device": "cpu"}
 
@@ -180,3 +193,64 @@ def test_a_game_of_another_library_is_told_what_to_return(start, answer, what):
 
 def test_seeds_of_numpy_are_whole_numbers():
     assert len(rrl.collect("corridor", "random", episodes=2, seed=np.int64(3))) == 2
+
+
+def test_a_player_that_asks_a_solver_needs_one():
+    for call in (lambda: rrl.collect(Gymnasium, "oracle"), lambda: rrl.evaluate("oracle", Gymnasium)):
+        with pytest.raises(UserError, match="the player 'oracle' needs HasSolver"):
+            call()
+
+
+def test_an_agent_is_not_saved_over_files_that_are_none_of_an_agent(tmp_path, episodes):
+    agent = rrl.train_sft(model(), episodes, steps=1)
+    base = tmp_path / "base"
+    agent.model.save(base)
+    before = {path.name: path.read_bytes() for path in base.iterdir()}
+    with pytest.raises(UserError, match=r"holds a model that Agent\.save did not write"):
+        agent.save(base)
+    assert {path.name: path.read_bytes() for path in base.iterdir()} == before
+    (tmp_path / "mine").mkdir()
+    for _ in range(2):
+        agent.save(tmp_path / "mine")
+    assert rrl.load_agent(tmp_path / "mine").model.hash() == agent.model.hash()
+
+
+def test_a_constructor_takes_the_settings():
+    with pytest.raises(UserError, match=r"Made.__init__ does not take the settings. Write: def __init__\(self, config"):
+        type("Made", (rrl.TextEnv,), {"__init__": lambda self: None})
+
+
+TINY_RL = {"turns": 60, "starts_per_update": 2, "episodes_per_start": 2, "validate_every": 0}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "what"),
+    [
+        (OddCritic, r"no critic of the algorithm 'own_algorithms:OddCritic' named 'yes'"),
+        (
+            PlainRows,
+            r"the algorithm 'PlainRows': advantages returned list\. Return reflect_rl\.algorithms\.Advantages\.",
+        ),
+        (LongRows, r"gave values in rows of the lengths \[.* turns\. Give one list for each episode"),
+        (PlainLoss, r"the loss of 'PlainLoss' is of type Tensor\. Return a Loss\."),
+    ],
+)
+def test_answers_of_an_own_algorithm_are_checked(algorithm, what, episodes):
+    with pytest.raises(UserError, match=what):
+        rrl.train_rl(rrl.train_sft(model(), episodes, steps=1), "corridor", algorithm=algorithm, **TINY_RL)
+
+
+def test_an_own_algorithm_that_keeps_its_contract_trains(episodes):
+    agent = rrl.train_sft(model(), episodes, steps=1)
+    trained = rrl.train_rl(agent, "corridor", algorithm=Own, **TINY_RL)
+    assert trained.model.hash() != agent.model.hash()
+
+
+def test_the_turns_of_a_loss_that_is_no_number_are_kept_without_a_folder(episodes):
+    agent = rrl.train_sft(model(), episodes, steps=1)
+    with pytest.raises(TrainingError) as caught:
+        rrl.train_rl(agent, "corridor", algorithm=NoNumber, **TINY_RL)
+    place = re.search(r"turns are in (\S+offending_batch\.jsonl)", str(caught.value))
+    assert place is not None
+    assert Path(place[1]).read_text()
+    shutil.rmtree(Path(tempfile.gettempdir()) / Path(place[1]).relative_to(tempfile.gettempdir()).parts[0])

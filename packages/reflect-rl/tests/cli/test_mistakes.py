@@ -190,3 +190,10 @@ def test_an_absent_device_is_named_before_anything_is_written(call, tmp_path):
     # Data may be made here for a training elsewhere.
     words = ("--output-dir", tmp_path / "data", "--model.device", "cuda", "--methods", "sft", "--workers", 1)
     assert call("data", SMOKE, *words).code == 0
+
+
+def test_names_and_numbers_that_are_too_long(call, toml, tmp_path):
+    answer = call("run", toml('methods = ["random"]'), "--output-dir", tmp_path / ("a" * 300))
+    assert "File name too long" in answer.mistake
+    assert "Choose a shorter name" in answer.mistake
+    assert "not valid TOML" in call("run", toml(f"seeds = [{'9' * 5000}]")).mistake

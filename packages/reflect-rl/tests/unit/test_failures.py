@@ -24,7 +24,7 @@ from reflect_rl.errors import (
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate
 from reflect_rl.players.scripted import OraclePolicy, OracleReflector
 from reflect_rl.rollout import NoReflector, RandomPolicy, Request, failure_row, play
-from reflect_rl.types import Decision, Task
+from reflect_rl.types import Decision, Oracle, Task
 from reflect_rl.watchdog import Limits
 from troubled.game import Config, Troubled
 
@@ -41,7 +41,9 @@ def game(trouble="", *at):
     return EnvSpec(Troubled, Config(**SHAPE, trouble=trouble, at=at or (BAD,)))
 
 
-def games(trouble, *at, limits=QUICK, policy=None, **options):
+def games(trouble, *at, limits=None, policy=None, **options):
+    # Elsewhere a busy machine must not look like a game that hangs.
+    limits = limits or (QUICK if trouble in ("sleeps", "loops") else Limits())
     return play(game(trouble, *at), REQUESTS, NoReflector(), policy or OraclePolicy(), limits=limits, **options)
 
 
@@ -229,6 +231,8 @@ class Says(RandomPolicy):
     [
         ((), "the policy 'sayer' made 0 decisions for 1 views."),
         ((Decision(0, "sayer"),) * 2, "the policy 'sayer' made 2 decisions for 1 views."),
+        ((1,), "the policy 'sayer' decided 1. Give a Decision for each view, whose index is a whole number."),
+        ((Decision("left", "sayer"),), "whose index is a whole number."),
         ((Decision(3, "sayer"),), "the policy 'sayer' chose action 3 in the state"),
         ((Decision(-1, "sayer"),), "the policy 'sayer' chose action -1 in the state"),
         ((Decision(0, "sayer", (0.0,)),), "gave the log-probabilities [0.0] to the 3 actions"),
@@ -362,3 +366,24 @@ def test_an_environment_that_cannot_be_interrupted_ends_the_process_by_name(trou
     assert done.returncode == 1
     assert hang_in(tmp_path).startswith(NAMED)
     assert f"in {trouble}" in (tmp_path / "hang-0.txt").read_bytes().decode()
+
+
+@pytest.mark.parametrize(
+    ("oracle", "lesson", "words"),
+    [
+        ("left", "Go.", "oracle must return an Oracle or None, and no str"),
+        (Oracle(9, (9,), (), 1), "Go.", r"oracle names the actions \[9\], and the state lists 0 to "),
+        (Oracle(0, (0,), (), 1, explorer=7), "Go.", r"oracle names the actions \[0, 7\]"),
+        (Oracle(0, (0,), (), 1), None, "teach must return a text, and no NoneType"),
+    ],
+)
+def test_what_an_expert_says_is_checked(oracle, lesson, words):
+    class Taught(Corridor):
+        def oracle(self):
+            return oracle
+
+        def teach(self):
+            return lesson
+
+    with pytest.raises(FaultyEnvironmentError, match=words):
+        play(EnvSpec.of(Taught), REQUESTS[:1], OracleReflector(), OraclePolicy())

@@ -167,3 +167,10 @@ def test_values_that_are_nested_too_deeply_are_refused(tmp_path):
     path.write_text(200 * '{"a": ' + "1" + 200 * "}")
     with pytest.raises(RunFolderError, match=r"nested too deeply\)\. Make it again"):
         read_json(path, "Make it again.")
+
+
+@pytest.mark.parametrize("text", ['{"a": ' + "9" * 5000 + "}", '{"a": "\\ud800"}'])
+def test_numbers_and_letters_that_python_cannot_take_are_named(tmp_path, text):
+    (path := tmp_path / "a.json").write_text(text)
+    with pytest.raises(RunFolderError, match=r"a\.json is not readable .*\. Make it again\."):
+        read_json(path, "Make it again.")

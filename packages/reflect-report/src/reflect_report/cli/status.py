@@ -97,6 +97,13 @@ def _is_over(run: RunStatus) -> bool:
     return not run.is_running and not run.missing and bool(run.results)
 
 
+NO_TERMINAL = 80
+"""Columns where nothing tells how many there are."""
+
+
 def _plain(console: Console) -> Console:
     """A console that fits tables to the terminal, which the one for messages does not."""
-    return Console(file=console.file, highlight=False, markup=False, emoji=False)
+    fitting = Console(file=console.file, highlight=False, markup=False, emoji=False)
+    # COLUMNS=0 means that the width is not known; nothing fits into none.
+    fitting.width = fitting.width or NO_TERMINAL
+    return fitting

@@ -182,8 +182,8 @@ def _drop_unwritten_notes() -> None:
 
 
 def _is_refused(error: Exception) -> bool:
-    """Tell whether a file or folder may not be written or read, which the user can change."""
-    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+    """Tell whether a file or folder may not be written or read, or not have its name, which the user can change."""
+    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 
 
 def _message(error: Exception) -> str:
@@ -197,7 +197,8 @@ def _message(error: Exception) -> str:
             return f"the disk is full{place}. Free some space; the same command goes on from the last checkpoint."
         if _is_refused(error):
             # Rights may lack for reading as well.
-            remedy = "Make the folder writable" if error.errno == errno.EROFS else "Check its rights"
+            remedies = {errno.EROFS: "Make the folder writable", errno.ENAMETOOLONG: "Choose a shorter name"}
+            remedy = remedies.get(error.errno, "Check its rights")
             return f"{error.strerror}{place}. {remedy}, and give the same command again."
         return f"{error.strerror}{place}. What was finished is kept; the same command goes on from there."
     if isinstance(error, MemoryError):

@@ -78,7 +78,10 @@ def write_package(kind: str, folder: Path) -> str:
     module = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_")
     # The name becomes an import, an entry point and a file: a hyphen or `class` would fail in all three.
     if not module.isidentifier() or keyword.iskeyword(module):
-        raise UserError(f"{folder.name!r} cannot name a Python module. Name a folder that begins with a letter.")
+        raise UserError(
+            f"{folder.name!r} cannot name a Python module. Name a folder that begins with a letter and is no word "
+            "of Python."
+        )
     if module in sys.stdlib_module_names or _is_taken(module):
         raise UserError(f"a module {module!r} is installed, and the package would hide it. Name another folder.")
     class_name = "".join(part.capitalize() for part in module.split("_"))

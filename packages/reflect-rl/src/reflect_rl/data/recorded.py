@@ -201,12 +201,16 @@ def _identity(task: Task) -> tuple[str, str, str]:
     return task.mode, task.key, json.dumps(dict(task.data), sort_keys=True, default=str)
 
 
-def usable(episodes: Sequence[Episode], *, lost: bool = False) -> list[Episode]:
+RECORD_MORE = "Record more of them, or learn from lost ones, too (Python: lost=True, run file: data.lost_episodes)."
+
+
+def usable(episodes: Sequence[Episode], *, lost: bool = False, remedy: str = RECORD_MORE) -> list[Episode]:
     """The episodes that supervised training may imitate, with their labels: won ones of training tasks.
 
     Args:
         episodes: any.
         lost: take those that were lost, too.
+        remedy: sentence that says what to do where none was won.
 
     Raises:
         UserError: there is none.
@@ -215,8 +219,8 @@ def usable(episodes: Sequence[Episode], *, lost: bool = False) -> list[Episode]:
     if not kept:
         what = "is of a training task" if lost else "is a won one of a training task"
         raise UserError(
-            f"none of the {len(episodes)} episodes {what}, so there is nothing to imitate. Record more of them"
-            f"{'' if lost else ', or learn from lost ones, too (Python: lost=True, run file: data.lost_episodes)'}."
+            f"none of the {len(episodes)} episodes {what}, so there is nothing to imitate. "
+            f"{'Record more of them.' if lost else remedy}"
         )
     return labelled(kept)
 

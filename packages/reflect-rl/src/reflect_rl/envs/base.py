@@ -9,11 +9,12 @@ A class is offered by name through the entry-point group `reflect_rl.environment
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import get_annotations
@@ -79,6 +80,11 @@ class TextEnv(ABC):
         # A text would be taken for its letters, each of them a mode with all the tasks.
         if not isinstance(modes, tuple) or not modes or not all(isinstance(mode, str) for mode in modes):
             raise UserError(f"{cls.__name__}.modes is {modes!r}. Give a tuple of names, such as ('default',).")
+        if "__init__" in own and not _takes_settings(own["__init__"]):
+            raise UserError(
+                f"{cls.__name__}.__init__ does not take the settings. Write: def __init__(self, config=None): "
+                "super().__init__(config)."
+            )
         if "name" not in own:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         # A class without settings of its own still has its own defaults, so that configurations can name it.
@@ -111,6 +117,15 @@ class TextEnv(ABC):
     @abstractmethod
     def step(self, action: int) -> Step:
         """Take the admissible action of this index: next observation, reward in [-1, 1], whether it ended, and how."""
+
+
+def _takes_settings(constructor: Callable[..., None]) -> bool:
+    """Tell whether a game's constructor can be called with its settings alone."""
+    try:
+        inspect.signature(constructor).bind(None, None)
+    except TypeError:
+        return False
+    return True
 
 
 def _steps_are_open(game: type[TextEnv]) -> bool:

@@ -29,6 +29,8 @@ def merge_adapter(adapter: str | Path, folder: Path) -> None:
     from transformers import AutoConfig
 
     source = resolve(adapter)
+    if not has_adapter(source) and Path(source).is_dir() and not any(Path(source).glob("*.safetensors")):
+        raise ModelError(f"{str(adapter)!r} holds no adapter and no model. Name the folder of a trained player.")
     if not has_adapter(source):
         raise ModelError(f"{str(adapter)!r} is a whole model, so there is nothing to merge. Use it as model.path.")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):

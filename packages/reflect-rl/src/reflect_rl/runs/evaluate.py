@@ -189,7 +189,7 @@ def _condition(
     """
     method = config.method(job.name)
     return Condition(
-        benchmark=config.environment.name,
+        benchmark=config.env.name,
         tested=TestedGames.of(config.env, mode, config.evaluation.split),
         label_source=config.data.label_source,
         demonstration_starts=job.unit.budget,

@@ -36,6 +36,7 @@ from reflect_rl.launch import peak_bytes, process_count
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.store import check_seal, read_json, seal, sha256_of, write_json
 from reflect_rl.types import Progress
+from reflect_rl.watchdog import HANGS
 
 CARD = "run.json"
 PROGRESS = "progress.json"
@@ -51,7 +52,7 @@ PACKAGES = ("reflect-rl", "torch", "transformers", "peft", "accelerate", "tokeni
 
 COMMIT = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
 
-REMEDY = "Delete the file; the same command writes it again."
+REMEDY = "Delete the file; the command of the run writes it again."
 
 
 class StageTime(Frozen):
@@ -372,7 +373,7 @@ class Job:
         return (self.folder / "done").exists()
 
 
-UNSEALED = ("done", PROGRESS, PLAYED, "error.txt", "hang.txt", "tracking.json", "README.md", LOCK)
+UNSEALED = ("done", PROGRESS, PLAYED, "error.txt", "tracking.json", "README.md", LOCK)
 """Files of a job that nobody reads later, or that change."""
 
 
@@ -402,7 +403,9 @@ def _made_by(job: Job) -> Iterator[Path]:
     for folder in (job.folder, *models):
         for path in folder.rglob("*"):
             # Checkpoints have sums of their own, and the model card gets results later.
-            is_free = path.name in UNSEALED or {"checkpoints", "tensorboard"}.intersection(path.parts)
+            is_free = (
+                path.name in UNSEALED or path.match(HANGS) or {"checkpoints", "tensorboard"}.intersection(path.parts)
+            )
             if path.is_file() and not is_free and path.suffix != ".new":
                 yield path
 

@@ -159,8 +159,6 @@ def save_whole(model: LanguageModel, folder: Path, card: str | None = None) -> N
     # A kill during an earlier save has left files there that may not belong together.
     shutil.rmtree(fresh, ignore_errors=True)
     model.save(fresh)
-    # Libraries that save adapters fill a template of their own with the paths of this machine.
-    (fresh / "README.md").unlink(missing_ok=True)
     if card is not None:
         (fresh / "README.md").write_text(card, encoding="utf-8")
     # A folder that holds files cannot be replaced by a rename. A kill between the two lines leaves the job

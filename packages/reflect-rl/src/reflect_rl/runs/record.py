@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from reflect_rl.agent import Agent
 from reflect_rl.config import Frozen
 from reflect_rl.curricula import modes_of
 from reflect_rl.envs.base import SPLITS, EnvSpec
-from reflect_rl.errors import RunFolderError
+from reflect_rl.errors import RunFolderError, TrainingError
 from reflect_rl.evaluation.evaluate import (
     Condition,
     EvaluatedEpisode,
@@ -50,8 +51,16 @@ def training_folder(out: str | Path | None) -> Iterator[Path]:
         yield Path(out)
         return
     # Checkpoints need a place even where the caller wants to keep nothing.
-    with tempfile.TemporaryDirectory(prefix="reflect-rl-") as folder:
-        yield Path(folder)
+    folder = Path(tempfile.mkdtemp(prefix="reflect-rl-"))
+    try:
+        yield folder
+    except TrainingError:
+        # Its message names files in the folder.
+        raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def begin_training(

@@ -30,6 +30,7 @@ from reflect_rl.runs.config import NamesServer, RunConfig, fingerprint
 from reflect_rl.runs.folder import CARD, Job, RunCard, TakenJobs, alone, check_job, provenance, read_card, write_card
 from reflect_rl.runs.stages import missing_needs, plan, stages, taken_stages
 from reflect_rl.store import read_json, write_json
+from reflect_rl.watchdog import HANGS
 
 SETTINGS = ("environment", "prompt", "model", "data")
 """Parts of the configuration that the data follow from."""
@@ -114,21 +115,24 @@ def open_run(config: RunConfig, command: str, *, evaluates: bool = False) -> Non
 
     Raises:
         ConfigError: the configuration asks for something that does not exist.
-        RunFolderError: the folder belongs to another configuration, or cannot be written.
+        RunFolderError: the folder belongs to another configuration, another process is at work in it, or it cannot be
+            written.
     """
     # First, so that a refused configuration leaves no folder behind.
     check(config, evaluates=evaluates)
     folder, resolved = config.output_dir, json.loads(config.model_dump_json())
-    _refuse_other_run(config, resolved)
-    resolved = _without_unused(resolved)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # A file that is there is kept as it was written: it says what the first jobs were made with.
-        if not (folder / "config.json").exists():
-            write_json(folder / "config.json", resolved)
-        # After config.json: a kill between the two leaves a folder that the same command completes.
-        if not (folder / CARD).exists():
-            write_card(folder, _card(config, command, resolved))
+        # A refused command must not change the settings of a run that is at work.
+        with alone(folder):
+            _refuse_other_run(config, resolved)
+            resolved = _without_unused(resolved)
+            # A file that is there is kept as it was written: it says what the first jobs were made with.
+            if not (folder / "config.json").exists():
+                write_json(folder / "config.json", resolved)
+            # After config.json: a kill between the two leaves a folder that the same command completes.
+            if not (folder / CARD).exists():
+                write_card(folder, _card(config, command, resolved))
     except OSError as error:
         # For a full disk another folder is no remedy; the command line has a sentence of its own for it.
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -211,7 +215,7 @@ FOLLOWS: dict[str, tuple[str, ...]] = {
 A section says its own, and a method which tables its training follows from. From other tables everything follows.
 """
 
-NOTES = {"error.txt", "hang.txt", "progress.json", "metrics.jsonl", "tracking.json", "reflection_server.json"}
+NOTES = {"error.txt", "progress.json", "metrics.jsonl", "tracking.json", "reflection_server.json"}
 """Files of a job that has left nothing to go on from."""
 
 
@@ -237,7 +241,9 @@ def _retract(config: RunConfig, tables: set[str]) -> bool:
     for unit in units_there:
         trained = (path for place in places - {"data"} for path in (unit / place).rglob("*") if path.is_file())
         # For trainings any file decides but notes: a checkpoint without the mark was made with these settings, too.
-        begun = begun or any(path.name not in NOTES and "tensorboard" not in path.parts for path in trained)
+        begun = begun or not all(
+            path.name in NOTES or path.match(HANGS) or "tensorboard" in path.parts for path in trained
+        )
     if begun:
         return False
     # Only after all units were looked at, so that a refusal has deleted nothing.
@@ -301,7 +307,7 @@ def _config_hash(resolved: dict[str, Any]) -> str:
 def _card(config: RunConfig, command: str, resolved: dict[str, Any]) -> RunCard:
     return RunCard(
         **dict(provenance()),
-        benchmark=config.environment.name,
+        benchmark=config.env.name,
         command=command,
         config_hash=_config_hash(resolved),
         fingerprint=fingerprint(config),

@@ -13,6 +13,7 @@ from reflect_rl.envs import corridor
 from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.runs import start
 from reflect_rl.runs.config import RunConfig, fingerprint
+from reflect_rl.runs.folder import alone
 from reflect_rl.runs.stages import plan
 from reflect_rl.runs.start import begin, open_run
 
@@ -394,3 +395,33 @@ def test_a_setting_that_the_other_run_did_not_know_has_its_default_there(source,
     del written["sft"]["base"]["save_steps"]
     (source / "config.json").write_text(json.dumps(written))
     assert len(begin(here(source, tmp_path), "")) == len(JOBS)
+
+
+def test_another_command_changes_nothing_in_the_folder_of_a_run_that_is_at_work(tmp_path):
+    folder = tmp_path / "run"
+    open_run(config(folder), "first")
+    (folder / "starts-2" / "seed-0" / "data").mkdir(parents=True)
+    (folder / "starts-2" / "seed-0" / "data" / "base.jsonl").write_text("half of them\n")
+    before = state(folder)
+    other = config(folder, data={"demonstration_starts": [2], "perturbation": 0.9})
+    with alone(folder), pytest.raises(RunFolderError, match="another process is at work"):
+        open_run(other, "second")
+    assert state(folder) == before
+    # Nobody is at work now, and nothing was finished: a start that failed is corrected.
+    open_run(other, "second")
+    assert json.loads((folder / "config.json").read_text())["data"]["perturbation"] == 0.9
+
+
+@pytest.mark.parametrize(("note", "is_note"), [("hang-0.txt", True), ("error.txt", True), ("x.safetensors", False)])
+def test_a_training_that_left_only_notes_can_be_corrected(tmp_path, note, is_note):
+    folder = tmp_path / "run"
+    open_run(config(folder), "")
+    place = folder / "starts-2" / "seed-0" / "rlft" / "reflect_rl"
+    place.mkdir(parents=True)
+    (place / note).write_text("a note")
+    other = config(folder, rlft={"learning_rate": 0.5})
+    if is_note:
+        open_run(other, "")
+        return
+    with pytest.raises(RunFolderError, match=r"rlft\.learning_rate"):
+        open_run(other, "")
