@@ -12,7 +12,7 @@ import numpy as np
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, HasTeacher
 from reflect_rl.players.scripted import OraclePolicy, OracleReflector
 from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, evaluation_request, play
-from reflect_rl.types import Episode, Observation, Task
+from reflect_rl.types import Episode, Task
 
 
 def broken_promises(spec: EnvSpec, episodes: int) -> list[str]:
@@ -20,7 +20,7 @@ def broken_promises(spec: EnvSpec, episodes: int) -> list[str]:
 
     Args:
         spec: the game with its settings.
-        episodes: most training tasks that are played in each mode, at random and by its solver.
+        episodes: most tasks of each mode and split; those of training are played, at random and by its solver.
 
     Raises:
         FaultyEnvironmentError: the game failed, or gave what cannot be played.
@@ -46,7 +46,7 @@ def _in_mode(spec: EnvSpec, mode: str, episodes: int) -> Iterator[str]:
     elif _played(spec, requests, 1) != played:
         yield "an episode goes otherwise after another one. Let reset keep nothing of the episode before."
     yield from _of_turns(played)
-    yield from _of_starts(spec, tasks["train"], [*tasks["validation"], *tasks["test"]])
+    yield from _of_starts(spec, played, [*tasks["validation"][:episodes], *tasks["test"][:episodes]])
     if spec.capability(HasSolver) is not None:
         yield from _of_solver(spec, requests)
     if spec.capability(HasTeacher) is not None:
@@ -86,23 +86,15 @@ def _of_turns(episodes: Sequence[Episode]) -> Iterator[str]:
             break
 
 
-def _of_starts(spec: EnvSpec, train: Sequence[Task], held_out: Sequence[Task]) -> Iterator[str]:
+def _of_starts(spec: EnvSpec, episodes: Sequence[Episode], held_out: Sequence[Task]) -> Iterator[str]:
     """Training leaves out the turns whose states begin held-out tasks; nothing may be left."""
     game = spec.make()
-
-    def start(task: Task) -> Observation:
-        return game.reset(task, np.random.default_rng(0))
-
-    left_out = {start(task).state for task in held_out[:MOST_STARTS]} - {""}
-    if all(start(task).state in left_out for task in train[:MOST_STARTS]):
+    left_out = {game.reset(task, np.random.default_rng(0)).state for task in held_out} - {""}
+    if all(episode.turns[0].observation.state in left_out for episode in episodes):
         yield (
             "every training task begins in a state in which a validation or test task begins, and nothing is learned "
             "from such states. Let Observation.state name the task, or leave it empty."
         )
-
-
-MOST_STARTS = 1000
-"""Tasks whose first states are compared."""
 
 
 def _of_solver(spec: EnvSpec, requests: Sequence[Request]) -> Iterator[str]:

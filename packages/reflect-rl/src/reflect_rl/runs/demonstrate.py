@@ -115,7 +115,8 @@ def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exce
     if source == "none":
         return []
     if source == "successes":
-        return usable(_played(config, unit, unit.budget, data.attempts_per_start, _untuned_player(config), on_failure))
+        played = _played(config, unit, unit.budget, data.attempts_per_start, _untuned_player(config), on_failure)
+        return usable(played, remedy="Raise data.demonstration_starts or data.attempts_per_start.")
     assert data.episodes is not None  # noqa: S101 (an invariant of the configuration)
     recorded = of_environment(read_episodes(data.episodes), config.env.identity)
     episodes = usable(recorded, lost=data.lost_episodes)
@@ -343,7 +344,7 @@ def _embedded(
     return model, shuffled(exercises(seen, excluded, rng), rng)
 
 
-PLAYS_IN_HINDSIGHT = 4
+PLAYS_IN_HINDSIGHT = 16
 """Random plays of each start that is read: what a thing can be treated with is rare in one."""
 
 
