@@ -145,8 +145,12 @@ class Agent:
         checks.no_file(folder)
         place, writer = Path(folder), self.reflector
         # A base model that an adapter is written into can be loaded no more, and one that is replaced is lost.
-        if (place / "config.json").is_file() and not (place / AGENT).is_file():
-            raise UserError(f"{place} holds a model that Agent.save did not write. Give another folder.")
+        has_model = any((place / name).is_file() for name in ("config.json", "adapter_config.json"))
+        if has_model and not (place / AGENT).is_file():
+            raise UserError(
+                f"{place} holds a model and no {AGENT}, so Agent.save did not write it, or not to its end. Give "
+                "another folder, or delete this one."
+            )
         trained = writer if isinstance(writer, FrozenReflector) else None
         origin = self.origin
         # Before anything is written: an agent that cannot be recorded must not take the place of a good one.

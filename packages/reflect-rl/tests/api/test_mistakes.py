@@ -206,7 +206,7 @@ def test_an_agent_is_not_saved_over_files_that_are_none_of_an_agent(tmp_path, ep
     base = tmp_path / "base"
     agent.model.save(base)
     before = {path.name: path.read_bytes() for path in base.iterdir()}
-    with pytest.raises(UserError, match=r"holds a model that Agent\.save did not write"):
+    with pytest.raises(UserError, match=r"holds a model and no agent\.json, so Agent\.save did not write it"):
         agent.save(base)
     assert {path.name: path.read_bytes() for path in base.iterdir()} == before
     (tmp_path / "mine").mkdir()
