@@ -216,8 +216,11 @@ def test_an_agent_is_not_saved_over_files_that_are_none_of_an_agent(tmp_path, ep
 
 
 def test_a_constructor_takes_the_settings():
-    with pytest.raises(UserError, match=r"Made.__init__ does not take the settings. Write: def __init__\(self, config"):
-        type("Made", (rrl.TextEnv,), {"__init__": lambda self: None})
+    made = type("Made", (Gymnasium,), {"__init__": lambda self: None})
+    with pytest.raises(
+        UserError, match=r"Made.__init__ does not take the settings\. Write: def __init__\(self, config"
+    ):
+        rrl.collect(made, "random", episodes=1)
 
 
 TINY_RL = {"turns": 60, "starts_per_update": 2, "episodes_per_start": 2, "validate_every": 0}

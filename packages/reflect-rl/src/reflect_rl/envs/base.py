@@ -14,7 +14,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import get_annotations
@@ -80,11 +80,6 @@ class TextEnv(ABC):
         # A text would be taken for its letters, each of them a mode with all the tasks.
         if not isinstance(modes, tuple) or not modes or not all(isinstance(mode, str) for mode in modes):
             raise UserError(f"{cls.__name__}.modes is {modes!r}. Give a tuple of names, such as ('default',).")
-        if "__init__" in own and not _takes_settings(own["__init__"]):
-            raise UserError(
-                f"{cls.__name__}.__init__ does not take the settings. Write: def __init__(self, config=None): "
-                "super().__init__(config)."
-            )
         if "name" not in own:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         # A class without settings of its own still has its own defaults, so that configurations can name it.
@@ -119,10 +114,10 @@ class TextEnv(ABC):
         """Take the admissible action of this index: next observation, reward in [-1, 1], whether it ended, and how."""
 
 
-def _takes_settings(constructor: Callable[..., None]) -> bool:
-    """Tell whether a game's constructor can be called with its settings alone."""
+def _takes_settings(kind: type[TextEnv]) -> bool:
+    """Tell whether a game is made with its settings alone."""
     try:
-        inspect.signature(constructor).bind(None, None)
+        inspect.signature(kind).bind(None)
     except TypeError:
         return False
     return True
@@ -330,6 +325,7 @@ class EnvSpec:
 
         Raises:
             FaultyEnvironmentError: the game's `__init__` failed.
+            UserError: it does not take the settings.
         """
         return guarded(f"{self.identity}, __init__", 0, self.make)
 
@@ -379,7 +375,16 @@ class EnvSpec:
         return self.env_class.horizons if self.env_class.horizons and is_default else (longest,)
 
     def make(self) -> TextEnv:
-        """A fresh copy of the game."""
+        """A fresh copy of the game.
+
+        Raises:
+            UserError: its `__init__` does not take the settings.
+        """
+        if not _takes_settings(self.env_class):
+            raise UserError(
+                f"{self.env_class.__name__}.__init__ does not take the settings. Write: def __init__(self, "
+                "config=None): super().__init__(config)."
+            )
         return self.env_class(self.config)
 
     # Checked here, so that games need not refuse unknown names themselves.
