@@ -184,7 +184,7 @@ def _placed(
     is_elsewhere = into is not None and not _is_alike(game.receptacles.get(before.origin), into)
     if into is not None and thing.kind in into.accepts and (done or is_elsewhere):
         plain: tuple[TaskType, ...] = ("pick_and_place_simple", "pick_two_obj_and_place")
-        # What was cleaned is rather wanted clean: a task that does not ask for it would not have had it cleaned.
+        # A cleaned thing is rather wanted clean: a task that does not ask for it would not have had it cleaned.
         yield from (Goal(each, thing.kind, into.kind) for each in done or plain)
 
 

@@ -543,7 +543,7 @@ def _checked(policy: Policy, view: View, decision: Decision) -> Decision:
 
 
 def _known(oracle: Oracle | None, count: int) -> Oracle | None:
-    """What a solver says about a state with `count` actions, or an error if it can mean none of them."""
+    """Check a solver's words about a state with `count` actions: they can mean some of these alone."""
     if oracle is None:
         return None
     if not isinstance(oracle, Oracle):
@@ -556,7 +556,7 @@ def _known(oracle: Oracle | None, count: int) -> Oracle | None:
 
 
 def _lesson(text: str) -> str:
-    """What a teacher says about a state, or an error if it is no text."""
+    """Check that a teacher's words about a state are a text."""
     if not isinstance(text, str):
         raise TypeError(f"teach must return a text, and no {type(text).__name__}")
     return text

@@ -93,11 +93,12 @@ def read_json_value(path: Path, remedy: str) -> Any:
         RunFolderError: the file is missing or no JSON, or nested too deeply; the message ends with `remedy`.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(text := path.read_text(encoding="utf-8"))
         if is_deep(value):
             raise RecursionError("its values are nested too deeply")
-        # JSON can spell half a character, which no page or file can hold.
-        json.dumps(value, ensure_ascii=False).encode()
+        # JSON can spell half a character, which no page or file can hold; only by this sign.
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
         return value
     except FileNotFoundError:
         raise RunFolderError(f"{path} is missing. {remedy}") from None

@@ -260,7 +260,7 @@ class Alfworld(TextEnv):
             game.step(turn.decision.index)
             if goals := fitting_goals(game._game, before, turn.action, game._memory):
                 text = retold(turn.observation.text, drawn_sentence(goals, rng))
-                # What was played is what is to be learned, whatever somebody had noted.
+                # The played command is to be learned, whatever somebody had noted.
                 decision = replace(turn.decision, target=turn.decision.index)
                 turns.append(replace(turn, observation=replace(turn.observation, text=text), decision=decision))
         return replace(episode, turns=tuple(turns))
