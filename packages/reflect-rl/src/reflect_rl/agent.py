@@ -20,6 +20,7 @@ from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import Labels, find_labels
 from reflect_rl.models.load import LanguageModel, device_of
 from reflect_rl.models.score import check_scoring
+from reflect_rl.models.source import ADAPTER_CONFIG
 from reflect_rl.players.decoding import temperature_of
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors import FrozenReflector
@@ -138,9 +139,10 @@ class Agent:
 
         The policy is a Hugging Face folder, in which a trained reflection player lies under `reflector`. With an
         adapter, only the adapter is written. A reflection player that is no trained model is named and not written.
+        An agent that was saved there before stays until the new one is written.
 
         Raises:
-            UserError: the folder is a file, or holds a model that is no agent's.
+            UserError: the folder is a file, holds a model that is no agent's, or the base model of an adapter.
         """
         checks.no_file(folder)
         place, writer = Path(folder), self.reflector
@@ -152,8 +154,11 @@ class Agent:
                 "another folder, or delete this one."
             )
         trained = writer if isinstance(writer, FrozenReflector) else None
+        models = [self._with_labels(), *([trained.model] if trained is not None else [])]
+        bases = [Path(model.name) for model in models if model.has_adapter]
+        if any(base.is_dir() and place.is_dir() and base.samefile(place) for base in bases):
+            raise UserError(f"{place} holds the base model that this agent's adapter stands on. Give another folder.")
         origin = self.origin
-        # Before anything is written: an agent that cannot be recorded must not take the place of a good one.
         record = AgentRecord(
             method=origin.method,
             algorithm=origin.algorithm,
@@ -164,14 +169,16 @@ class Agent:
             max_new_tokens=0 if trained is None else trained.max_new_tokens,
             sets_numbers=trained is not None and trained.numbers is not None,
         )
-        # Only what an agent left that was saved here before; and half a save is no agent.
-        if (place / AGENT).is_file():
-            (place / AGENT).unlink()
-            shutil.rmtree(place / REFLECTOR, ignore_errors=True)
-        self._with_labels().save(place)
-        if trained is not None:
-            trained.model.save(place / REFLECTOR)
-        write_json(place / AGENT, record.model_dump(mode="json"))
+        # Beside its place, so that what is there is a whole agent, the old one or the new one, also after a kill.
+        fresh = place.absolute().with_name(place.absolute().name + ".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        try:
+            for model, name in zip(models, ("", REFLECTOR), strict=False):
+                model.save(fresh / name)
+            write_json(fresh / AGENT, record.model_dump(mode="json"))
+            _take_place(fresh, place)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
         return place
 
     def _with_labels(self) -> LanguageModel:
@@ -265,6 +272,22 @@ def _writer(reflector: Writer, spec: EnvSpec) -> Reflector:
         spec.needed(HasTeacher, "the reflection player 'oracle'")
     named: Reflector = found()
     return named
+
+
+def _take_place(fresh: Path, place: Path) -> None:
+    """Move a saved agent to its place, over the one that was there; other files that lie there stay."""
+    if (place / AGENT).is_file():
+        # First, as a folder without it is no agent if this is interrupted.
+        (place / AGENT).unlink()
+        shutil.rmtree(place / REFLECTOR, ignore_errors=True)
+        # An adapter that stayed would be read in place of a whole model.
+        for name in ("config.json", ADAPTER_CONFIG, "*.safetensors", "*.safetensors.index.json"):
+            for old in place.glob(name):
+                old.unlink()
+    files = [file.relative_to(fresh) for file in fresh.rglob("*") if file.is_file()]
+    for file in sorted(files, key=Path(AGENT).__eq__):
+        (place / file).parent.mkdir(parents=True, exist_ok=True)
+        (fresh / file).replace(place / file)
 
 
 def algorithm_settings(algorithm: str | type | Mapping[str, Any]) -> AlgorithmConfig | dict[str, Any]:

@@ -78,6 +78,35 @@ def test_an_agent_is_saved_over_the_one_that_was_read(tmp_path, agent):
     assert played(rrl.load_agent(again.save(tmp_path), device="cpu")) == played(agent)
 
 
+def test_a_whole_model_is_read_where_an_adapter_was_saved_before(tmp_path, agent, demonstrations):
+    model = rrl.load_model(save_tiny("gpt2", tmp_path / "base"), lora_rank=2, device="cpu")
+    adapted = rrl.train_sft(model, demonstrations, reflections=True, steps=2)
+    for one in (adapted, agent, adapted):
+        again = rrl.load_agent(one.save(tmp_path / "agent"), device="cpu")
+        assert again.model.hash() == one.model.hash()
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".new"] == []
+
+
+def test_an_interrupted_save_leaves_the_agent_that_was_there(tmp_path, agent, demonstrations, monkeypatch):
+    agent.save(tmp_path / "agent")
+    other = rrl.train_sft(agent, demonstrations, steps=2)
+    # The disk is full when all but the record is written.
+    monkeypatch.setattr("reflect_rl.agent.write_json", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(OSError, match="full"):
+        other.save(tmp_path / "agent")
+    assert rrl.load_agent(tmp_path / "agent", device="cpu").model.hash() == agent.model.hash()
+    assert [path.name for path in tmp_path.iterdir()] == ["agent"]
+
+
+def test_an_adapter_is_not_saved_over_its_own_base(tmp_path, agent, demonstrations):
+    folder = agent.save(tmp_path / "agent")
+    model = rrl.load_model(folder, lora_rank=2, device="cpu")
+    adapted = rrl.train_sft(model, demonstrations, env="corridor", steps=1)
+    with pytest.raises(UserError, match="holds the base model that this agent's adapter stands on"):
+        adapted.save(folder)
+    assert rrl.load_agent(folder, device="cpu").model.hash() == agent.model.hash()
+
+
 def test_a_reflection_player_that_is_no_model_is_named(tmp_path, agent):
     replace(agent, reflector=OracleReflector()).save(tmp_path)
     with pytest.raises(UserError, match="whose reflection player 'oracle' was not saved"):

@@ -94,10 +94,11 @@ def test_end_and_padding_tokens(folders):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_saved_model_comes_back_bit_for_bit(folders, tmp_path, kind, precision):
     config = ModelConfig(device="cpu", precision=precision)
-    model = load_model(config, folders[kind], trainable=True)
-    before = model.hash()
-    train_a_step(model)
-    assert model.hash() != before
+    model = load_model(config, folders[kind], trainable=precision == "float32")
+    if precision == "float32":
+        before = model.hash()
+        train_a_step(model)
+        assert model.hash() != before
     model.save(tmp_path / "saved")
     again = load_model(config, tmp_path / "saved", trainable=False)
     assert next(again.model.parameters()).dtype is getattr(torch, precision)
@@ -540,6 +541,11 @@ def test_a_quantized_model_learns_the_same_after_a_rollout(tmp_path, kind, quant
 def test_quantized_weights_need_an_adapter_to_train(folders):
     config = ModelConfig(device="cpu", quantization="4bit")
     refused(r"4bit weights cannot be trained. Set lora\.rank", folders["gpt2"], config, trainable=True)
+
+
+def test_whole_weights_are_not_trained_in_bfloat16(folders):
+    config = ModelConfig(device="cpu", precision="bfloat16")
+    refused(r"lose small steps to rounding\. Set lora\.rank, or precision", folders["gpt2"], config, trainable=True)
 
 
 def test_target_modules_that_name_no_layer(folders):
