@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from reflect_report.page import write_report
-from reflect_report.runs import ALGORITHMS, read_curves, read_run, read_runs
+from reflect_report.runs import ALGORITHMS, Curve, read_curves, read_run, read_runs
 from reflect_report.tables import terminal_table, unfinished
 from reflect_rl import registry
 from reflect_rl.errors import RunFolderError
@@ -166,3 +166,9 @@ def test_a_half_written_last_line_is_left_out_and_counted(bare_run: Path) -> Non
 def test_an_empty_metrics_file_is_no_curve(bare_run: Path) -> None:
     write_lines(bare_run / "starts-100" / "seed-0" / "sft" / "reflector" / "metrics.jsonl", [])
     assert read_curves(read_run(bare_run), "sft") == []
+
+
+def test_numbers_that_no_page_can_draw_are_left_out() -> None:
+    rows = [{"turns": 10**400, "won": 0.5}, {"turns": 5, "won": True}, {"turns": 6, "won": float("nan")}]
+    curve = Curve("solver", 8, 0, "sft_rlft", "ppo", (*rows, {"turns": 7, "won": 0.25}), 0)
+    assert curve.series("turns", "won") == [(7.0, 0.25)]

@@ -15,9 +15,9 @@ import pytest
 from rich.console import Console
 
 from reflect_report.cli import status as verbs
-from reflect_report.status import read_progress, read_status, status_table
+from reflect_report.status import is_at_work, read_progress, read_status, status_table
 from reflect_rl.errors import ReflectRLError, ReflectRLWarning, RunFolderError, UserError
-from reflect_rl.runs.folder import PROGRESS, alone, written_progress
+from reflect_rl.runs.folder import LOCK, PROGRESS, alone, written_progress
 
 from .conftest import result_row, write_json, write_lines
 
@@ -247,3 +247,25 @@ def test_the_verbs(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     verbs.watch([str(run)], console)
     assert len(looks) == 2
     assert "Reflect-RL: full, horizon 30, sampled" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_lock_of_another_file_with_the_same_number_is_not_this_run(run, tmp_path, monkeypatch):
+    with alone(run):
+        assert is_at_work(run)
+    # This process holds the lock of another file that has the same number on another file system.
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / LOCK
+    own = (run / LOCK).stat()
+    with alone(tmp_path / "other"):
+        locks = Path("/proc/locks").read_text().replace(f":{other.stat().st_ino} ", f":{own.st_ino} ")
+        read = Path.read_text
+        monkeypatch.setattr(
+            Path, "read_text", lambda path, **given: locks if str(path) == "/proc/locks" else read(path, **given)
+        )
+        assert not is_at_work(run)
+
+
+def test_a_process_that_no_process_has_is_no_progress(run):
+    folder = training(run, process=-4)
+    assert read_progress(folder) is None
+    read_status(run)

@@ -47,3 +47,30 @@ class PlainLoss(Own):
 class NoNumber(Own):
     def loss(self, batch, outputs):
         return Loss(outputs.chosen(batch).mean() * float("nan"))
+
+
+class VectorLoss(Own):
+    def loss(self, batch, outputs):
+        return Loss(-outputs.chosen(batch))
+
+
+class DetachedLoss(Own):
+    def loss(self, batch, outputs):
+        return Loss(-outputs.chosen(batch).mean().detach())
+
+
+class TensorMetric(Own):
+    def loss(self, batch, outputs):
+        loss = -outputs.chosen(batch).mean()
+        return Loss(loss, {"my/metric": loss.detach()})
+
+
+class ByReturns(Own):
+    """Advantages of zero; what moves the policy stands in the returns."""
+
+    def advantages(self, trajectories, values):
+        weights = [one.rewards for one in trajectories]
+        return Advantages([[0.0] * len(row) for row in weights], weights, lambda one: one.rewards)
+
+    def loss(self, batch, outputs):
+        return Loss(-(batch.returns * outputs.chosen(batch)).mean())

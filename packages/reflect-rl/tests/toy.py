@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from reflect_rl.config import parse
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import MODES, Corridor, CorridorConfig
@@ -18,7 +20,7 @@ from reflect_rl.prompts import policy_prompt
 from reflect_rl.rollout import NoReflector, Reflector
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.online import OnlineTrainer
-from reflect_rl.types import Task, View
+from reflect_rl.types import Observation, Task, View
 
 SMALL = CorridorConfig(length=5, lengths=2, max_episode_steps=6)
 """Corridors of 5 and 6 cells: 18 tasks, few enough to be learned by heart."""
@@ -31,6 +33,16 @@ class Numbered(Corridor):
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
         """Those of the corridor, numbered in each split."""
         return tuple(replace(task, key=f"{split}/{k}") for k, task in enumerate(super().tasks(mode, split)))
+
+
+class Drawn(Corridor):
+    """Corridors whose start the game draws, whatever the task says."""
+
+    def reset(self, task: Task, rng: np.random.Generator | None = None) -> Observation:
+        """Stand in a cell that the generator draws."""
+        free = [cell for cell in range(int(task.data["cells"])) if cell != task.data["goal"]]
+        drawn = free[0] if rng is None else int(rng.choice(free))
+        return super().reset(replace(task, data={**task.data, "start": drawn}), rng)
 
 
 def training_tasks(config: CorridorConfig = SMALL) -> list[Task]:

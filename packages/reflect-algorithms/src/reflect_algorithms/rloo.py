@@ -27,6 +27,7 @@ from reflect_rl.algorithms import (
     Trajectory,
     importance_weights,
     leave_one_out,
+    moved_by_advantages,
     normalised,
     per_turn,
     returns_of,
@@ -69,6 +70,7 @@ class RLOO(Grouped):
             table, scale = normalised(table), total_reward_std(trajectories)
         return Advantages(table, returns, partial(returns_of, self.config), scale)
 
+    @moved_by_advantages
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t w_t Â_t log π(a_t|s_t) + regularisers; w_t = min(ρ_t, limit) is constant."""
         # Truncated, so that one action that was unlikely then cannot outweigh the whole batch.

@@ -9,7 +9,6 @@ What there is in the folder of a unit:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from reflect_rl.models.labels import find_labels
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.demonstrate import excluded_states
 from reflect_rl.runs.folder import Job, Unit, units
-from reflect_rl.runs.models import load_of_run, metrics_log, save_whole, start_of_policy
+from reflect_rl.runs.models import as_trained, load_of_run, metrics_log, save_whole, start_of_policy
 from reflect_rl.runs.stages import Stage
 from reflect_rl.store import write_json, write_jsonl
 from reflect_rl.types import Episode, Progress, seed_for, to_json
@@ -146,8 +145,7 @@ class LearnStage(Stage):
             reward=partial(reward_of_unit, run, job.unit) if method.reward else None,
         )
         kind.for_run(run).train(training)
-        policy = replace(model, rule=run.prompt.scoring)
-        save_whole(policy, job.folder / "model", card_of_learned(run, job, method, training))
+        save_whole(as_trained(model, run), job.folder / "model", card_of_learned(run, job, method, training))
         # After the model is whole on the disk: a kill in between must find one of the two.
         if process_rank() == 0:
             checkpoints_in(training.folder).clear()

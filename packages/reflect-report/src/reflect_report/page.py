@@ -140,7 +140,11 @@ def write_report(run_folders: Sequence[Path], output: Path) -> Path:
         # For a full disk another folder is no remedy; the command line has a sentence of its own for it.
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise UserError(f"cannot write {output}: {error.strerror or error}. Choose another --output-dir.") from None
+        runs = " ".join(map(str, run_folders))
+        raise UserError(
+            f"cannot write {output}: {error.strerror or error}. `reflect-rl report {runs} --output-dir FOLDER` writes "
+            "it elsewhere."
+        ) from None
     return output
 
 

@@ -98,12 +98,8 @@ class Curve:
 
     def series(self, x: str, y: str) -> list[tuple[float, float]]:
         """Points of the rows that carry both keys as numbers."""
-        return [(float(r[x]), float(r[y])) for r in self.rows if _is_number(r.get(x)) and _is_number(r.get(y))]
-
-
-def _is_number(value: object) -> bool:
-    # In Python a bool is an int: `true` in a file would be drawn as 1.
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+        points = [(finite(row.get(x)), finite(row.get(y))) for row in self.rows]
+        return [(across, up) for across, up in points if across is not None and up is not None]
 
 
 def finite(value: object) -> float | None:
@@ -113,7 +109,8 @@ def finite(value: object) -> float | None:
     (3.0, None, None, None, None)
     """
     with suppress(OverflowError):
-        if isinstance(value, (int, float)) and _is_number(value) and math.isfinite(value):
+        # In Python a bool is an int: `true` in a file would be drawn as 1.
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -140,10 +141,25 @@ def is_at_work(folder: Path) -> bool:
     """True if a process has locked a run folder; False where the system does not tell (Linux does)."""
     # Read and not tried: a lock that is held for a moment only would refuse a run that begins at that moment.
     with suppress(OSError):
-        number = (folder / LOCK).stat().st_ino
+        lock = (folder / LOCK).stat()
         rows = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
-        # `1: FLOCK ADVISORY WRITE 4242 08:02:1234 0 EOF`: the sixth word is the device and the file.
-        return any(len(row) > 5 and row[5].rpartition(":")[2] == str(number) for row in rows)
+        # `1: FLOCK ADVISORY WRITE 4242 08:02:1234 0 EOF`: the fifth word is the process, the sixth device and file.
+        alike = [row[4] for row in rows if len(row) > 5 and row[5].rpartition(":")[2] == str(lock.st_ino)]
+        return any(_has_open(process, lock) for process in alike)
+    return False
+
+
+def _has_open(process: str, file: os.stat_result) -> bool:
+    """False if a process is known to have another file open than this one, which has the same number elsewhere."""
+    # Not by the device of the lock: some file systems name another one in /proc/locks than `stat` does.
+    try:
+        opened = list(Path("/proc", process, "fd").iterdir())
+    except OSError:  # another user's process, or one that has left the lock to its child
+        return True
+    for place in opened:
+        with suppress(OSError):
+            if os.path.samestat(place.stat(), file):
+                return True
     return False
 
 

@@ -54,6 +54,13 @@ def test_the_oracle_needs_as_many_turns_as_an_optimal_solution(call):
     assert f"corridor, task {task} (train), player oracle" in answer.output
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_solver_is_asked_about_the_episode_that_is_played(call, seed):
+    output = call("play", "--environment.name", "toy:Drawn", "--player", "oracle", "--episode-seed", seed).output
+    played, needed = re.search(r"success in (\d+) turn.*the solver needs (\d+)\.", output).groups()
+    assert played == needed
+
+
 @pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra `alfworld` is not installed")
 def test_a_household_game_is_played_in_textworld_as_in_the_native_engine(call):
     game = ("--environment.name", "alfworld", "--environment.generated-games", 2, "--mode", "pick")

@@ -14,6 +14,7 @@ from reflect_report.preferences.records import EpisodeSide, hash_of_episode, rea
 from reflect_report.preferences.shown import show_pair
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
+from reflect_rl.errors import UnknownNameError
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn
 
 
@@ -253,3 +254,16 @@ def test_ctrl_c_ends_the_page_with_the_summary_and_sigterm_does_not(run, monkeyp
     assert "1 answers chose a side" in served(KeyboardInterrupt())
     with pytest.raises(Terminated, match="all answers are kept"):
         served(Terminated())
+
+
+def test_a_game_that_no_package_provides_is_named_by_the_user(run, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(run, folder)
+    written = json.loads((folder / "config.json").read_text())
+    written["environment"]["name"] = "toy:Numbered"
+    (folder / "config.json").write_text(json.dumps(written))
+    card = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**card, "fingerprint": None}))
+    with pytest.raises(UnknownNameError, match=r"--environment\.name toy:Numbered"):
+        ask(folder, Person(), "--by", "anna")
+    assert "pairs" in ask(folder, Person(), "--by", "anna", "--environment.name", "toy:Numbered")

@@ -29,7 +29,7 @@ from reflect_rl.rollout import NoReflector, Policy, Reflector
 from reflect_rl.runs.config import BuiltForRun
 from reflect_rl.runs.models import REFLECTOR, lexical_reflector
 from reflect_rl.store import write_json
-from reflect_rl.types import Decoding, seed_for, stream
+from reflect_rl.types import Decoding, Observation, View, seed_for, stream
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,29 @@ class Agent:
             decoding: `sampled` at temperature 1, `greedy`, or `sampled@T` at another temperature.
         """
         return LanguageModelPolicy(self.model, self.labels, decoding, self.scoring, name=self.origin.method)
+
+    def act(
+        self, observation: Observation, decoding: Decoding = "greedy", rng: np.random.Generator | None = None
+    ) -> int:
+        """The index of the action to take now, for a loop of your own; the reflection player writes first.
+
+        Args:
+            observation: what a game shows, with the actions that it admits.
+            decoding: as in `policy`.
+            rng: draws a sampled action (None: a fresh generator).
+
+        Raises:
+            UserError: the reflection player asks a solver, so only `evaluate` and `collect` can play it.
+        """
+        if self.reflector.sees_oracle:
+            raise UserError(
+                f"the reflection player {self.reflector.name!r} asks a solver, and an observation has none. Play by "
+                "rrl.evaluate or rrl.collect."
+            )
+        view = View(observation, tuple(range(len(observation.actions))))
+        reflected = replace(view, reflection=self.reflector.reflect([view])[0])
+        policy = self.for_actions(len(observation.actions)).policy(decoding)
+        return policy.decide([reflected], [np.random.default_rng() if rng is None else rng])[0].index
 
     def for_actions(self, count: int) -> Agent:
         """The agent with labels for `count` actions; those that it knows keep their names.

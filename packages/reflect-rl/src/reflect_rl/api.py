@@ -51,7 +51,7 @@ from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_sp
 from reflect_rl.launch import process_rank
 from reflect_rl.models.load import LanguageModel, load_model as load_language_model
 from reflect_rl.models.score import LISTED
-from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.players.reflectors import REFLECTION_TOKENS, FrozenReflector
 from reflect_rl.rollout import NoReflector, Reflector, Request, play
 from reflect_rl.runs.config import ReflectorConfig, write_report
 from reflect_rl.runs.folder import Unit
@@ -399,7 +399,12 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
 
         policy = trained("policy_reflect" if reads else "policy_plain")
         numbers = None if spec is None else numbers_of(spec, ReflectorConfig())
-        writer = FrozenReflector(trained("reflector"), numbers=numbers) if reflections else agent.reflector
+        writer = agent.reflector
+        if reflections:
+            model_of_texts = trained("reflector")
+            # As long as the longest text that it learned, and its end: a shorter limit would cut sentences.
+            longest = max(len(model_of_texts.encode(text)) for _, text in pairs("reflector")) + 1
+            writer = FrozenReflector(model_of_texts, max(REFLECTION_TOKENS, longest), numbers=numbers)
     origin = Origin(method, "none", "recorded", starts, seed, None if out is None else Path(out))
     return replace(agent, model=policy, reflector=writer, origin=origin)
 
@@ -453,6 +458,8 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
     **settings: Any,
 ) -> Agent:
     """Online reinforcement learning (Reflect-RL, stage 2); the model that went in stays as it is.
+
+    Of a game with several modes only the last one is trained, the hardest; `curriculum={"modes": [...]}` names others.
 
     Args:
         model: an agent, or a model to start from untrained.

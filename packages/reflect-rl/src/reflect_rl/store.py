@@ -13,6 +13,9 @@ from typing import Any
 from reflect_rl.errors import RunFolderError
 from reflect_rl.registry import is_deep
 
+RIGHTS = "Check its rights, and give the same command again."
+"""Remedy for a file that may not be read: one for damage would delete what is good."""
+
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file whole or not at all (written beside its place, flushed, renamed)."""
@@ -69,6 +72,12 @@ def write_bytes(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         # Renaming is atomic, so a reader sees the old file or the new one and never a part.
         fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        # Where a write fails the system names no file, and a message must say which disk is full.
+        if error.errno and not error.filename:
+            error.filename = str(path)
+        raise
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
@@ -102,6 +111,8 @@ def read_json_value(path: Path, remedy: str) -> Any:
         return value
     except FileNotFoundError:
         raise RunFolderError(f"{path} is missing. {remedy}") from None
+    except PermissionError as error:
+        raise RunFolderError(f"{path} may not be read ({error.strerror}). {RIGHTS}") from None
     # No UTF-8, no JSON, or a number of thousands of digits; and brackets that are nested a thousand deep exhaust the
     # stack of Python's reader.
     except (OSError, ValueError, RecursionError) as error:
@@ -124,6 +135,8 @@ def read_jsonl(path: Path, remedy: str, *, appended: bool = False) -> list[dict[
         lines = _text(path, appended).split("\n")
     except FileNotFoundError:
         raise RunFolderError(f"{path} is missing. {remedy}") from None
+    except PermissionError as error:
+        raise RunFolderError(f"{path} may not be read ({error.strerror}). {RIGHTS}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise RunFolderError(f"{path} is not readable ({error}). {remedy}") from None
     rows = []

@@ -8,9 +8,12 @@ from dataclasses import replace
 import pytest
 
 import reflect_rl as rrl
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import ConfigError, ModelError, RunFolderError, UserError
 from reflect_rl.players.scripted import OracleReflector
-from reflect_rl.rollout import NoReflector
+from reflect_rl.rollout import NoReflector, Request, environment_rng
+from reflect_rl.types import stream
 from tiny_models import save_tiny
 
 SHAPE = {"hidden_size": 16, "layers": 1, "heads": 2, "device": "cpu"}
@@ -38,6 +41,23 @@ def test_both_players_come_back(tmp_path, agent):
     assert played(again) == played(agent)
     assert any(reflection for episode in played(again) for reflection, _, _ in episode)
     assert again.origin == replace(agent.origin, folder=None)
+
+
+@pytest.mark.parametrize("decoding", ["greedy", "sampled"])
+def test_a_loop_of_ones_own_plays_as_the_evaluation_does(agent, decoding):
+    spec = EnvSpec.of(Corridor)
+    for episode in rrl.evaluate(agent, "corridor", decoding=decoding, repetitions=1).episodes:
+        request, game = Request(episode.task, episode.seed), spec.make()
+        observation, rng, taken = game.reset(episode.task, environment_rng(request)), stream(episode.seed, "policy"), []
+        for _ in episode.turns:
+            taken.append(agent.act(observation, decoding, rng))
+            observation = game.step(taken[-1]).observation
+        assert taken == [turn.decision.index for turn in episode.turns]
+
+
+def test_a_reflection_player_that_asks_a_solver_needs_a_game(agent):
+    with pytest.raises(UserError, match="the reflection player 'oracle' asks a solver, and an observation has none"):
+        replace(agent, reflector=OracleReflector()).act(rrl.Observation("You are at 3.", ("left", "right")))
 
 
 def test_an_agent_that_was_read_goes_on_learning(tmp_path, agent, demonstrations):

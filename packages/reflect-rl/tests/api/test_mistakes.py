@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 
 import reflect_rl as rrl
-from own_algorithms import LongRows, NoNumber, OddCritic, Own, PlainLoss, PlainRows
+from own_algorithms import (
+    ByReturns,
+    DetachedLoss,
+    LongRows,
+    NoNumber,
+    OddCritic,
+    Own,
+    PlainLoss,
+    PlainRows,
+    TensorMetric,
+    VectorLoss,
+)
 from reflect_rl.errors import (
     ConfigError,
     FaultyEnvironmentError,
@@ -236,6 +247,9 @@ TINY_RL = {"turns": 60, "starts_per_update": 2, "episodes_per_start": 2, "valida
         ),
         (LongRows, r"gave values in rows of the lengths \[.* turns\. Give one list for each episode"),
         (PlainLoss, r"the loss of 'PlainLoss' is of type Tensor\. Return a Loss\."),
+        (VectorLoss, r"the loss of 'VectorLoss' has the shape \(\d+,\)\. Give its mean, one number\."),
+        (DetachedLoss, r"the loss of 'DetachedLoss' has no gradient\. Compute it from `outputs`"),
+        (TensorMetric, r"the metric 'my/metric' of the loss of 'TensorMetric' is of type Tensor\. Give float"),
     ],
 )
 def test_answers_of_an_own_algorithm_are_checked(algorithm, what, episodes):
@@ -246,6 +260,14 @@ def test_answers_of_an_own_algorithm_are_checked(algorithm, what, episodes):
 def test_an_own_algorithm_that_keeps_its_contract_trains(episodes):
     agent = rrl.train_sft(model(), episodes, steps=1)
     trained = rrl.train_rl(agent, "corridor", algorithm=Own, **TINY_RL)
+    assert trained.model.hash() != agent.model.hash()
+
+
+def test_turns_without_an_advantage_reach_an_own_loss(episodes):
+    agent = rrl.train_sft(model(), episodes, steps=1)
+    settings = {"name": "own_algorithms:ByReturns", "entropy_coef": 0.0, "kl_coef": 0.0}
+    trained = rrl.train_rl(agent, "corridor", algorithm=settings, **TINY_RL)
+    assert ByReturns.loss is not Own.loss
     assert trained.model.hash() != agent.model.hash()
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from reflect_rl.types import View
+
 PAGE = Path(__file__).parents[4] / "docs" / "start" / "api.md"
 
 
@@ -14,6 +18,11 @@ def test_the_trainings_run(tmp_path, monkeypatch, capsys):
     known = {"__name__": "page"}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), known)
+    # The last block computes in plain transformers what the agent does.
+    chances, observation = known["probabilities"], known["observation"]
+    view = View(observation, tuple(range(len(observation.actions))))
+    (decision,) = known["agent"].policy("greedy").decide([view], [None])
+    assert chances.log().tolist() == pytest.approx(decision.log_probs, abs=1e-4)
     assert known["agent"].origin.method == "reflect_rl"
     assert "sft_rlft on corridor-v1 (test, greedy, horizon 20)" in capsys.readouterr().out
     assert (tmp_path / "runs" / "corridor" / "report.html").is_file()

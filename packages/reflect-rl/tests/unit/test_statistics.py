@@ -74,4 +74,4 @@ def test_a_paired_difference_reads_as_a_sentence():
     # 6 of 6 against 1 of 6 wins: 100 - 16.7 = 83.3 points; the 5 starts that only A won give p = 2 / 2^5 = 0.0625.
     found = str(paired_difference([True] * 6, [True] + [False] * 5))
     assert found.startswith("+83.3 percentage points [95% interval +")
-    assert found.endswith("], 6 shared starts, McNemar p = 0.0625")
+    assert found.endswith("], 6 shared episodes, McNemar p = 0.0625")

@@ -174,3 +174,26 @@ def test_numbers_and_letters_that_python_cannot_take_are_named(tmp_path, text):
     (path := tmp_path / "a.json").write_text(text)
     with pytest.raises(RunFolderError, match=r"a\.json is not readable .*\. Make it again\."):
         read_json(path, "Make it again.")
+
+
+@pytest.mark.parametrize("read", [read_json, read_jsonl])
+def test_a_file_that_may_not_be_read_is_not_to_be_deleted(tmp_path, monkeypatch, read):
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.read_text", refused)
+    monkeypatch.setattr("pathlib.Path.read_bytes", refused)
+    with pytest.raises(RunFolderError, match=r"may not be read \(Permission denied\)\. Check its rights") as caught:
+        read(tmp_path / "a.json", "Delete it.")
+    assert "Delete" not in str(caught.value)
+
+
+def test_a_write_that_fails_names_the_file(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_json(tmp_path / "a.json", {})
+    assert caught.value.filename == str(tmp_path / "a.json")
+    assert list(tmp_path.iterdir()) == []

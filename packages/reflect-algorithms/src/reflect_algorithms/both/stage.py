@@ -9,7 +9,6 @@ What there is in the folder of a unit:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from reflect_algorithms.both.settings import STAGE, reflector_training
 from reflect_algorithms.cards import card_of_settings
@@ -17,7 +16,7 @@ from reflect_rl.evaluation.methods import Method
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Job, units
 from reflect_rl.runs.model_card import card_of_rlft, model_card
-from reflect_rl.runs.models import REFLECTOR, load_of_run, numbers_of, save_whole, start_of_policy
+from reflect_rl.runs.models import REFLECTOR, as_trained, load_of_run, numbers_of, save_whole, start_of_policy
 from reflect_rl.runs.stages import Stage
 from reflect_rl.types import Progress, seed_for
 
@@ -67,8 +66,7 @@ class BothStage(Stage):
         trainer.train(progress)
         steps = f"supervised training on `{data}`, then online RL from the turns of its policy (method `{job.name}`)"
         save_whole(writer.model, job.folder / REFLECTOR, model_card(run, job.unit, "reflector", steps) + more)
-        policy = replace(trainer.model, rule=run.prompt.scoring)
-        save_whole(policy, job.folder / "model", card_of_rlft(run, job.unit, job.name) + more)
+        save_whole(as_trained(trainer.model, run), job.folder / "model", card_of_rlft(run, job.unit, job.name) + more)
 
     def refusal(self, run: RunConfig) -> str:
         """The reason why nothing is trained."""

@@ -26,7 +26,7 @@ from reflect_rl.errors import UnknownNameError, UserError, printable, suggestion
 from reflect_rl.evaluation.methods import find_method, method_names
 from reflect_rl.players.decoding import DecodingSetting
 from reflect_rl.players.scripted import OracleReflector
-from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, play
+from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, environment_rng, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
 from reflect_rl.store import append_jsonl
@@ -122,7 +122,7 @@ def show(config: RunConfig, options: PlayOptions, console: Console) -> None:
     """
     _check(config, options)
     task = _task(config.env, options)
-    optimal_turns = _optimal_turns(config.env, task)
+    optimal_turns = _optimal_turns(config.env, Request(task, options.episode_seed))
     names = ", ".join(options.players)
     # Names and keys may come from files.
     head = printable(
@@ -272,13 +272,13 @@ def _task(spec: EnvSpec, options: PlayOptions) -> Task:
     return known[options.task]
 
 
-def _optimal_turns(spec: EnvSpec, task: Task) -> int | None:
+def _optimal_turns(spec: EnvSpec, request: Request) -> int | None:
     """Length of a shortest solution; None for a game without a solver."""
     game = spec.make()
     if not isinstance(game, HasSolver):
         return None
     # A game of its own: the oracle is asked about a start, and the episode's game must not be stepped for it.
-    game.reset(task, stream(0, "environment"))
+    game.reset(request.task, environment_rng(request))
     oracle = game.oracle()
     return None if oracle is None else oracle.turns_left
 

@@ -50,6 +50,13 @@ ROW_BEGINS = b'{"schema_version": 1, "pair": "'
 """Beginning of every line of a file of preferences."""
 
 
+class NamedGame(Frozen):
+    """The game of a run, where no installed package provides it."""
+
+    name: str = ""
+    """`package.module:Class` of the run's game, if you trust it: a run folder alone imports nothing."""
+
+
 class PreferOptions(Frozen):
     """Compare two episodes, or two actions in one state, from the same start, and record which is better."""
 
@@ -75,6 +82,7 @@ class PreferOptions(Frozen):
     """Ask in a browser of this machine instead of the terminal, until Ctrl-C."""
     port: int = Field(0, ge=0, le=65535)
     """Port of the page of --browser (0: any that is free)."""
+    environment: NamedGame = NamedGame()
 
 
 def run(arguments: Sequence[str], console: Console, answer: Callable[[str], str] = ask) -> None:
@@ -90,7 +98,7 @@ def run(arguments: Sequence[str], console: Console, answer: Callable[[str], str]
         SystemExit: the help was asked for (0).
     """
     folder, options = parse_prefer(arguments)
-    config, mark = _run_of(folder)
+    config, mark = _run_of(folder, options.environment.name)
     kind: Literal["episodes", "actions"] = "actions" if options.actions else "episodes"
     if options.actions and options.by_reward:
         config.env.needed(HasSolver, "--actions with --by-reward")
@@ -140,13 +148,13 @@ def _who(options: PreferOptions) -> str:
     return REWARD if options.by_reward else options.by or getpass.getuser()
 
 
-def _run_of(folder: Path) -> tuple[RunConfig, str]:
+def _run_of(folder: Path, game: str) -> tuple[RunConfig, str]:
     """The configuration of a run and the fingerprint of its game."""
     # Imported late: a mistake in the arguments must not wait for it.
     from reflect_rl.runs.config import RunConfig, fingerprint, values_of_run
     from reflect_rl.runs.folder import CARD, read_card
 
-    config = parse(RunConfig, values_of_run(folder))
+    config = parse(RunConfig, values_of_run(folder, [game] if game else []))
     now = fingerprint(config)
     card = read_card(folder) if (folder / CARD).is_file() else None
     if card is not None and card.fingerprint not in (None, now):

@@ -5,11 +5,13 @@ An algorithm of another package is written against the names below.
 
 from reflect_rl.algorithms._batch import Advantages, Algorithm, Batch, Critic, Loss, Outputs, Trajectory
 from reflect_rl.algorithms._common import (
+    MOVED_BY_ADVANTAGES,
     Clipped,
     ClippedConfig,
     Grouped,
     PolicyGradientConfig,
     importance_weights,
+    moved_by_advantages,
     normalised,
     per_turn,
     regularisers,
@@ -21,6 +23,7 @@ from reflect_rl.algorithms._common import (
 from reflect_rl.algorithms._returns import generalised_advantages, group_relative, leave_one_out, rewards_to_go
 
 __all__ = [
+    "MOVED_BY_ADVANTAGES",
     "Advantages",
     "Algorithm",
     "Batch",
@@ -36,6 +39,7 @@ __all__ = [
     "group_relative",
     "importance_weights",
     "leave_one_out",
+    "moved_by_advantages",
     "normalised",
     "per_turn",
     "regularisers",

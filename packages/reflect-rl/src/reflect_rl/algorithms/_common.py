@@ -5,9 +5,9 @@ A setting that several algorithms have means the same in all of them. An algorit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -20,11 +20,7 @@ if TYPE_CHECKING:  # settings are read without torch, which takes seconds to imp
 
 
 class PolicyGradientConfig(AlgorithmConfig):
-    """Settings that every policy-gradient algorithm has.
-
-    Its loss has no gradient at a turn whose advantage is zero, but for regularisers and critic; such turns are left out
-    of the computation where there are neither.
-    """
+    """Settings that every policy-gradient algorithm has."""
 
     gamma: float = Field(1.0, ge=0, le=1)
     """γ. The paper's objective is undiscounted."""
@@ -220,6 +216,18 @@ def clipped_loss(config: ClippedConfig, batch: Batch, outputs: Outputs) -> tuple
     }
 
 
+LossFunction = TypeVar("LossFunction", bound=Callable[..., Loss])
+
+MOVED_BY_ADVANTAGES: set[Callable[..., Loss]] = set()
+"""Losses without a gradient at a turn whose advantage is zero, but for regularisers and critic."""
+
+
+def moved_by_advantages(loss: LossFunction) -> LossFunction:
+    """Mark a loss as one of `MOVED_BY_ADVANTAGES`: turns of no advantage are left out where it has no other terms."""
+    MOVED_BY_ADVANTAGES.add(loss)
+    return loss
+
+
 class Grouped:
     """Algorithms without a critic: episodes of the same task are compared with each other."""
 
@@ -233,6 +241,7 @@ class Grouped:
 class Clipped(Grouped):
     """Grouped algorithms with a clipped ratio; they differ in their advantages."""
 
+    @moved_by_advantages
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t min(ρ_t Â_t, clip(ρ_t) Â_t) + regularisers."""
         policy, metrics = clipped_loss(self.config, batch, outputs)

@@ -21,6 +21,7 @@ from reflect_rl.algorithms._common import (
     baseline_advantages,
     clipped_loss,
     critic_loss,
+    moved_by_advantages,
     regularisers,
 )
 
@@ -47,6 +48,7 @@ class PPO:
         """Returns over the configured baseline."""
         return baseline_advantages(self.config, trajectories, values)
 
+    @moved_by_advantages
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t min(ρ_t Â_t, clip(ρ_t, 1-ε, 1+ε) Â_t) + regularisers + critic loss, ρ = π_new/π_behaviour."""
         # One sum: policy and critic come from the same forward pass, so one backward pass serves both.

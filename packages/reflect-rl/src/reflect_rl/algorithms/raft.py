@@ -14,7 +14,14 @@ from typing import Literal
 from pydantic import Field
 
 from reflect_rl.algorithms._batch import Advantages, Batch, Loss, Outputs, Trajectory
-from reflect_rl.algorithms._common import Grouped, PolicyGradientConfig, per_turn, returns_of, weighted_loss
+from reflect_rl.algorithms._common import (
+    Grouped,
+    PolicyGradientConfig,
+    moved_by_advantages,
+    per_turn,
+    returns_of,
+    weighted_loss,
+)
 
 
 class RAFTConfig(PolicyGradientConfig):
@@ -53,6 +60,7 @@ class RAFT(Grouped):
         ]
         return Advantages(per_turn(kept, trajectories), returns, partial(returns_of, self.config))
 
+    @moved_by_advantages
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t 1{kept} log π(a_t|s_t) + regularisers; a replayed success with a gain counts as kept."""
         # The size of a replayed gain does not matter: an episode is imitated or not.

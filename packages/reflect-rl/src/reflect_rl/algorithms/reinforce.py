@@ -17,6 +17,7 @@ from reflect_rl.algorithms._common import (
     baseline_advantages,
     critic_loss,
     importance_weights,
+    moved_by_advantages,
     weighted_loss,
 )
 
@@ -46,6 +47,7 @@ class Reinforce:
         """Returns over the configured baseline."""
         return baseline_advantages(self.config, trajectories, values)
 
+    @moved_by_advantages
     def loss(self, batch: Batch, outputs: Outputs) -> Loss:
         """-mean_t w_t Â_t log π(a_t|s_t) + regularisers + critic loss; w_t is constant."""
         weight = importance_weights(batch, outputs, self.config.max_importance_weight)

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 from reflect_rl import registry
 from reflect_rl.config import Frozen, config_of, may_hold_secret, narrow, parse, read_toml
-from reflect_rl.errors import ConfigError, suggestion
+from reflect_rl.errors import ConfigError, RunFolderError, suggestion
 from reflect_rl.registry import Kind
 
 if TYPE_CHECKING:
@@ -276,6 +276,7 @@ def parse_arguments(
 
     Raises:
         ConfigError: a wrong key or value, or a word too many; names it, and the nearest valid key.
+        RunFolderError: the configuration of a run folder is not readable, or wrong.
         SystemExit: the help was asked for (0).
     """
     from reflect_rl.runs.config import RunConfig  # here: commands of other packages start without it
@@ -306,7 +307,13 @@ def parse_arguments(
     options = overridden({}, own, {name: value for name, value in words.flags.items() if name in own})
     values = overridden(values, fields, {name: value for name, value in words.flags.items() if name in fields})
     # Also for the help, which shows present values and must not show wrong ones.
-    config = parse(RunConfig, values)
+    try:
+        config = parse(RunConfig, values)
+    except ConfigError as error:
+        # Where no flag was given the fault is in the run folder, whose file must be named.
+        if words.flags or not (paths and paths[0].is_dir()):
+            raise
+        raise RunFolderError(f"{paths[0] / 'config.json'}: {error}") from None
     if wants_help:
         from reflect_rl.cli.help import print_run_help
 

@@ -181,9 +181,18 @@ def _drop_unwritten_notes() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
+REFUSALS = {
+    errno.EROFS: "Make the folder writable",
+    errno.ENAMETOOLONG: "Choose a shorter name",
+    errno.EISDIR: "Move this folder away, where a file belongs",
+    errno.ENOTDIR: "Move this file away, where a folder belongs",
+}
+"""What the user can do about an error of the system, besides rights."""
+
+
 def _is_refused(error: Exception) -> bool:
     """Tell whether a file or folder may not be written or read, or not have its name, which the user can change."""
-    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, *REFUSALS)
 
 
 def _message(error: Exception) -> str:
@@ -194,11 +203,10 @@ def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno:
         place = f" ({error.filename})" if error.filename else ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return f"the disk is full{place}. Free some space; the same command goes on from the last checkpoint."
+            return f"the disk is full{place}. Free some space; the same command goes on from where it was."
         if _is_refused(error):
             # Rights may lack for reading as well.
-            remedies = {errno.EROFS: "Make the folder writable", errno.ENAMETOOLONG: "Choose a shorter name"}
-            remedy = remedies.get(error.errno, "Check its rights")
+            remedy = REFUSALS.get(error.errno, "Check its rights")
             return f"{error.strerror}{place}. {remedy}, and give the same command again."
         return f"{error.strerror}{place}. What was finished is kept; the same command goes on from there."
     if isinstance(error, MemoryError):

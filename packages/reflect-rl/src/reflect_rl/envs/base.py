@@ -361,7 +361,7 @@ class EnvSpec:
 
     @cached_property
     def modes(self) -> tuple[str, ...]:
-        """Variants to train and evaluate, easiest first: those of the settings, else all."""
+        """Variants to evaluate, easiest first: those of the settings, else all; the curriculum names those to train."""
         chosen = self.config.modes
         # In the game's order, easiest first, whatever order the settings name them in.
         return tuple(mode for mode in self.all_modes if mode in chosen) if chosen else self.all_modes

@@ -116,14 +116,14 @@ class PairedDifference:
     p_value: float
     """Exact two-sided McNemar test of "no difference"."""
     pairs: int
-    """Starts that both sides played."""
+    """Episodes that both sides played, from the same starts; repetitions of a start count each."""
 
     def __str__(self) -> str:
         lo, hi = 100 * self.lo, 100 * self.hi
-        starts = f"{self.pairs} shared start{'s' * (self.pairs != 1)}"
+        episodes = f"{self.pairs} shared episode{'s' * (self.pairs != 1)}"
         return (
             f"{100 * self.difference:+.1f} percentage points [95% interval {lo:+.1f} to {hi:+.1f}], "
-            f"{starts}, McNemar p = {self.p_value:.3g}"
+            f"{episodes}, McNemar p = {self.p_value:.3g}"
         )
 
 

@@ -87,7 +87,8 @@ class LanguageModel:
         if len(self.tokenizer) > rows:
             raise ModelError(
                 f"the tokenizer of {self.name!r} has {len(self.tokenizer)} tokens, its model only {rows} embeddings. "
-                "They belong to different models."
+                "They belong to different models, or transformers has added a token: then resize_token_embeddings of "
+                "transformers makes room in the model."
             )
 
     @property

@@ -86,13 +86,21 @@ class CachedReflector(ABC):
             self._cache.popitem(last=False)
 
 
+REFLECTION_TOKENS = 96
+"""Longest reflection where nothing else is said."""
+
+
 class FrozenReflector(CachedReflector):
     """Greedy, batched, memoised (least recently used of `cache_size` prompts go first)."""
 
     name = "frozen"
 
     def __init__(
-        self, model: LanguageModel, max_new_tokens: int = 96, cache_size: int = 50_000, numbers: Numbers | None = None
+        self,
+        model: LanguageModel,
+        max_new_tokens: int = REFLECTION_TOKENS,
+        cache_size: int = 50_000,
+        numbers: Numbers | None = None,
     ) -> None:
         super().__init__(cache_size, numbers)
         # Dropout would make the same prompt give different texts, and the cache would hide it.

@@ -430,7 +430,7 @@ class JobProgress(Frozen):
     began: float
     """Seconds since 1970."""
     updated: float
-    process: int
+    process: int = Field(ge=0)
     """Number of the process; 0: the job failed."""
     machine: str
     """Tells machines apart without naming them."""

@@ -13,6 +13,8 @@ from reflect_rl.data.generate import BASE
 from reflect_rl.evaluation.evaluate import ResultRow
 from reflect_rl.evaluation.methods import find_method
 from reflect_rl.models.catalogue import KNOWN
+from reflect_rl.models.chat_template import FIXED
+from reflect_rl.models.load import LABELS
 from reflect_rl.models.source import HUB
 from reflect_rl.prompts import TEMPLATE_VERSION, action_text_prompt, lines_prompt, policy_prompt, reflection_prompt
 from reflect_rl.runs.config import RunConfig
@@ -127,12 +129,20 @@ def _prompt(role: str, answer: str, rule: Rule) -> list[str]:
     else:
         written = "(the reflection)" if role in ("policy_reflect", "policy_lexical") else None
         view, usual = View(state, (0, 1), written), "the answer is the label of an action"
-        text = policy_prompt(view, ("0", "1"))
+        text = policy_prompt(view, ("(label 1)", "(label 2)"))
+        if rule == "choice_token":
+            usual = f"the answer is a label, one token, of those that `{LABELS}` beside this card lists in order"
         if rule == "line_end":
             text, usual = lines_prompt(view), "an action is scored where its line ends"
         elif rule != "choice_token":
             text, usual = action_text_prompt(view), "the answer is the text of an action"
-    return ["```text", text.rstrip("\n"), "```", "", f"The prompt ends with a line break; {answer or usual}."]
+    chat = ", ".join(f"`{name}` = {value!r}" for name, value in FIXED.items())
+    return [
+        *("```text", text.rstrip("\n"), "```", ""),
+        f"The prompt ends with a line break; {answer or usual}. Where the tokenizer here has a chat template, the "
+        "prompt is the message of a user, without its last line break, followed by the generation prompt; the "
+        f"template is rendered with {chat}.",
+    ]
 
 
 def _origin(config: RunConfig) -> tuple[str, str]:

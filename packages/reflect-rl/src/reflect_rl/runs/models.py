@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,6 +107,15 @@ def frozen_reflector(config: RunConfig, folder: Path, made_by: Path) -> FrozenRe
     """The reflection player that the model of this folder is; `made_by` is the folder of its job."""
     # Without gradients: the reflection player is part of the environment that online RL sees (Reflect-RL, stage 2).
     return as_reflector(config, load_of_run(config.model, folder, made_by, trainable=False))
+
+
+def as_trained(model: LanguageModel, config: RunConfig) -> LanguageModel:
+    """A policy that a run has trained, with the rule and the labels that another program needs to ask it."""
+    from reflect_rl.models.labels import find_labels
+
+    rule = config.prompt.scoring
+    labels = find_labels(model, config.env.max_actions, rule).texts if rule == "choice_token" else ()
+    return replace(model, rule=rule, labels=labels)
 
 
 def as_reflector(config: RunConfig, model: LanguageModel) -> FrozenReflector:

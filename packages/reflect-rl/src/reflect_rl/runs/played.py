@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from typing import Any
 
 from reflect_rl.errors import RunFolderError
 from reflect_rl.evaluation.evaluate import EvaluatedEpisode
@@ -38,7 +39,7 @@ class PlayedEpisodes:
             rows = read_jsonl(self.path, "", appended=True)
         except RunFolderError:
             rows = []
-        self.rows = rows if rows[:1] == [mark] else [mark]
+        self.rows = rows if rows[:1] == [mark] and all(map(_is_episode, rows[1:])) else [mark]
         # Written anew, as a kill can have cut the last line short, which the next one would go on.
         write_jsonl(self.path, self.rows)
 
@@ -58,6 +59,14 @@ class PlayedEpisodes:
             tell(episode)
 
         return on_episode
+
+
+def _is_episode(row: dict[str, Any]) -> bool:
+    try:
+        episode_from_json(row)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
+    return {"mode", "decoding"} <= row.keys()
 
 
 def _mark(job: Job, config: RunConfig) -> str:

@@ -27,7 +27,18 @@ from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, Use
 from reflect_rl.registry import dotted_names, refuse_foreign
 from reflect_rl.runs.check import check
 from reflect_rl.runs.config import NamesServer, RunConfig, fingerprint
-from reflect_rl.runs.folder import CARD, Job, RunCard, TakenJobs, alone, check_job, provenance, read_card, write_card
+from reflect_rl.runs.folder import (
+    CARD,
+    Job,
+    RunCard,
+    TakenJobs,
+    alone,
+    check_job,
+    code_sha256,
+    provenance,
+    read_card,
+    write_card,
+)
 from reflect_rl.runs.stages import missing_needs, plan, stages, taken_stages
 from reflect_rl.store import read_json, write_json
 from reflect_rl.watchdog import HANGS
@@ -156,6 +167,12 @@ def _refuse_other_run(config: RunConfig, resolved: dict[str, Any]) -> None:
     if (folder / "config.json").exists():
         # Older files lack newer settings. With the defaults filled in, an update of the program is no other run.
         before = read_json(folder / "config.json", "Delete the file; the same command writes it again.")
+        # By the same code: another version may hash the same settings otherwise.
+        if has_card and card.code_sha256 == code_sha256() and card.config_hash != _config_hash(before):
+            raise RunFolderError(
+                f"{folder / 'config.json'} was changed since the run began (by the hash in {CARD}). Put it back, or "
+                "delete it and give the command that began the run. For other settings choose another --output-dir."
+            )
         changed = {*differences(bound(_completed(before, resolved)), bound(resolved))}
         tables = {line.partition(" ")[0].partition(".")[0] for line in changed}
         # Attempts at the reflection player were judged by games that it played with these settings.

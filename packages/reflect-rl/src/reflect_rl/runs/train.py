@@ -18,7 +18,15 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.demonstrate import examples_of, excluded_states
 from reflect_rl.runs.folder import Job
 from reflect_rl.runs.model_card import card_of_rlft, card_of_sft
-from reflect_rl.runs.models import base_folder, load_of_run, metrics_log, reflector_of, save_whole, start_of_policy
+from reflect_rl.runs.models import (
+    as_trained,
+    base_folder,
+    load_of_run,
+    metrics_log,
+    reflector_of,
+    save_whole,
+    start_of_policy,
+)
 from reflect_rl.store import write_json
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import train_sft
@@ -31,8 +39,8 @@ def train_supervised(job: Job, run: RunConfig, progress: Progress) -> None:
         model = train_until_good(job, run, partial(_train, job, run), progress)
     else:
         model = _train(job, run, 1, progress)
-    rule = None if is_reflector(job.name) else run.prompt.scoring
-    save_whole(replace(model, rule=rule), job.unit.model(job.name), card_of_sft(run, job.unit, job.name))
+    model = replace(model, rule=None) if is_reflector(job.name) else as_trained(model, run)
+    save_whole(model, job.unit.model(job.name), card_of_sft(run, job.unit, job.name))
     # After the model is whole on the disk: a kill in between must find one of the two.
     if process_rank() == 0:
         clear_checkpoints(job, run)
@@ -76,8 +84,7 @@ def train_online(job: Job, run: RunConfig, progress: Progress) -> None:
         write_json(job.folder / "reflection_server.json", origin.model_dump(exclude_none=True))
     trainer = online_trainer(job, run, reflector)
     trainer.train(progress)
-    model = replace(trainer.model, rule=run.prompt.scoring)
-    save_whole(model, job.folder / "model", card_of_rlft(run, job.unit, job.name))
+    save_whole(as_trained(trainer.model, run), job.folder / "model", card_of_rlft(run, job.unit, job.name))
 
 
 def online_trainer(job: Job, run: RunConfig, reflector: Reflector) -> OnlineTrainer:

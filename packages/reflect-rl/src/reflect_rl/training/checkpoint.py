@@ -85,7 +85,7 @@ class Checkpoints:
         `corrupt.jsonl`; the one before it is tried.
 
         Raises:
-            RunFolderError: checkpoints were written, and none of them verifies.
+            RunFolderError: checkpoints were written, and none of them verifies; or one may not be read.
         """
         self._tidy()
         for place in self._places():
@@ -121,7 +121,7 @@ class Checkpoints:
                 old.rename(old.with_suffix(""))
         for pattern in ("step-*.new", "step-*.gone"):
             for rest in self.folder.glob(pattern):
-                shutil.rmtree(rest)
+                _delete(rest)
 
     def _put_aside(self, place: Path, fault: str) -> None:
         aside = _beside(place, "corrupt")
@@ -143,8 +143,12 @@ def _remove(place: Path) -> None:
         # Deleting a folder takes many calls; renaming it is one.
         gone = _beside(place, "gone")
         place.rename(gone)
-        # A file can have taken the place of the folder.
-        shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+        _delete(gone)
+
+
+def _delete(place: Path) -> None:
+    # A file can have taken the place of the folder.
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
 
 
 def _write(fresh: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
@@ -173,6 +177,9 @@ def _read(place: Path) -> Saved:
         if not isinstance(state, dict):
             raise _CorruptError(f"{STATE} holds no state")
         return {path.stem: load_file(path) for path in _files(place) if path.name != STATE}, state
+    # A good one that may not be read is neither put aside nor replaced by training anew.
+    except PermissionError as error:
+        raise RunFolderError(f"{place} may not be read ({error}). Check the rights of its files.") from None
     # Whatever is wrong with this one, the one before it may be good.
     except (OSError, ValueError, RecursionError, SafetensorError) as error:
         raise _CorruptError(f"not readable ({error})") from None

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from reflect_rl import registry
-from reflect_rl.algorithms import Batch, Critic, Loss, Outputs, PolicyGradientConfig
+from reflect_rl.algorithms import MOVED_BY_ADVANTAGES, Batch, Critic, Loss, Outputs, PolicyGradientConfig
 from reflect_rl.batch import by_action, collate
 from reflect_rl.config import Rule
 from reflect_rl.envs.base import require_known
@@ -159,9 +159,9 @@ class Learner:
     def _only_advantages_move(self) -> bool:
         """Tell whether a turn with the advantage 0 has no gradient."""
         config = self.config.algorithm
-        # Nothing is known of a stranger's algorithm, so all of its turns are computed.
+        # Nothing is known of the loss of a stranger's algorithm, so all of its turns are computed.
         known = isinstance(config, PolicyGradientConfig) and not config.regularised
-        return known and self.algorithm.critic == "none"
+        return known and type(self.algorithm).loss in MOVED_BY_ADVANTAGES and self.algorithm.critic == "none"
 
     def _gradient(
         self,
@@ -182,9 +182,7 @@ class Learner:
             own = [turn for place in part for turn in by_view[unique[place]]]
             outputs = self._outputs([views[turn] for turn in own], prompts)
             result = self.algorithm.loss(batch.select(torch.tensor(own, device=self.model.device)), outputs)
-            if not isinstance(result, Loss):
-                kind = type(result).__name__
-                raise UserError(f"the loss of {type(self.algorithm).__name__!r} is of type {kind}. Return a Loss.")
+            check_loss(result, type(self.algorithm).__name__)
             metrics = result.metrics | {"policy/total_loss": float(result.value.detach())}
             return PartialLoss(result.value * (share * len(own) / len(turns)), len(own), metrics)
 
@@ -338,3 +336,21 @@ def _record(view: View, batch: Batch, turn: int) -> dict[str, Any]:
         "return": float(batch.returns[turn]),
         "replayed": bool(batch.replayed[turn]),
     }
+
+
+def check_loss(loss: Any, name: str) -> None:
+    """Check what the loss of the algorithm `name` gave.
+
+    Raises:
+        UserError: it is no Loss, its value is no scalar with a gradient, or a metric is no number.
+    """
+    if not isinstance(loss, Loss):
+        raise UserError(f"the loss of {name!r} is of type {type(loss).__name__}. Return a Loss.")
+    if loss.value.numel() != 1:
+        raise UserError(f"the loss of {name!r} has the shape {tuple(loss.value.shape)}. Give its mean, one number.")
+    if not loss.value.requires_grad:
+        raise UserError(f"the loss of {name!r} has no gradient. Compute it from `outputs`, without detach or item.")
+    for key, value in loss.metrics.items():
+        if not isinstance(value, int | float):
+            kind = type(value).__name__
+            raise UserError(f"the metric {key!r} of the loss of {name!r} is of type {kind}. Give float(...) of it.")

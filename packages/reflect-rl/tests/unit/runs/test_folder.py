@@ -177,7 +177,7 @@ def test_older_folders_go_on(tmp_path, monkeypatch):
     written = configured(tmp_path)
     del written["environment"]["max_episode_steps"]
     (tmp_path / "config.json").write_text(json.dumps(written))
-    card = read_card(tmp_path)
+    card = read_card(tmp_path).model_copy(update={"code_sha256": "of an older version"})
     write_card(tmp_path, card.model_copy(update={"fingerprint": fingerprint(config(tmp_path), written)}))
     assert read_card(tmp_path).fingerprint != card.fingerprint
     open_run(config(tmp_path), "")

@@ -29,8 +29,8 @@ def test_a_card_says_how_the_model_was_made_and_how_it_is_asked(tmp_path):
         "- **environment**: corridor-v1",
         "- **seed**: 7",
         "demonstrations from 2 starts, label source `clean`",
-        "(the state) # Analyze:\n(the reflection)\nActions: 0 first action 1 second action",
-        "the answer is the label of an action",
+        "(the state) # Analyze:\n(the reflection)\nActions: (label 1) first action (label 2) second action",
+        "one token, of those that `labels.json` beside this card lists in order",
     ):
         assert text in card
     written = card_of_sft(run, unit, "reflector_positive")

@@ -106,7 +106,7 @@ def test_an_evaluation_that_is_killed_twice_goes_on_from_both(tmp_path, played):
     assert len(played) == GAMES - 7
 
 
-@pytest.mark.parametrize("damage", ["settings", "code", "file", "foreign"])
+@pytest.mark.parametrize("damage", ["settings", "code", "file", "foreign", "row", "no episode"])
 def test_games_of_other_settings_players_or_code_are_played_again(tmp_path, played, monkeypatch, damage):
     run = config(tmp_path)
     job = evaluation_of(run)
@@ -120,8 +120,11 @@ def test_games_of_other_settings_players_or_code_are_played_again(tmp_path, play
     elif damage == "file":
         lines = path.read_text().splitlines()
         path.write_text("\n".join([lines[0], "{", *lines[1:]]))
-    else:
+    elif damage == "foreign":
         path.write_bytes(b"\xff")
+    else:
+        row = {} if damage == "row" else {"mode": "near", "decoding": "sampled", "turns": 3}
+        path.write_text(path.read_text() + json.dumps(row) + "\n")
     played.clear()
     execute(job, run, lambda *_: None)
     assert len(played) == GAMES

@@ -425,3 +425,21 @@ def test_a_training_that_left_only_notes_can_be_corrected(tmp_path, note, is_not
         return
     with pytest.raises(RunFolderError, match=r"rlft\.learning_rate"):
         open_run(other, "")
+
+
+def test_settings_that_were_changed_by_hand_are_refused(tmp_path):
+    folder = tmp_path / "run"
+    open_run(config(folder), "")
+    written = json.loads((folder / "config.json").read_text())
+    changed = {**written, "rlft": {**written["rlft"], "learning_rate": 0.5}}
+    (folder / "config.json").write_text(json.dumps(changed))
+    for other in (config(folder), config(folder, rlft={"learning_rate": 0.5})):
+        with pytest.raises(RunFolderError, match=r"config\.json was changed since the run began \(by the hash in run"):
+            open_run(other, "")
+    # Free settings may be changed there, as on the command line.
+    (folder / "config.json").write_text(json.dumps({**written, "workers": 2}))
+    open_run(config(folder), "")
+    # Deleted, it is written again.
+    (folder / "config.json").unlink()
+    open_run(config(folder), "")
+    assert json.loads((folder / "config.json").read_text()) == written

@@ -291,3 +291,24 @@ def test_a_file_in_the_place_of_a_checkpoint_gives_way_too(saved):
         assert_step(saved.load(), 8)
     saved.clear()
     assert names(saved.folder) == ["corrupt.jsonl"]
+
+
+def test_one_that_may_not_be_read_is_not_put_aside(saved, monkeypatch):
+    before = names(saved.folder)
+
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.read_text", refused)
+    with pytest.raises(RunFolderError, match=r"may not be read .* Check the rights of its files"):
+        saved.load()
+    monkeypatch.undo()
+    assert names(saved.folder) == before
+    assert_step(saved.load(), 9)
+
+
+@pytest.mark.parametrize("ending", ["new", "gone"])
+def test_a_file_that_an_interrupted_save_left_is_removed(saved, ending):
+    (saved.folder / f"step-00000007.{ending}").write_text("")
+    assert_step(saved.load(), 9)
+    assert not (saved.folder / f"step-00000007.{ending}").exists()
