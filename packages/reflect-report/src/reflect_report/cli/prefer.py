@@ -33,7 +33,7 @@ from reflect_report.preferences.records import (
 from reflect_report.preferences.session import Session
 from reflect_report.preferences.shown import show_pair, show_rules
 from reflect_report.tables import terminal_text
-from reflect_rl.cli.arguments import parse_options
+from reflect_rl.cli.arguments import offer_modules_here, parse_options
 from reflect_rl.config import Frozen, parse
 from reflect_rl.envs.base import HasSolver
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError, suggestion
@@ -98,6 +98,7 @@ def run(arguments: Sequence[str], console: Console, answer: Callable[[str], str]
         SystemExit: the help was asked for (0).
     """
     folder, options = parse_prefer(arguments)
+    offer_modules_here([options.environment.name])
     config, mark = _run_of(folder, options.environment.name)
     kind: Literal["episodes", "actions"] = "actions" if options.actions else "episodes"
     if options.actions and options.by_reward:

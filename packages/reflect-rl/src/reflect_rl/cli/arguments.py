@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -352,9 +352,13 @@ def _offer_own_modules(values: Mapping[str, Any], flags: Mapping[str, Sequence[s
         flags: of the command line.
     """
     named = [word for path in (*NAMED, "methods") for word in flags.get(path, ())]
-    named += registry.dotted_names(values)
+    offer_modules_here([*named, *registry.dotted_names(values)])
+
+
+def offer_modules_here(names: Iterable[str]) -> None:
+    """Let `package.module:Name`, if it is among the names that a user gave, be found in the current folder."""
     # Last, so that no file of the folder takes the place of an installed module.
-    if any(":" in name for name in named) and str(Path.cwd()) not in sys.path:
+    if any(":" in name for name in names) and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
 
 
