@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from reflect_rl import checks
 from reflect_rl.agent import (
@@ -29,6 +29,7 @@ from reflect_rl.config import (
     EMBEDDED,
     EmbeddedConfig,
     EnvironmentConfig,
+    Frozen,
     ModelConfig,
     parse,
 )
@@ -43,7 +44,7 @@ from reflect_rl.data.recorded import (
     refuse_held_out,
     usable,
 )
-from reflect_rl.envs.base import EnvSpec, TextEnv, spec_of
+from reflect_rl.envs.base import EnvSpec, TextEnv, require_known, spec_of
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.evaluation.check_env import broken_promises
 from reflect_rl.evaluation.compare import Evaluation
@@ -59,6 +60,7 @@ from reflect_rl.runs.models import numbers_of, save_whole
 from reflect_rl.runs.record import begin_training, digest, note_evaluation, training_folder, written_by
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
+from reflect_rl.training.metrics import MetricsLog, TrackerName, missing_trackers
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.training.sft import train_sft as train_on_pairs
 from reflect_rl.training.trainer import checkpoints_in
@@ -306,6 +308,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     out: str | Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    trackers: Sequence[TrackerName] = (),
     **settings: Any,
 ) -> Agent:
     """Supervised training on recorded episodes; the model that went in stays as it is.
@@ -327,6 +330,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
         out: run folder for metrics and models; a training that was interrupted there goes on (None: nothing is kept).
         seed: of the order of rows and of dropout.
         progress: told about each logged step.
+        trackers: programs that get the metrics, too: `tensorboard`, `wandb`, `trackio`; they need `out`.
         **settings: further fields of `SFTConfig`: `batch_size`, `learning_rate`, ...
 
     Raises:
@@ -343,6 +347,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     checks.whole(seed=seed)
     checks.callback("progress", progress)
     checks.no_file(out)
+    _check_trackers(trackers, out)
     spec = None if env is None else make_env(env)
     kept, reads = _demonstrations(model, episodes, spec, reflections=reflections, lost=lost)
     # Without an environment nobody knows where held-out tasks begin; that validation and test are left out stays.
@@ -387,6 +392,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
                 seed_for(seed, "sft", part),
                 ends=part == "reflector" or rule not in LISTED,
                 progress=progress or silent,
+                metrics=_metrics(place, folder, trackers, config),
                 rule=rule,
             )
             if out is not None:
@@ -407,6 +413,21 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             writer = FrozenReflector(model_of_texts, max(REFLECTION_TOKENS, longest), numbers=numbers)
     origin = Origin(method, "none", "recorded", starts, seed, None if out is None else Path(out))
     return replace(agent, model=policy, reflector=writer, origin=origin)
+
+
+def _check_trackers(trackers: Sequence[TrackerName], out: str | Path | None) -> None:
+    for name in trackers:
+        require_known("tracker", name, get_args(TrackerName))
+    for sentence in missing_trackers(trackers):
+        raise UserError(sentence)
+    if trackers and out is None:
+        raise UserError("trackers keep their files in the run folder. Name one with out=, or leave them out.")
+
+
+def _metrics(folder: Path, run: Path, trackers: Sequence[TrackerName], config: Frozen) -> MetricsLog:
+    """The log of a training in the folder of a run."""
+    name, settings = f"{run.name}/{folder.relative_to(run)}", config.model_dump(mode="json")
+    return MetricsLog(folder, trackers, name=name, config=settings, main=process_rank() == 0, home=run)
 
 
 def _is_random(model: Model) -> bool:
@@ -455,6 +476,7 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
     out: str | Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    trackers: Sequence[TrackerName] = (),
     **settings: Any,
 ) -> Agent:
     """Online reinforcement learning (Reflect-RL, stage 2); the model that went in stays as it is.
@@ -474,6 +496,7 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
             (None: nothing is kept).
         seed: of everything random.
         progress: told after each update.
+        trackers: as in `train_sft`.
         **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ... Adapters are trained with
             a lower rate and a bound on the step by default (`ADAPTER_SETTINGS`); other settings stay as they are.
 
@@ -490,6 +513,7 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
     checks.whole(seed=seed)
     checks.callback("progress", progress, " For a reward of progress give progress_reward=0.5, or another number.")
     checks.no_file(out)
+    _check_trackers(trackers, out)
     # Before the copy: labels belong to the tokenizer, which copy and reference share.
     start = _agent(model, (), spec, seed)
     own = ADAPTER_SETTINGS if start.model.has_adapter else {}
@@ -525,6 +549,7 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
             reference=start.model if config.algorithm.needs_reference else None,
             rule=start.scoring,
             excluded=held_out_states(spec, spec.modes),
+            metrics=_metrics(folder, run, trackers, config),
         ).train(progress or silent)
         if out is not None:
             save_whole(twin, folder / "model")

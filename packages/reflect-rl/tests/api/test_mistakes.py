@@ -31,6 +31,7 @@ from reflect_rl.errors import (
     UnknownNameError,
     UserError,
 )
+from reflect_rl.training.metrics import STARTS
 
 SHAPE = {"hidden_size": 16, "layers": 1, "heads": 2, "device": "cpu"}
 
@@ -255,6 +256,45 @@ TINY_RL = {"turns": 60, "starts_per_update": 2, "episodes_per_start": 2, "valida
 def test_answers_of_an_own_algorithm_are_checked(algorithm, what, episodes):
     with pytest.raises(UserError, match=what):
         rrl.train_rl(rrl.train_sft(model(), episodes, steps=1), "corridor", algorithm=algorithm, **TINY_RL)
+
+
+def test_trackers_are_checked_before_a_training(episodes, tmp_path, monkeypatch):
+    for given, out, what in (
+        (["tensorboad"], tmp_path / "run", r"no tracker named 'tensorboad'.*tensorboard"),
+        (["wandb"], tmp_path / "run", r"'wandb' needs the package wandb"),
+        (["tensorboard"], None, r"keep their files in the run folder\. Name one with out="),
+    ):
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "wandb" else name)
+        with pytest.raises(UserError, match=what):
+            rrl.train_sft(model(), episodes, trackers=given, out=out)
+        with pytest.raises(UserError, match=what):
+            rrl.train_rl(model(), "corridor", trackers=given, out=out)
+        monkeypatch.undo()
+    assert not (tmp_path / "run").exists()
+
+
+def test_trackers_get_the_metrics_of_a_call(episodes, tmp_path, monkeypatch):
+    seen = []
+
+    class Tracker:
+        def __init__(self, log):
+            self.name = log.name
+
+        def start(self):
+            pass
+
+        def log(self, numbers, step):
+            seen.append((self.name, step, numbers))
+
+        finish = start
+
+    monkeypatch.setitem(STARTS, "tensorboard", Tracker)
+    warm = rrl.train_sft(model(), episodes, steps=2, trackers=["tensorboard"], out=tmp_path / "run")
+    rrl.train_rl(warm, "corridor", trackers=["tensorboard"], out=tmp_path / "run", **TINY_RL)
+    assert {name for name, _, _ in seen} == {
+        f"run/starts-4/seed-0/{part}" for part in ("sft/policy_plain", "rlft/sft_rlft")
+    }
+    assert any("rollout/success_rate" in numbers for _, _, numbers in seen)
 
 
 def test_an_own_algorithm_that_keeps_its_contract_trains(episodes):

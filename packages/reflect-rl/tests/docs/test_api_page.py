@@ -20,7 +20,7 @@ def test_the_trainings_run(tmp_path, monkeypatch, capsys):
         exec(compile(block, str(PAGE), "exec"), known)
     # The last block computes in plain transformers what the agent does.
     chances, observation = known["probabilities"], known["observation"]
-    view = View(observation, tuple(range(len(observation.actions))))
+    view = View(observation, tuple(range(len(observation.actions))), known["reflection"])
     (decision,) = known["agent"].policy("greedy").decide([view], [None])
     assert chances.log().tolist() == pytest.approx(decision.log_probs, abs=1e-4)
     assert known["agent"].origin.method == "reflect_rl"
