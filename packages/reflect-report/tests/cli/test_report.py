@@ -93,7 +93,7 @@ def test_a_finished_run_that_nobody_may_write_is_reported_elsewhere_and_evaluate
 
 @pytest.mark.parametrize(
     ("reason", "message"),
-    [(errno.EROFS, "Read-only file system. Choose another --output-dir."), (errno.ENOSPC, "the disk is full")],
+    [(errno.EROFS, "--output-dir FOLDER` writes it elsewhere"), (errno.ENOSPC, "the disk is full")],
 )
 def test_a_page_that_cannot_be_written_leaves_the_one_that_is_there(call, run, monkeypatch, reason, message):
     def refuse(file: int) -> None:

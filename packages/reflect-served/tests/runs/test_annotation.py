@@ -12,6 +12,7 @@ from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError, RunFolderError
 from reflect_rl.runs.check import check
 from reflect_rl.runs.config import RunConfig, fingerprint, result_mark
+from reflect_rl.runs.folder import read_card, write_card
 from reflect_rl.runs.stages import execute, plan
 from reflect_rl.runs.start import begin, open_run
 from reflect_served.annotation.stage import card_text, preview_annotations, questions_of
@@ -202,6 +203,8 @@ def test_a_folder_of_a_version_without_annotators_goes_on(tmp_path):
     del before["data"]["annotator"]
     assert "endpoint" not in before
     path.write_text(json.dumps(before))
+    older = read_card(tmp_path / "run").model_copy(update={"code_sha256": "of an older version"})
+    write_card(tmp_path / "run", older)
     open_run(run, "")
     (tmp_path / "run/starts-1/seed-0/data").mkdir(parents=True)
     (tmp_path / "run/starts-1/seed-0/data/done").touch()
