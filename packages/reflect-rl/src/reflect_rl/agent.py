@@ -129,6 +129,8 @@ class Agent:
     ) -> int:
         """The index of the action to take now, for a loop of your own; the reflection player writes first.
 
+        Each call reads its state anew; `evaluate` and `collect` keep what the states of a game share.
+
         Args:
             observation: what a game shows, with the actions that it admits.
             decoding: as in `policy`.
@@ -308,7 +310,7 @@ def _take_place(fresh: Path, place: Path) -> None:
             for old in place.glob(name):
                 old.unlink()
     files = [file.relative_to(fresh) for file in fresh.rglob("*") if file.is_file()]
-    for file in sorted(files, key=Path(AGENT).__eq__):
+    for file in sorted(files, key=lambda file: file.name == AGENT):
         (place / file).parent.mkdir(parents=True, exist_ok=True)
         (fresh / file).replace(place / file)
 

@@ -375,13 +375,12 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     with training_folder(out) as folder:
         unit = Unit(folder, starts, seed)
 
-        def trained(part: str) -> LanguageModel:
+        def trained(part: str, table: list[tuple[str, str]]) -> LanguageModel:
             # A copy: the same model is the start of the policy and of the reflection player, and stays the caller's.
             twin, place = replace(trainable_copy(agent.model), rule=None), unit.sft(part)
             if part != "reflector":
                 twin = agent.as_trained(twin)
             rule = "choice_token" if part == "reflector" else agent.scoring
-            table = pairs(part)
             # Checkpoints in the folder are gone on from silently, so they must be of this very training.
             begun = begin_training(place, training=config, start=replace(agent, scoring=rule), rows=digest(table))
             train_on_pairs(
@@ -403,14 +402,16 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
                 begun.unlink()
             return twin
 
-        policy = trained("policy_reflect" if reads else "policy_plain")
+        policy_rows = "policy_reflect" if reads else "policy_plain"
+        policy = trained(policy_rows, pairs(policy_rows))
         numbers = None if spec is None else numbers_of(spec, ReflectorConfig())
         writer = agent.reflector
         if reflections:
-            model_of_texts = trained("reflector")
+            texts = pairs("reflector")
+            writing = trained("reflector", texts)
             # As long as the longest text that it learned, and its end: a shorter limit would cut sentences.
-            longest = max(len(model_of_texts.encode(text)) for _, text in pairs("reflector")) + 1
-            writer = FrozenReflector(model_of_texts, max(REFLECTION_TOKENS, longest), numbers=numbers)
+            longest = max(len(writing.encode(text)) for _, text in texts) + 1
+            writer = FrozenReflector(writing, max(REFLECTION_TOKENS, longest), numbers=numbers)
     origin = Origin(method, "none", "recorded", starts, seed, None if out is None else Path(out))
     return replace(agent, model=policy, reflector=writer, origin=origin)
 

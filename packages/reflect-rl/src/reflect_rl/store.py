@@ -72,14 +72,11 @@ def write_bytes(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         # Renaming is atomic, so a reader sees the old file or the new one and never a part.
         fresh.replace(path)
-    except OSError as error:
+    except BaseException as error:
         fresh.unlink(missing_ok=True)
         # Where a write fails the system names no file, and a message must say which disk is full.
-        if error.errno and not error.filename:
+        if isinstance(error, OSError) and error.errno and not error.filename:
             error.filename = str(path)
-        raise
-    except BaseException:
-        fresh.unlink(missing_ok=True)
         raise
 
 

@@ -187,7 +187,7 @@ REFUSALS = {
     errno.EISDIR: "Move this folder away, where a file belongs",
     errno.ENOTDIR: "Move this file away, where a folder belongs",
 }
-"""What the user can do about an error of the system, besides rights."""
+"""Remedies of the user for errors of the system, besides rights."""
 
 
 def _is_refused(error: Exception) -> bool:
