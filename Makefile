@@ -18,7 +18,9 @@ help:
 
 install: $(INSTALLED)
 
-# Not compiled: Python compiles a module when it is first imported, and most of what is installed never is.
+# Not compiled: Python compiles a module when it is first imported, and most of what is installed never is. It must be
+# allowed to keep that: a process that compiles torch again begins five seconds later, and tests begin many.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --no-compile
 
 PACKAGES := packages/reflect-rl packages/alfworld-native packages/reflect-report packages/reflect-served packages/reflect-locate packages/reflect-games packages/reflect-algorithms benchmarks

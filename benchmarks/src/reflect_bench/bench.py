@@ -46,9 +46,9 @@ def bench(options: BenchOptions, console: Console) -> dict[str, Any]:
         if path is not None:
             _check_file(path)
     if options.run is not None:
-        from reflect_bench.players import settings_of
+        from reflect_bench.players import check_run
 
-        settings_of(options)
+        check_run(options)
     check_device(options.device)
     document: dict[str, Any] = {
         "schema": SCHEMA_VERSION,

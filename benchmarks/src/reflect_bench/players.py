@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -111,11 +112,29 @@ def player(options: BenchOptions, shape: Shape, device: torch.device, name: Play
         embedded = run.model.embedded if shape == "embedded" else EmbeddedConfig()
         texts = texts_of(spec, seed=0)
         return build(shape, texts, PLAYERS.index(name), embedded, device, options.precision)
+    folder = _folder(run, name)
+    config = run.model.model_copy(update={"device": options.device, "precision": options.precision})
+    return load_model(config, folder, trainable=name == "policy_reflect")
+
+
+def check_run(options: BenchOptions) -> None:
+    """Refuse a run whose players are needed and were not trained, before minutes of measuring.
+
+    Raises:
+        RunFolderError: it has no configuration, or one of the players is missing.
+    """
+    run = settings_of(options)
+    if "embedded" in (options.shapes or ("embedded",)):
+        for name in PLAYERS:
+            _folder(run, name)
+
+
+def _folder(run: RunConfig, name: PlayerName) -> Path:
+    """Folder of the model of a player, in the first unit of a run."""
     folder = next(units(run)).model(name)
     if not folder.is_dir():
         raise RunFolderError(f"{folder} is missing. Name a run that trained reflect_rl, or leave --run out.")
-    config = run.model.model_copy(update={"device": options.device, "precision": options.precision})
-    return load_model(config, folder, trainable=name == "policy_reflect")
+    return folder
 
 
 def _trained(options: BenchOptions, shape: Shape) -> bool:

@@ -185,6 +185,17 @@ def test_the_results_of_an_episode_tell_its_game_model_and_horizon(bare_run: Pat
     assert read_verdicts(read_run(bare_run))[0][0].horizon == 50
 
 
+def test_the_results_of_an_episode_tell_its_label_source(bare_run: Path) -> None:
+    rows = {"rlft": "none", "reflect_rl": "recorded"}
+    for method, source in rows.items():
+        folder = bare_run / "starts-100/seed-0/evaluation" / method
+        write_lines(folder / "episodes.jsonl", [episode_row()])
+        write_json(folder / "rows.json", [result_row(method=method, label_source=source)])
+    # The folder of a training from Python has no configuration that names one for all.
+    verdicts, _ = read_verdicts(read_run(bare_run))
+    assert {verdict.method: verdict.label_source for verdict in verdicts} == rows
+
+
 def test_episodes_of_several_conditions_can_be_told_apart(bare_run: Path) -> None:
     write_episodes(bare_run, [episode_row(), episode_row(horizon=3)])
     episodes = json.loads(sample(read_verdicts(read_run(bare_run))[0], 10**6)[0])["episodes"]

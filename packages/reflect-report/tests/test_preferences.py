@@ -136,6 +136,11 @@ def test_the_value_of_an_action_is_the_return_when_the_solver_plays_on():
     assert value(task, at_end, 0) == -0.5
     # A game that does not come to the shown state again has no value.
     assert value(task, situation, 0) is None
+    # Nor has what a game lists only after it has heard a reflection.
+    assert value(task, situation.model_copy(update={"actions_before": (3,)}), 0) is None
+    shown = pair.situation.observation
+    heard = situation.model_copy(update={"actions_before": (), "observation": replace(shown, actions=(*"abc", "d"))})
+    assert value(task, heard, 3) is None
 
 
 def test_pairs_of_actions_are_of_one_state_and_hold_the_chosen_action(episodes):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from reflect_report.runs import read_runs, summarise, summarise_runs
+from reflect_report.runs import hardest_mode, read_runs, summarise, summarise_runs
 from reflect_report.tables import grids, markdown_table, terminal_table
 from reflect_rl import make_env
 from reflect_rl.errors import RunFolderError
@@ -82,6 +82,56 @@ def test_seeds_of_trainings_from_python_with_unlike_settings_are_never_pooled(tm
     trained(tmp_path / second, 1, 2000)
     with pytest.raises(RunFolderError, match=r"training\.total_turns is 1000 and 2000 in .*one by one"):
         summarise_runs(read_runs(folders))
+
+
+def configured(folder: Path, seed: int, method: str = "reflect_rl", **tables: dict[str, object]) -> Path:
+    """A run folder of the command line with a configuration and one result."""
+    write_json(folder / "config.json", tables)
+    write_json(folder / "results.json", [result_row(seed=seed, method=method)])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"rlft": {"learning_rate": 1e-2}}, r"rlft\.learning_rate is 0\.0001 and 0\.01 in .*one by one"),
+        ({"environment": {"first_bump_fatal": False}}, r"environment\.first_bump_fatal is True and False in "),
+        ({"sft": {"reflector": {"steps": 9}}}, r"sft\.reflector\.steps is 5 and 9 in "),
+        # The policy that reads no reflection is none of its players, a folder may lie elsewhere, and a device changes
+        # nothing that is learned.
+        ({"sft": {"policy_plain": {"steps": 9}}}, ""),
+        ({"environment": {"games": "/other/games"}}, ""),
+        ({"model": {"device": "cuda"}}, ""),
+        # A setting that the version of the other run did not know.
+        ({"rlft": {"unheard_of": 1}}, ""),
+    ],
+)
+def test_seeds_of_runs_with_unlike_settings_are_never_pooled(
+    tmp_path: Path, tables: dict[str, dict[str, object]], message: str
+) -> None:
+    first: dict[str, dict[str, object]] = {
+        "environment": {"name": "dangerous_taxi", "first_bump_fatal": True, "games": "$GAMES"},
+        "model": {"device": "cpu"},
+        "sft": {"reflector": {"steps": 5}, "policy_plain": {"steps": 5}},
+        "rlft": {"learning_rate": 1e-4},
+    }
+    second = {table: values | tables.get(table, {}) for table, values in first.items()}
+    folders = [configured(tmp_path / "a", 0, **first), configured(tmp_path / "b", 1, **second)]
+    if message:
+        with pytest.raises(RunFolderError, match=message):
+            summarise_runs(read_runs(folders))
+        return
+    (summary,) = summarise_runs(read_runs(folders))
+    assert summary.seeds == 2
+
+
+def test_settings_that_a_method_does_not_follow_from_may_differ(tmp_path: Path) -> None:
+    folders = [
+        configured(tmp_path / str(seed), seed, "sft_reflect", rlft={"total_turns": seed}, environment={"name": "a"})
+        for seed in (0, 1)
+    ]
+    (summary,) = summarise_runs(read_runs(folders))
+    assert summary.seeds == 2
 
 
 @pytest.mark.parametrize("name", ["dangerous_taxi", "corridor"])
@@ -179,6 +229,28 @@ def test_largest_horizon_by_default_and_any_on_request() -> None:
     assert [column.horizon for column in grids(summaries, [20, 15])[0].columns] == [15, 20]
     with pytest.raises(RunFolderError, match=r"no results at horizon 99. Evaluated: 15, 20, 30"):
         grids(summaries, [99])
+
+
+def test_each_game_is_shown_at_its_longest_horizon(tmp_path: Path) -> None:
+    rows = [result_row(horizon=30), result_row(benchmark="alfworld", mode="all", horizon=50)]
+    write_json(tmp_path / "results.json", rows)
+    both = grids(summarise([typed_row(horizon=15), *(typed_row(**row) for row in rows)]))
+    assert [(grid.benchmark, [column.horizon for column in grid.columns]) for grid in both] == [
+        ("alfworld", [50]),
+        ("dangerous_taxi", [30]),
+    ]
+    assert "dangerous_taxi" in markdown_table([tmp_path])
+    console = Console(width=100, record=True)
+    console.print(terminal_table([tmp_path]))
+    assert "dangerous_taxi" in console.export_text()
+
+
+def test_the_hardest_mode_is_the_last_of_the_players_that_were_evaluated_in_it() -> None:
+    rows = [typed_row(mode="all"), typed_row(mode="pick", seed=1), typed_row(mode="all", seed=1)]
+    assert hardest_mode(summarise(rows)) == "all"
+    # One player in the harder mode first: then there is no order that suits all.
+    contrary = [typed_row(mode="all"), typed_row(mode="pick"), typed_row(mode="pick", seed=1)]
+    assert hardest_mode(summarise([*contrary, typed_row(mode="all", seed=1)])) == "pick"
 
 
 def test_two_models_of_one_method_get_a_line_each() -> None:

@@ -117,13 +117,14 @@ def _stages(curve: Curve) -> list[tuple[str, float]]:
 
 
 def budget_charts(summaries: Sequence[SummaryRow]) -> list[dict[str, Any]]:
-    """Success at the largest horizon against the number of demonstration starts, where there are several numbers."""
+    """Success at the longest horizon against the number of demonstration starts, where there are several numbers."""
     groups: dict[tuple[str, str, str], list[SummaryRow]] = {}
     for s in summaries:
-        if s.horizon == all_horizons(summaries)[-1]:
-            groups.setdefault((s.benchmark, s.label_source, s.split), []).append(s)
+        groups.setdefault((s.benchmark, s.label_source, s.split), []).append(s)
     charts = []
-    for (benchmark, label_source, split), group in groups.items():
+    for (benchmark, label_source, split), rows in groups.items():
+        # Points of a line must share a horizon, and two games need not.
+        group = [s for s in rows if s.horizon == all_horizons(rows)[-1]]
         if len({s.demonstration_starts for s in group}) < 2:
             continue
         several = with_several_algorithms((s.method, s.algorithm) for s in group)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
@@ -138,13 +138,12 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
     for unit in run.units:
         for path in sorted(unit.folder.glob("evaluation/*/episodes.jsonl")):
             method = path.parent.name
-            algorithm = run.algorithm(method)
             results = _rows(path.with_name("rows.json")) or [
                 row
                 for row in run.results
                 if (row.demonstration_starts, row.seed, row.method) == (unit.demonstration_starts, unit.seed, method)
             ]
-            played: dict[tuple[str, str, str, str], tuple[str, str, int | None]] = {}
+            played: dict[tuple[str, str, str, str], _Played] = {}
             for end in _ends(path):
                 if end is None:
                     skipped[path] = skipped.get(path, 0) + 1
@@ -152,18 +151,18 @@ def read_verdicts(run: Run) -> tuple[list[Verdict], dict[Path, int]]:
                 condition = (end.environment, end.split, end.mode, end.decoding)
                 # Kept, as all episodes of a condition have the same results.
                 if condition not in played:
-                    played[condition] = _played_as(end, results)
-                benchmark, model, longest = played[condition]
+                    played[condition] = _played_as(end, results, run, method)
+                known = played[condition]
                 told = {name: getattr(end, name) for name in PARTS}
                 verdict = Verdict(
-                    **told | {"horizon": longest if end.horizon is None else end.horizon},
-                    benchmark=benchmark,
-                    label_source=run.label_source,
+                    **told | {"horizon": known.horizon if end.horizon is None else end.horizon},
+                    benchmark=known.benchmark,
+                    label_source=known.label_source,
                     demonstration_starts=unit.demonstration_starts,
                     run_seed=unit.seed,
                     method=method,
-                    algorithm=algorithm,
-                    model=model,
+                    algorithm=known.algorithm,
+                    model=known.model,
                 )
                 key = (*verdict.group, *verdict.line, end.mode, end.decoding, verdict.horizon, *verdict.start)
                 # A pair of equal starts must count once: doubled pairs would make the p-value too small.
@@ -183,16 +182,29 @@ def _readable_rows(path: Path) -> Sequence[ResultRow]:
     return ()
 
 
-def _played_as(end: End, results: Iterable[ResultRow]) -> tuple[str, str, int | None]:
-    """Benchmark, model and longest horizon of the results that an episode is counted in."""
+class _Played(NamedTuple):
+    """Parts of an episode's condition that its results tell."""
+
+    benchmark: str
+    label_source: str
+    algorithm: str
+    model: str
+    horizon: int | None
+    """The longest that was counted; None: there are no results."""
+
+
+def _played_as(end: End, results: Iterable[ResultRow], run: Run, method: str) -> _Played:
+    """The condition of the results that an episode is counted in."""
     condition = (end.split, end.mode, end.decoding)
     own = [row for row in results if (row.split, row.mode, row.decoding) == condition]
     # A folder that was filled from Python may hold several games; its rows name the game here, those of a run do not.
     own = [row for row in own if row.fingerprint == end.environment] or own
     if not own:
-        return end.environment.rpartition("-v")[0] or end.environment, NO_MODEL, None
+        benchmark = end.environment.rpartition("-v")[0] or end.environment
+        return _Played(benchmark, run.label_source, run.algorithm(method), NO_MODEL, None)
     # A run plays an episode once, to its longest horizon.
-    return own[0].benchmark, own[0].model, max(row.horizon for row in own)
+    row = own[0]
+    return _Played(row.benchmark, row.label_source, row.algorithm, row.model, max(row.horizon for row in own))
 
 
 class _Turn(BaseModel):

@@ -216,8 +216,7 @@ def _context(runs: Sequence[Run]) -> dict[str, Any]:
         "title": ", ".join(dict.fromkeys(_benchmarks(runs))),
         "outcomes": [
             outcome
-            for _, parts in tables[:1]
-            for grid in parts
+            for grid in grids(summaries)
             if (outcome := _outcome(grid, hardest[grid.benchmark, grid.split][0], comparisons))
         ],
         "notes": notes,
@@ -287,7 +286,7 @@ def _compared(
 
 
 def _outcome(grid: Grid, mode: str, comparisons: Sequence[Comparison]) -> Outcome | None:
-    """Success in the hardest mode, in the first decoding that a method was evaluated in; None without this mode."""
+    """Success in the hardest mode, in the most random decoding that a method was evaluated in; None without it."""
     found = {row.label: next((s for s in row.cells if s is not None and s.mode == mode), None) for row in grid.rows}
     cells = {label: summary for label, summary in found.items() if summary is not None}
     # With several models the own one first; models that were loaded from elsewhere may have another name.

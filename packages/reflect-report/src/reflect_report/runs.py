@@ -12,6 +12,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, replace
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -525,8 +527,8 @@ POOL_FIELDS = {field.name for field in fields(PooledCondition)}
 def summarise(rows: Iterable[ResultRow]) -> list[SummaryRow]:
     """Results with the seeds of the same condition pooled.
 
-    A row that occurs twice counts once. Sorted by table, then mode (in the order in which
-    modes first occur), then method and algorithm (in listing order).
+    A row that occurs twice counts once. Sorted by table, then mode (from easy to hard), then method and algorithm (in
+    listing order).
 
     Raises:
         RunFolderError: two different results claim the same seed of the same condition, or two are on different games.
@@ -534,10 +536,7 @@ def summarise(rows: Iterable[ResultRow]) -> list[SummaryRow]:
     rows = list(rows)
     _refuse_mixed_games(rows)
     pools: dict[PooledCondition, dict[int, ResultRow]] = {}
-    modes: dict[str, int] = {}
     for row in rows:
-        # Modes are evaluated from easy to hard, an order that the alphabet would lose.
-        modes.setdefault(row.mode, len(modes))
         seeds = pools.setdefault(PooledCondition(**row.model_dump(include=POOL_FIELDS)), {})
         _refuse_other_games(next(iter(seeds.values()), row), row)
         known = seeds.setdefault(row.seed, row)
@@ -551,9 +550,31 @@ def summarise(rows: Iterable[ResultRow]) -> list[SummaryRow]:
             )
     summaries = [_pool(list(seeds.values())) for seeds in pools.values()]
     ranks = {line: rank for rank, line in enumerate(lines_of(summaries))}
+    modes = {mode: rank for rank, mode in enumerate(_modes_in_order(rows))}
     return sorted(
         summaries, key=lambda s: (*s.table, modes[s.mode], ranks[s.line], s.horizon, decoding_rank(s.decoding))
     )
+
+
+def _modes_in_order(rows: Iterable[ResultRow]) -> list[str]:
+    """Modes from easy to hard, the order in which each player was evaluated in them and which the alphabet would lose.
+
+    Of two players one may have been evaluated in a part of the modes.
+    """
+    played: dict[tuple[object, ...], dict[str, None]] = {}
+    for row in rows:
+        key = (row.benchmark, row.split, row.method, row.algorithm, row.model, row.demonstration_starts, row.seed)
+        played.setdefault(key, {})[row.mode] = None
+    order = TopologicalSorter[str]()
+    for modes in played.values():
+        for mode in modes:
+            order.add(mode)
+        for easier, harder in pairwise(modes):
+            order.add(harder, easier)
+    try:
+        return list(order.static_order())
+    except CycleError:  # somebody evaluated the harder mode first
+        return list(dict.fromkeys(mode for modes in played.values() for mode in modes))
 
 
 def _refuse_other_games(first: ResultRow, row: ResultRow) -> None:
@@ -616,10 +637,11 @@ def summarise_runs(runs: Sequence[Run]) -> list[SummaryRow]:
     """The pooled results of several runs.
 
     Raises:
-        RunFolderError: two runs hold different results of the same experiment and seed, or two trainings from Python
-            that would be pooled had unlike settings.
+        RunFolderError: two runs hold different results of the same experiment and seed, or two trainings that would be
+            pooled had unlike settings.
     """
     _refuse_other_trainings(runs)
+    _refuse_other_settings(runs)
     return summarise(row for run in runs for row in run.results)
 
 
@@ -648,6 +670,67 @@ def _refuse_other_trainings(runs: Iterable[Run]) -> None:
                 )
 
 
+def _refuse_other_settings(runs: Iterable[Run]) -> None:
+    """Runs with unlike settings are no repetitions either; their configurations tell, where both have one."""
+    known: dict[tuple[object, ...], tuple[Run, dict[str, object]]] = {}
+    for run in runs:
+        # Rows of a run differ in mode, horizon and decoding as well, and it may have thousands.
+        pools = {
+            (row.benchmark, row.label_source, row.demonstration_starts, row.method, row.algorithm, row.model)
+            for row in run.results
+        }
+        for pool in sorted(pools) if run.config else ():
+            settings = _followed(run.config, method=pool[3])
+            first, had = known.setdefault(pool, (run, settings))
+            if differing := sorted(_differing(_shared(had, settings), _shared(settings, had))):
+                raise RunFolderError(
+                    f"runs with unlike settings are not pooled: {differing[0]} in {first.folder} and {run.folder}, for "
+                    f"{pool[3]}. Report the run folders one by one."
+                )
+
+
+APART = {
+    # The number of starts and the model tell rows apart anyway.
+    "data": ("demonstration_starts", "episodes"),
+    "model": ("path", "device", "precision"),
+    "sft": ("save_steps",),
+    "rlft": ("checkpoint_every",),
+}
+"""Settings that may differ between repetitions."""
+
+
+def _followed(config: Mapping[str, object], method: str) -> dict[str, object]:
+    """The settings of a run that a method's results follow from, besides its seed."""
+    try:
+        found = find_method(method)
+    except UserError:  # its distribution is not installed here
+        return {}
+    tables = ["environment"]
+    if found.model:
+        tables += ["prompt", "data", "model", *(["reflector"] if found.reflector else []), *found.follows]
+    followed = {table: _kept(table, setting(config, table)) for table in tables}
+    for data in sorted({name.removesuffix("_positive") for name in found.datasets}):
+        followed[f"sft.{data}"] = _kept("sft", setting(config, "sft", data))
+    return followed
+
+
+def _kept(table: str, values: object) -> dict[str, object]:
+    """The settings of a table that must be the same in repetitions."""
+    if not isinstance(values, Mapping):
+        return {}
+    # Where a file or folder of a game lies differs between machines, and `tested` says whether the games do.
+    moved = {key for key, value in values.items() if isinstance(value, str) and re.search(r"[$/\\]", value)}
+    apart = {*APART.get(table, ()), *(moved if table == "environment" else ())}
+    return {str(key): value for key, value in values.items() if key not in apart}
+
+
+def _shared(settings: object, others: object) -> object:
+    """The settings that both have; an earlier version knew fewer."""
+    if not (isinstance(settings, Mapping) and isinstance(others, Mapping)):
+        return settings
+    return {key: _shared(value, others[key]) for key, value in settings.items() if key in others}
+
+
 def _differing(first: object, other: object, path: str = "") -> Iterator[str]:
     """Name each setting that differs, for example `training.total_turns is 100 and 200`."""
     if isinstance(first, Mapping) and isinstance(other, Mapping):
@@ -660,6 +743,14 @@ def _differing(first: object, other: object, path: str = "") -> Iterator[str]:
 def all_horizons(summaries: Iterable[SummaryRow]) -> list[int]:
     """Every horizon that was evaluated, shortest first."""
     return sorted({summary.horizon for summary in summaries})
+
+
+def at_longest(summaries: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """The results at the longest horizon of their table and mode; two games need not share a horizon."""
+    longest: dict[tuple[object, ...], int] = {}
+    for s in summaries:
+        longest[s.table, s.mode] = max(s.horizon, longest.get((s.table, s.mode), 0))
+    return [s for s in summaries if s.horizon == longest[s.table, s.mode]]
 
 
 def hardest_mode(summaries: Sequence[SummaryRow]) -> str:

@@ -20,7 +20,9 @@ from reflect_report.page import duration
 from reflect_report.runs import (
     Curve,
     Run,
+    SummaryRow,
     Unit,
+    at_longest,
     finite,
     hardest_mode,
     installed_stages,
@@ -252,15 +254,19 @@ def _results(run: Run) -> tuple[list[tuple[str, str, list[ResultRow]]], list[str
             except RunFolderError as error:
                 faults.append(str(error).strip())
     # A copy of the results alone has no units.
-    summaries = summarise(rows or run.results)
-    mode = hardest_mode(summaries)
+    games: dict[tuple[str, str], list[SummaryRow]] = {}
+    for s in at_longest(summarise(rows or run.results)):
+        games.setdefault((s.benchmark, s.split), []).append(s)
     found: dict[str, tuple[str, str, list[ResultRow]]] = {}
-    for s in summaries:
-        # Sorted: of a method, the last horizon counts, and its first decoding.
-        if s.mode == mode and s.horizon == max(o.horizon for o in summaries) and s.episodes:
-            title = f"{look_of(s.method).title}: {s.mode}, horizon {s.horizon}, {s.decoding}"
-            own = [row for row in rows or run.results if row.method == s.method]
-            found.setdefault(s.method + s.model + str(s.table), (title, _rate(s.successes, s.episodes), own))
+    for (benchmark, split), summaries in games.items():
+        game = f"{benchmark}, {split} split, " if len(games) > 1 else ""
+        mode = hardest_mode(summaries)
+        for s in summaries:
+            # Sorted: of a method, its most random decoding counts.
+            if s.mode == mode and s.episodes:
+                title = f"{look_of(s.method).title}: {game}{s.mode}, horizon {s.horizon}, {s.decoding}"
+                own = [row for row in rows or run.results if row.method == s.method]
+                found.setdefault(s.method + s.model + str(s.table), (title, _rate(s.successes, s.episodes), own))
     return list(found.values()), faults
 
 

@@ -20,6 +20,7 @@ from reflect_report.runs import (
     SummaryRow,
     all_horizons,
     asked,
+    at_longest,
     decoding_rank,
     finite,
     lines_in_order,
@@ -186,19 +187,18 @@ def grids(summaries: Sequence[SummaryRow], horizons: Sequence[int] | None = None
 
     Args:
         summaries: as `summarise` returns them.
-        horizons: the horizons that get columns; None is the largest.
+        horizons: the horizons that get columns; None is the longest of each table and mode.
 
     Raises:
         RunFolderError: a horizon was not evaluated.
     """
     known = all_horizons(summaries)
-    chosen = known[-1:] if horizons is None else list(horizons)
-    if unknown := sorted(set(chosen) - set(known)):
+    if unknown := sorted(set(horizons or ()) - set(known)):
         raise RunFolderError(f"no results at horizon {unknown[0]}. Evaluated: {', '.join(map(str, known))}.")
+    chosen = at_longest(summaries) if horizons is None else [s for s in summaries if s.horizon in horizons]
     tables: dict[tuple[str, str, int, str], list[SummaryRow]] = {}
-    for summary in summaries:
-        if summary.horizon in chosen:
-            tables.setdefault(summary.table, []).append(summary)
+    for summary in chosen:
+        tables.setdefault(summary.table, []).append(summary)
     # Over all tables, so that a method has the same label in each of them.
     several = with_several_algorithms((s.method, s.algorithm) for s in summaries)
     return [_grid(key, rows, several) for key, rows in tables.items()]
@@ -287,19 +287,19 @@ def _progress(run: Run, name: str) -> str:
 def terminal_table(run_folders: Sequence[Path], horizons: Sequence[int] | None = None) -> Group:
     """Success in percent with 95% intervals, to be printed by a `rich` console: one table per condition and horizon.
 
-    Costs and strata follow for games that measure them, at the largest horizon.
+    Costs and strata follow for games that measure them, at the longest horizon.
 
     Args:
         run_folders: folders that an evaluation has written; their seeds are pooled.
-        horizons: the horizons that are shown; None is the largest.
+        horizons: the horizons that are shown; None is the longest of each condition and mode.
 
     Raises:
         RunFolderError: a folder holds no results, or a horizon was not evaluated.
     """
     runs = read_runs(run_folders)
     summaries = summarise_runs(runs)
-    chosen = all_horizons(summaries)[-1:] if horizons is None else horizons
-    parts = [part for horizon in chosen for part in grids(summaries, [horizon])]
+    chosen = [None] if horizons is None else [[horizon] for horizon in horizons]
+    parts = [part for horizon in chosen for part in grids(summaries, horizon)]
     note = [Text(PAPER_NOTE, style="dim")] if any(part.paper_modes for part in parts) else []
     note += [terminal_text(f"{run.folder.name}: {line}") for run in runs for line in unfinished(run)]
     details = map(terminal_part, [*cost_tables(runs), *strata_tables(runs)])
@@ -329,7 +329,7 @@ def markdown_table(run_folders: Sequence[Path], horizons: Sequence[int] | None =
 
     Args:
         run_folders: folders that an evaluation has written; their seeds are pooled.
-        horizons: the horizons that get columns; None is the largest.
+        horizons: the horizons that get columns; None is the longest of each condition and mode.
 
     Raises:
         RunFolderError: a folder holds no results, or a horizon was not evaluated.

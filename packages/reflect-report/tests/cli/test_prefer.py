@@ -9,12 +9,14 @@ import pytest
 from rich.console import Console
 
 from reflect_report.cli.prefer import run as prefer
-from reflect_report.preferences.pairs import Pair
+from reflect_report.preferences.pairs import Pair, Played, played_episodes
 from reflect_report.preferences.records import EpisodeSide, hash_of_episode, read_preferences
 from reflect_report.preferences.shown import show_pair
+from reflect_rl.config import parse
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import UnknownNameError
+from reflect_rl.runs.config import RunConfig, values_of_run
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn
 
 
@@ -132,6 +134,44 @@ def test_the_reward_chooses_and_noise_turns_its_choices_round(run, tmp_path):
     more = tmp_path / "more.jsonl"
     ask(run, Person(), "--by-reward", "--noise", 0.3, "--pairs", 43, "--out", more)
     assert [(one.pair, one.choice) for one in read_preferences(more)][:40] == [(o.pair, o.choice) for o in noisy]
+
+
+def test_noise_does_not_follow_from_the_last_digit_of_a_probability(run, tmp_path):
+    other = Path(shutil.copytree(run, tmp_path / "other"))
+    changed = 0
+    for path in other.glob("starts-*/seed-*/evaluation/*/episodes.jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for decision in (turn["decision"] for row in rows for turn in row["turns"]):
+            if decision["log_probs"] is not None:
+                changed += 1
+                decision["log_probs"][0] += 1e-9
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert changed
+    for folder in (run, other):
+        ask(folder, Person(), "--by-reward", "--noise", 0.5, "--split", "test", "--pairs", 20)
+    told = [[(row["task"], row["choice"]) for row in lines(folder)] for folder in (run, other)]
+    assert told[0] == told[1]
+    assert [row["pair"] for row in lines(run)] != [row["pair"] for row in lines(other)]
+
+
+def test_episodes_of_other_players_are_played_anew(run, tmp_path):
+    path = tmp_path / "played-train.jsonl"
+    config = parse(RunConfig, values_of_run(run))
+
+    def played(config: RunConfig, *methods: str, seed: int = 0) -> list[Played]:
+        return played_episodes(config, path, "train", methods, 3, seed)
+
+    first = played(config, "random")
+    assert {one.method for one in first} == {"random"}
+    size = path.stat().st_size
+    assert played(config, "random") == first
+    assert path.stat().st_size == size
+    # Other methods, seeds and settings: none of what stands in the file.
+    assert {one.method for one in played(config, "oracle")} == {"oracle"}
+    assert not {one.episode.seed for one in first} & {one.episode.seed for one in played(config, "random", seed=1)}
+    longer = parse(RunConfig, values_of_run(run) | {"environment": {"name": "corridor", "max_episode_steps": 2}})
+    assert {len(one.episode.turns) <= 2 for one in played(longer, "random")} == {True}
+    assert played(config, "random") == first
 
 
 def test_the_reward_chooses_actions_by_the_solver(run, tmp_path):

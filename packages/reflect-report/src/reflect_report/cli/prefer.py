@@ -239,7 +239,7 @@ def _choose_by_reward(
         # Equal values, and unknown ones, tell nothing about the reward.
         if pair.hash in done or row.true_choice not in ("left", "right"):
             continue
-        flips = stream(options.seed, "prefer", "noise", pair.hash).random() < options.noise
+        flips = stream(options.seed, "prefer", "noise", pair.mark).random() < options.noise
         choice = OTHER_SIDE[row.true_choice] if flips else row.true_choice
         fresh.append(row.model_copy(update={"choice": choice}))
         done.add(pair.hash)

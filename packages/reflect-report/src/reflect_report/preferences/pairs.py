@@ -100,11 +100,11 @@ def _played(row: dict[str, Any], path: Path) -> Played:
 def played_episodes(
     config: RunConfig, path: Path, split: str, methods: Sequence[str], starts: int, seed: int
 ) -> list[Played]:
-    """Episodes that the players of a run play now, sampled; those of an earlier call are read from the file.
+    """Episodes that the players of a run play, sampled; what the same players have played before is not repeated.
 
     Args:
         config: of the run.
-        path: file that keeps them.
+        path: file that keeps them; episodes of other runs, players and seeds in it stay, and are left out.
         split: whose tasks they begin at.
         methods: who plays; a single one plays every start twice.
         starts: number of starts in each mode.
@@ -116,39 +116,43 @@ def played_episodes(
     """
     from reflect_rl.rollout import Request, play
     from reflect_rl.runs.evaluate import load_players
-    from reflect_rl.runs.folder import units
+    from reflect_rl.runs.played import players_mark
+    from reflect_rl.runs.stages import EvaluationStage
 
     kept = read_jsonl(path, "Delete it.", appended=True) if path.exists() else []
-    found = [_played(row, path) for row in kept]
-    known = {(one.method, one.unit, one.episode.task.unique_key, one.episode.seed) for one in found}
+    known = {
+        (row.get("players"), one.episode.task.unique_key, one.episode.seed): one
+        for row, one in ((row, _played(row, path)) for row in kept)
+    }
     # From one start there must be two to compare.
     repetitions = 1 if len(methods) > 1 else 2
     tasks = [task for mode in config.env.modes for task in _some(config.env.tasks(mode, split), starts, seed)]
     if not tasks:
         raise UserError(f"{config.environment.name} has no {split} task. Choose another --split.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    for unit in units(config):
-        for method in methods:
-            requests = [
-                Request(task, seed_for(seed, "prefer", method, repetition, task.key))
-                for repetition in range(repetitions)
-                for task in tasks
-            ]
-            left = [r for r in requests if (method, unit.name, r.task.unique_key, r.seed) not in known]
-            if not left:
-                continue
-            reflector, policy = load_players(config, unit, method, "sampled")
+    found = []
+    for job in (job for job in EvaluationStage().plan(config) if job.name in methods):
+        players = load_players(config, job.unit, job.name, "sampled")
+        mark = players_mark(job, config)
+        requests = [
+            Request(task, seed_for(seed, "prefer", job.name, repetition, task.key))
+            for repetition in range(repetitions)
+            for task in tasks
+        ]
+        places = {(mark, request.task.unique_key, request.seed): request for request in requests}
+        if left := [request for place, request in places.items() if place not in known]:
             episodes = play(
                 config.env,
                 left,
-                reflector,
-                policy,
+                *players,
                 shuffle_labels=config.prompt.shuffle_labels,
                 limits=config.limits,
             )
-            fresh = [Played(episode, method, unit.name, "sampled") for episode in episodes]
-            append_jsonl(path, [to_json(one.episode) | _origin(one) for one in fresh])
-            found += fresh
+            fresh = [Played(episode, job.name, job.unit.name, "sampled") for episode in episodes]
+            append_jsonl(path, [to_json(one.episode) | _origin(one) | {"players": mark} for one in fresh])
+            known |= {(mark, one.episode.task.unique_key, one.episode.seed): one for one in fresh}
+        # An episode that failed may be missing.
+        found += [known[place] for place in places if place in known]
     return found
 
 
@@ -266,10 +270,14 @@ def value_by_solver(spec: EnvSpec) -> Value | None:
         game = spec.make()
         observation = game.reset(task, stream(situation.seed, "environment"))
         for action in situation.actions_before:
+            if action >= len(observation.actions):
+                return None
             step = game.step(action) if action != NO_ACTION else idle_step(game, observation)
             observation = step.observation
-        if observation.text != situation.observation.text:
-            # A game that hears reflections, or draws from elsewhere, is in another state now.
+        shown = situation.observation
+        if (observation.text, observation.actions) != (shown.text, shown.actions):
+            # A game that hears reflections, or draws from elsewhere, is in another state now, and may list other
+            # actions.
             return None
         step = game.step(index)
         total, turns = step.reward, 0

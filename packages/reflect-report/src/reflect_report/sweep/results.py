@@ -117,7 +117,7 @@ class Condition(Frozen):
 
 
 def condition_of(rows: Sequence[ResultRow], method: str, mode: str = "") -> Condition:
-    """The condition that a sweep looks at: the hardest mode, the largest horizon, the first decoding."""
+    """The condition that a sweep looks at: the hardest mode, the longest horizon, the most random decoding."""
     own = [row for row in rows if row.method == method]
     if not own:
         return Condition(method=method, mode=mode)

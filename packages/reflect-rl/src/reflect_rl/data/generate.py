@@ -180,6 +180,7 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
     shuffle_labels: bool = False,
     excluded: frozenset[str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    on_episode: Callable[[Episode], None] | None = None,
     on_failure: Callable[[Request, Exception], None] | None = None,
 ) -> dict[Kind, list[Episode]]:
     """Annotated episodes: `positive` unperturbed, one per task; `negative` perturbed, several per task; their restarts.
@@ -195,6 +196,7 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
         shuffle_labels: number the actions in a random order in every state.
         excluded: states in which no episode restarts (None: the starts of held-out tasks, if they are to be excluded).
         limits: how long the environment may take, and how many episodes of each kind may fail in each round.
+        on_episode: called with each episode as it ends.
         on_failure: called with each episode that failed and is left out.
     """
     spec.needed(HasSolver, "demonstrating")
@@ -220,6 +222,7 @@ def demonstrations(  # noqa: PLR0913 (each part of a game is a part of the call)
             policy=annotator,
             shuffle_labels=shuffle_labels,
             limits=limits,
+            on_episode=on_episode,
             on_failure=on_failure,
         )
         episodes = played(requests)

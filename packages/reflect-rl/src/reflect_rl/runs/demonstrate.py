@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ def demonstrated(
     unit: Unit,
     excluded: frozenset[str],
     reflector: Reflector | None = None,
+    on_episode: Callable[[Episode], None] | None = None,
     on_failure: Callable[[Request, Exception], None] | None = None,
 ) -> dict[Kind, list[Episode]]:
     """The demonstrations of a unit; the same whenever they are played.
@@ -87,11 +89,12 @@ def demonstrated(
         unit: whose demonstrations.
         excluded: states in which no episode restarts.
         reflector: who writes the reflections (None: the game's teacher, or who wrote them when they were recorded).
+        on_episode: called with each episode as it ends.
         on_failure: called with each episode that failed and is left out.
     """
     # Without a solver nothing can be perturbed on purpose, so there are no negative episodes.
     if source_of(config.data, config.env) != "solver":
-        episodes = _imitated(config, unit, on_failure)
+        episodes = _imitated(config, unit, on_episode, on_failure)
         writer = reflector or asked_reflector(config)
         if writer is not None and (reflector is not None or not has_reflections(episodes)):
             episodes = reflected(episodes, writer)
@@ -105,17 +108,24 @@ def demonstrated(
         shuffle_labels=config.prompt.shuffle_labels,
         excluded=excluded,
         limits=config.limits,
+        on_episode=on_episode,
         on_failure=on_failure,
     )
 
 
-def _imitated(config: RunConfig, unit: Unit, on_failure: Callable[[Request, Exception], None] | None) -> list[Episode]:
+def _imitated(
+    config: RunConfig,
+    unit: Unit,
+    on_episode: Callable[[Episode], None] | None,
+    on_failure: Callable[[Request, Exception], None] | None,
+) -> list[Episode]:
     """Labelled episodes without a solver: recorded ones, own successes, or none."""
     source, data = source_of(config.data, config.env), config.data
     if source == "none":
         return []
     if source == "successes":
-        played = _played(config, unit, unit.budget, data.attempts_per_start, _untuned_player(config), on_failure)
+        player, attempts = _untuned_player(config), data.attempts_per_start
+        played = _played(config, unit, unit.budget, attempts, player, on_episode=on_episode, on_failure=on_failure)
         return usable(played, remedy="Raise data.demonstration_starts or data.attempts_per_start.")
     assert data.episodes is not None  # noqa: S101 (an invariant of the configuration)
     recorded = of_environment(read_episodes(data.episodes), config.env.identity)
@@ -149,6 +159,8 @@ def _played(
     starts: int,
     attempts: int,
     policy: Policy,
+    *,
+    on_episode: Callable[[Episode], None] | None = None,
     on_failure: Callable[[Request, Exception], None] | None = None,
 ) -> list[Episode]:
     """Episodes of a player on the first training starts of a unit."""
@@ -166,6 +178,7 @@ def _played(
         policy,
         shuffle_labels=config.prompt.shuffle_labels,
         limits=config.limits,
+        on_episode=on_episode,
         on_failure=on_failure,
     )
 
@@ -184,7 +197,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         unit: whose demonstrations.
         folder: where they go.
         config: the run.
-        progress: is told after each data set.
+        progress: is told after each game and each data set.
     """
     excluded, failed = excluded_states(config), list[dict[str, Any]]()
     shown = partial(
@@ -192,6 +205,7 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         config,
         unit,
         excluded,
+        on_episode=_counted(progress, 0, 1, "demonstrated"),
         on_failure=lambda request, error: failed.append(failure_row(request, error)),
     )
     episodes = shown()
@@ -222,7 +236,8 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
         tables[name] = shuffled(table(name), stream(unit.seed, "rows", name))
         progress(len(tables), len(pools) + 1, name)
     if config.model.path == EMBEDDED:
-        reader, tables[BASE] = _embedded(config, unit, everything, tables, labels, excluded)
+        played = _counted(progress, len(tables), len(pools) + 1, "played to be read")
+        reader, tables[BASE] = _embedded(config, unit, everything, tables, labels, excluded, played)
     # Last, so that the embedded model and what it reads are the same with copies and without.
     for name in _copied(config, pools):
         renumbering = Renumbering(config.data.renumbered_copies, stream(unit.seed, "renumbered copies", name))
@@ -244,6 +259,12 @@ def demonstrate(unit: Unit, folder: Path, config: RunConfig, progress: Progress)
     if annotations is not None:
         card["annotation"] = dict(annotations.card)
     write_json(folder / "card.json", card)
+
+
+def _counted(progress: Progress, done: int, total: int, what: str) -> Callable[[Episode], None]:
+    """Make a callback that shows how many games have been played, which can take minutes."""
+    number = count(1)
+    return lambda _: progress(done, total, f"{next(number)} games {what}")
 
 
 def examples_of(unit: Unit, dataset: str) -> list[tuple[str, str]]:
@@ -314,6 +335,7 @@ def _embedded(
     tables: Mapping[str, list[Row]],
     labels: list[str],
     excluded: frozenset[str],
+    on_episode: Callable[[Episode], None],
 ) -> tuple[LanguageModel, list[Row]]:
     """The embedded model, and what it learns to read before anything else.
 
@@ -324,15 +346,18 @@ def _embedded(
         tables: the supervised data sets that are made of them.
         labels: texts of the labels.
         excluded: states of which nothing is learned.
+        on_episode: called with each episode that is played to be read, as it ends.
     """
     read, seen, texts = tables["policy_plain"], episodes, dict(tables)
     if source_of(config.data, config.env) in ("successes", "none"):
         # Few episodes or none demonstrate the words of the game, so they are learned from all that was played.
-        seen = labelled(_played(config, unit, unit.budget, config.data.attempts_per_start, _untuned_player(config)))
+        player, attempts = _untuned_player(config), config.data.attempts_per_start
+        seen = labelled(_played(config, unit, unit.budget, attempts, player, on_episode=on_episode))
     if config.data.reading_starts and config.data.reading == "short_rows":
-        seen = _in_hindsight(config, unit)
+        seen = _in_hindsight(config, unit, on_episode)
     elif config.data.reading_starts:
-        seen = labelled(_played(config, unit, config.data.reading_starts, 1, _untuned_player(config)))
+        starts, player = config.data.reading_starts, _untuned_player(config)
+        seen = labelled(_played(config, unit, starts, 1, player, on_episode=on_episode))
     if seen is not episodes:
         read = texts[BASE] = rows("policy_plain", seen, labels, excluded, config.prompt.scoring, as_played)
     model = _build(config, unit, texts, labels)
@@ -348,11 +373,12 @@ PLAYS_IN_HINDSIGHT = 16
 """Random plays of each start that is read: what a thing can be treated with is rare in one."""
 
 
-def _in_hindsight(config: RunConfig, unit: Unit) -> list[Episode]:
+def _in_hindsight(config: RunConfig, unit: Unit, on_episode: Callable[[Episode], None]) -> list[Episode]:
     """Random play under tasks that are told afterwards: without them play without an aim would answer nothing."""
     game, rng = config.env.needed(TellsHindsight, "data.reading_starts"), stream(unit.seed, "hindsight")
     # Uniform play hardly ever does anything with a thing, where most commands go somewhere.
-    played = _played(config, unit, config.data.reading_starts, PLAYS_IN_HINDSIGHT, VariedPolicy())
+    starts = config.data.reading_starts
+    played = _played(config, unit, starts, PLAYS_IN_HINDSIGHT, VariedPolicy(), on_episode=on_episode)
     return [game.in_hindsight(episode, rng) for episode in labelled(played)]
 
 

@@ -34,7 +34,7 @@ class PlayedEpisodes:
 
     def __init__(self, job: Job, config: RunConfig) -> None:
         self.path = job.folder / PLAYED
-        mark = {"follows_from": _mark(job, config)}
+        mark = {"follows_from": players_mark(job, config)}
         try:
             rows = read_jsonl(self.path, "", appended=True)
         except RunFolderError:
@@ -69,7 +69,14 @@ def _is_episode(row: dict[str, Any]) -> bool:
     return {"mode", "decoding"} <= row.keys()
 
 
-def _mark(job: Job, config: RunConfig) -> str:
+def players_mark(job: Job, config: RunConfig) -> str:
+    """A hash of what the episodes of an evaluation follow from besides their tasks and seeds.
+
+    It covers settings, game, code and the trained players.
+
+    Raises:
+        FileNotFoundError: a training that the job needs is not finished.
+    """
     method = config.method(job.name)
     # The marks of finished trainings hold sums of their models.
     players = [(folder / "done").read_text(encoding="utf-8") for folder in job.needs]

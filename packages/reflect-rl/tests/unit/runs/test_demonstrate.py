@@ -20,11 +20,11 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.demonstrate import PLAYS_IN_HINDSIGHT, demonstrate
 from reflect_rl.runs.folder import Unit
 from reflect_rl.store import read_jsonl
-from reflect_rl.types import Episode
+from reflect_rl.types import Episode, Progress, silent
 from tiny_models import save_bytes
 
 
-def demonstrated_corridor(folder: Path, **data: Any) -> Unit:
+def demonstrated_corridor(folder: Path, progress: Progress = silent, **data: Any) -> Unit:
     """Data sets of two starts of the corridor, with these settings of `[data]`."""
     values = {
         "output_dir": str(folder),
@@ -33,7 +33,7 @@ def demonstrated_corridor(folder: Path, **data: Any) -> Unit:
         "data": {"demonstration_starts": [2], **data},
     }
     unit = Unit(folder, 2, 0)
-    demonstrate(unit, unit.folder / "data", parse(RunConfig, values), lambda *_: None)
+    demonstrate(unit, unit.folder / "data", parse(RunConfig, values), progress)
     return unit
 
 
@@ -50,6 +50,18 @@ def test_a_random_players_games_are_read_first_and_change_no_demonstration(tmp_p
     read = {row["task"] for row in table(units[9], "base")}
     # One game for each of nine starts, the two demonstrated ones among them.
     assert len(read) == 9 > len(read - demonstrated) == 7
+
+
+def test_each_game_is_told_as_it_ends(tmp_path):
+    told = list[tuple[int, int, str]]()
+    unit = demonstrated_corridor(tmp_path, lambda *progress: told.append(progress), reading_starts=9)
+    demonstrated = sum(json.loads((unit.folder / "data" / "card.json").read_text())["episodes"].values())
+    notes = [note for _, _, note in told]
+    assert [note for note in notes if note.endswith("demonstrated")][-1] == f"{demonstrated} games demonstrated"
+    assert [note for note in notes if note.endswith("read")] == [f"{n} games played to be read" for n in range(1, 10)]
+    # The bar never goes back.
+    shares = [done / total for done, total, _ in told]
+    assert shares == sorted(shares)
 
 
 def test_short_rows_are_read_with_their_answers(tmp_path):
@@ -133,7 +145,7 @@ def test_labels_are_asked_for_and_recorded_only_where_they_are_read(
             settle(config, trains=False)
         return
     settle(config, trains=False)
-    demonstrate(unit, unit.folder / "data", config, lambda *_: None)
+    demonstrate(unit, unit.folder / "data", config, silent)
     card = json.loads((unit.folder / "data" / "card.json").read_text())
     assert card["labels"] == (sentence or "numbers")
     completions = {row["completion"] for row in read_jsonl(unit.dataset("policy_plain"), "")}
@@ -168,5 +180,5 @@ def test_a_prompt_too_long_for_the_model_is_refused_before_any_training(tmp_path
     }
     unit = Unit(tmp_path / "run", 2, 0)
     with pytest.raises(ModelError, match=message) if message else nullcontext():
-        demonstrate(unit, unit.folder / "data", parse(RunConfig, values), lambda *_: None)
+        demonstrate(unit, unit.folder / "data", parse(RunConfig, values), silent)
     assert unit.dataset("policy_plain").exists() is not bool(message)
