@@ -121,7 +121,8 @@ class LearnStage(Stage):
         method = learned_methods(run)[job.name]
         folder, made_by = _start_of(method, run, job.unit)
         load = partial(load_of_run, run.model, folder, made_by)
-        model = load(trainable=True)
+        seed = seed_for(job.unit.seed, self.name, job.name)
+        model = load(trainable=True, seed=seed_for(seed, "adapters"))
         kind: type[Learner] = registry.find("methods", method.learner)
         learned, held_out = comparisons_of_unit(run, job.unit) if method.pairs else ((), ())
         training = Training(
@@ -133,7 +134,7 @@ class LearnStage(Stage):
             demonstration_tasks(run.data, run.env, job.unit.budget, job.unit.seed),
             offline_config(run).training,
             job.folder,
-            seed_for(job.unit.seed, self.name, job.name),
+            seed,
             progress,
             metrics_log(job, run),
             run.prompt.scoring,

@@ -708,7 +708,7 @@ def _followed(config: Mapping[str, object], method: str) -> dict[str, object]:
     tables = ["environment"]
     if found.model:
         tables += ["prompt", "data", "model", *(["reflector"] if found.reflector else []), *found.follows]
-    followed = {table: _kept(table, setting(config, table)) for table in tables}
+    followed: dict[str, object] = {table: _kept(table, setting(config, table)) for table in tables}
     for data in sorted({name.removesuffix("_positive") for name in found.datasets}):
         followed[f"sft.{data}"] = _kept("sft", setting(config, "sft", data))
     return followed

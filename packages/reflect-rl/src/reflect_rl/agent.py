@@ -18,7 +18,7 @@ from reflect_rl.envs.base import EnvSpec, HasSolver, HasTeacher
 from reflect_rl.errors import UserError
 from reflect_rl.models.embedded import build_for
 from reflect_rl.models.labels import Labels, find_labels
-from reflect_rl.models.load import LanguageModel, device_of
+from reflect_rl.models.load import LanguageModel, check_weights, device_of
 from reflect_rl.models.score import check_scoring
 from reflect_rl.models.source import ADAPTER_CONFIG
 from reflect_rl.players.decoding import temperature_of
@@ -342,6 +342,9 @@ def trainable_copy(model: LanguageModel) -> LanguageModel:
     """A copy with weights of its own, so that training it leaves the model as it was.
 
     Weights that are frozen under an adapter are shared: they never change.
+
+    Raises:
+        ModelError: all weights would be trained, and their format is too coarse for it.
     """
     network: Any = model.model
     weights = list(network.parameters())
@@ -352,6 +355,7 @@ def trainable_copy(model: LanguageModel) -> LanguageModel:
     if not shares and isinstance(twin, PeftModel):  # it was frozen for play
         twin.set_adapter(twin.active_adapters[0])
     elif not shares:
+        check_weights(twin)
         twin.requires_grad_(True)
     for weight in twin.parameters():
         # Gradients of an earlier training would otherwise be added to the first of the next.

@@ -85,7 +85,6 @@ class OnlineReflector:
         self.engine = Engine(model.device)
         if self.engine.count > 1:
             raise ConfigError(f"reflect_rl_both trains in one process, and {self.engine.count} were launched.")
-        no_dropout(model.model)
         # No decay, as for the policy: weights move only where a turn asks for it.
         self.optimizer = torch.optim.AdamW(self._weights(), lr=config.learning_rate, weight_decay=0.0, fused=True)
         network = self.engine.trainable(Network(model), plays=True)
@@ -113,6 +112,8 @@ class OnlineReflector:
         """Text that is written for each view, with its prompt, and its tokens."""
         prompts = [reflection_prompt(view) for view in views]
         unique = list(dict.fromkeys(prompts))
+        # A layer that recomputes its activations keeps nothing of earlier tokens while it is in training mode.
+        self.model.model.eval()
         # Whoever draws before or after is not disturbed, and a training that goes on draws the same again.
         with forked_rng(seed_for(self.seed, "reflections", self.calls), self.model.device):
             drawn = generate(
@@ -140,6 +141,7 @@ class OnlineReflector:
         Raises:
             TrainingError: a loss or gradient is not finite, or too large.
         """
+        no_dropout(self.model.model)
         fresh = (~batch.replayed).nonzero()[:, 0].tolist()
         rows = self._rows([views[k] for k in fresh], batch.advantages[fresh].tolist())
         self._texts.clear()

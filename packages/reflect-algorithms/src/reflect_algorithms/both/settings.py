@@ -46,7 +46,7 @@ class ReflectorTrainingConfig(Section):
     max_grad_norm: float = Field(0.5, gt=0)
     """Gradient norm above which gradients are scaled down."""
     stop_grad_norm: float = Field(1e4, ge=0)
-    """Gradient norm above which training stops, as it has exploded; 0 = never."""
+    """Gradient norm above which training stops, as it has exploded; 0 = at none that is finite."""
     critic: Literal["algorithm", "archer"] = "algorithm"
     """Source of the turns' advantages, for both players: the policy's algorithm, or ArCHer's off-policy critic."""
     archer: TurnCriticConfig = Field(default_factory=TurnCriticConfig)

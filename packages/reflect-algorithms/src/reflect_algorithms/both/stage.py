@@ -49,12 +49,13 @@ class BothStage(Stage):
         method, config, settings = run.method(job.name), reflector_training(run), run.reflector
         data = method.reflector or ""
         place, made_by = job.unit.model(data), job.unit.sft(data)
+        seed = seed_for(job.unit.seed, self.name, job.name)
         writer = OnlineReflector(
-            load_of_run(run.model, place, made_by, trainable=True),
+            load_of_run(run.model, place, made_by, trainable=True, seed=seed_for(seed, "adapters")),
             load_of_run(run.model, place, made_by, trainable=False),
             config,
             settings.max_new_tokens,
-            seed_for(job.unit.seed, self.name, job.name),
+            seed,
             numbers_of(run.env, settings),
         )
         trainer = online_trainer(job, run, writer)

@@ -91,7 +91,8 @@ def member_of(training: Training, number: int, rows: Rows, pairs: Sequence[Pair]
     if path.exists():
         kept = read_jsonl(path, "Delete it to train the member again.")
         return Member(seen, {Pair(row["state"], row["action"]): row["answer"] for row in kept})
-    model = trainable_copy(training.start())
+    # The policy is not trained before all members are, also in a training that goes on.
+    model = trainable_copy(training.model)
     train_sft(
         model,
         [(pair.question, outcome.answer) for pair, outcome in (rows[row] for row in drawn)],

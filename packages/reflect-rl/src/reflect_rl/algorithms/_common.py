@@ -212,7 +212,6 @@ def clipped_loss(config: ClippedConfig, batch: Batch, outputs: Outputs) -> tuple
     return loss, {
         "policy/loss": float(loss.detach()),
         "policy/clip_fraction": float((ratio != clipped).float().mean()),
-        **kl_to_behaviour(batch, outputs),
     }
 
 
@@ -253,17 +252,10 @@ def weighted_loss(config: PolicyGradientConfig, weights: Tensor, batch: Batch, o
     """-mean_t w_t log π(a_t|s_t) + regularisers, with constant `weights` (N,)."""
     policy = -(weights * outputs.chosen(batch)).mean()
     penalty, metrics = regularisers(config, batch, outputs)
-    return Loss(policy + penalty, metrics | {"policy/loss": float(policy.detach())} | kl_to_behaviour(batch, outputs))
+    return Loss(policy + penalty, metrics | {"policy/loss": float(policy.detach())})
 
 
 def importance_weights(batch: Batch, outputs: Outputs, limit: float) -> Tensor:
     """Importance weights (N,) of the chosen actions: min(π/π_behaviour, limit), as constants."""
     # Constants: their gradient would raise probabilities only to make the weight larger.
     return (outputs.chosen(batch) - batch.behaviour_log_probs).detach().exp().clamp(max=limit)
-
-
-def kl_to_behaviour(batch: Batch, outputs: Outputs) -> dict[str, float]:
-    """Mean of ρ - 1 - log ρ: an estimate of KL(π_behaviour ‖ π) that is never negative."""
-    log_ratio = (outputs.chosen(batch) - batch.behaviour_log_probs).detach()
-    # expm1 keeps the small differences that exp(x) - 1 would round away.
-    return {"policy/kl_to_behaviour": float((log_ratio.expm1() - log_ratio).mean())}

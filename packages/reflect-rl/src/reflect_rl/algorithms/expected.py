@@ -30,7 +30,6 @@ from reflect_rl.algorithms._common import (
     PolicyGradientConfig,
     critic_loss,
     importance_weights,
-    kl_to_behaviour,
     regularisers,
     returns_of,
     total_reward_std,
@@ -97,7 +96,7 @@ class Expected:
         policy = self._policy_loss(batch, outputs, outputs.action_values.detach(), chosen_value.detach())
         penalty, metrics = regularisers(self.config, batch, outputs)
         critic, critic_metrics = critic_loss(self.config.value_coef, chosen_value, batch.returns)
-        own = {"policy/loss": float(policy.detach()), **kl_to_behaviour(batch, outputs)}
+        own = {"policy/loss": float(policy.detach())}
         return Loss(policy + penalty + critic, metrics | critic_metrics | own)
 
     def _policy_loss(self, batch: Batch, outputs: Outputs, values: Tensor, chosen_value: Tensor) -> Tensor:

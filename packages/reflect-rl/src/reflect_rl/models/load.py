@@ -400,15 +400,28 @@ def check_trainable(config: ModelConfig, adapter: str | None, trainable: bool) -
             f"{config.quantization} weights cannot be trained. Set lora.rank (the paper: 64), or quantization = 'none'."
         )
     if trainable and config.precision == "bfloat16" and not config.lora.rank and adapter is None:
-        # A step of 1e-5 changes a weight of 0.02 by a part in 2,000; numbers in bfloat16 are a part in 256 apart.
-        raise ModelError(
-            "weights in bfloat16 would lose small steps to rounding. Set lora.rank, or precision = 'mixed', which "
-            "trains weights in float32 with products in bfloat16."
-        )
+        raise ModelError(IN_BFLOAT16)
     if config.quantization != "none" and importlib.util.find_spec("bitsandbytes") is None:
         raise ModelError(
             f"quantization {config.quantization!r} needs bitsandbytes: pip install reflect-rl[quantization]"
         )
+
+
+# A step of 1e-5 changes a weight of 0.02 by a part in 2,000; numbers in bfloat16 are a part in 256 apart.
+IN_BFLOAT16 = (
+    "weights in bfloat16 would lose small steps to rounding. Set lora.rank, or precision = 'mixed', which trains "
+    "weights in float32 with products in bfloat16."
+)
+
+
+def check_weights(network: torch.nn.Module) -> None:
+    """Refuse to train all weights of a model that was loaded to play, with a ModelError."""
+    import torch
+
+    if any(not weight.is_floating_point() for weight in network.parameters()):
+        raise ModelError("quantised weights cannot be trained. Set lora.rank, or quantization = 'none'.")
+    if any(weight.dtype is torch.bfloat16 for weight in network.parameters()):
+        raise ModelError(IN_BFLOAT16)
 
 
 def device_of(name: str) -> torch.device:

@@ -314,6 +314,11 @@ def _tasks(config: RunConfig) -> Iterator[str]:
                 f"evaluation.split: there is no {config.evaluation.split!r} task of mode {mode!r}. Name another split, "
                 "or other modes."
             )
+        if config.sft.reflector.attempts > 1 and not config.env.tasks(mode, "validation"):
+            yield (
+                f"sft.reflector.attempts: attempts are judged by validation games, and mode {mode!r} of "
+                f"{config.environment.name} has none. Set attempts = 1."
+            )
 
 
 def _curriculum(config: RunConfig) -> Iterator[str]:

@@ -33,7 +33,9 @@ def base_folder(settings: ModelConfig, unit: Unit) -> Path | None:
     return unit.model(BASE) if settings.path == EMBEDDED else None
 
 
-def load_of_run(settings: ModelConfig, folder: Path | None, made_by: Path, *, trainable: bool) -> LanguageModel:
+def load_of_run(
+    settings: ModelConfig, folder: Path | None, made_by: Path, *, trainable: bool, seed: int = 0
+) -> LanguageModel:
     """A model of the run.
 
     Args:
@@ -41,6 +43,7 @@ def load_of_run(settings: ModelConfig, folder: Path | None, made_by: Path, *, tr
         folder: the model (None: the configured one).
         made_by: folder of the job that made it.
         trainable: whether its weights get gradients.
+        seed: for the random start of new adapters, which a model of the run has already.
 
     Raises:
         ModelError: the configured model cannot be used.
@@ -52,7 +55,7 @@ def load_of_run(settings: ModelConfig, folder: Path | None, made_by: Path, *, tr
     if folder is not None:
         check_job(made_by, maker_of(made_by))
     try:
-        model = load_model(settings, folder, trainable=trainable)
+        model = load_model(settings, folder, trainable=trainable, seed=seed)
     except ModelError as error:
         # Only a model that the run made can be made again. Libraries name a file as given, or by its resolved path.
         if folder is None or not any(str(name) in str(error) for name in (folder, folder.resolve())):

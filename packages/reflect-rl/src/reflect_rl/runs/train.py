@@ -54,13 +54,14 @@ def _train(job: Job, run: RunConfig, attempt: int, progress: Progress) -> Langua
     # Every other training begins with the base; the base itself with random weights, which `data` has saved.
     if job.name == BASE:
         folder, made_by = job.unit.model("untrained"), job.unit.folder / "data"
-    model = load_of_run(run.model, folder, made_by, trainable=True)
+    seed = seed_of(job, attempt)
+    model = load_of_run(run.model, folder, made_by, trainable=True, seed=seed_for(seed, "adapters"))
     train_sft(
         model,
         examples,
         run.sft.of(job.name),
         place.folder,
-        seed_of(job, attempt),
+        seed,
         # A label or a line is chosen; reflections and texts of actions must learn where to stop.
         ends=part == "reflector" or rule not in LISTED,
         progress=progress,
@@ -90,7 +91,8 @@ def train_online(job: Job, run: RunConfig, progress: Progress) -> None:
 def online_trainer(job: Job, run: RunConfig, reflector: Reflector) -> OnlineTrainer:
     """Make the online training of the policy of the method that a job is named after."""
     folder, made_by = start_of_policy(run.method(job.name), run.model, job.unit)
-    model = load_of_run(run.model, folder, made_by, trainable=True)
+    seed = seed_for(job.unit.seed, "rlft", job.name)
+    model = load_of_run(run.model, folder, made_by, trainable=True, seed=seed_for(seed, "adapters"))
     # The KL term compares with the weights at the start, and training changes `model` in place: a second copy.
     needs_reference = run.rlft.algorithm.needs_reference
     return OnlineTrainer(
@@ -100,7 +102,7 @@ def online_trainer(job: Job, run: RunConfig, reflector: Reflector) -> OnlineTrai
         run.env,
         run.rlft,
         job.folder,
-        seed_for(job.unit.seed, "rlft", job.name),
+        seed,
         reference=load_of_run(run.model, folder, made_by, trainable=False) if needs_reference else None,
         rule=run.prompt.scoring,
         shuffle_labels=run.prompt.shuffle_labels,

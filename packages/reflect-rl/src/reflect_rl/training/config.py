@@ -40,8 +40,9 @@ class SFTConfig(OptimiserConfig):
     """Preference for rows with rare completions: a row is drawn with the weight n^-balance, n = rows with its
     completion; 0 = every row once per pass. For policies whose labels are mostly the same few numbers."""
     dropout: float = Field(0, ge=0, lt=1)
-    """Dropout of embeddings, attention and residual branches while this model learns (0: as the model has it). For the
-    `gpt2` shape; too much of it keeps a small model from learning (docs/results/log.md)."""
+    """Dropout of embeddings, attention and residual branches while this model learns (0: as the model has it). Adapters
+    drop as much, in place of model.lora.dropout; without adapters it is for the `gpt2` shape. Too much of it keeps a
+    small model from learning (docs/results/log.md)."""
 
     rows_together: int = Field(1, ge=1)
     """Rows that begin alike and are drawn side by side, so that what they share is read once. For raw
@@ -93,13 +94,14 @@ class RLFTConfig(Frozen):
     target_kl: float | None = Field(None, gt=0)
     """An update ends early at a minibatch whose KL divergence to the policy that played exceeds this (unset: never)."""
     stop_grad_norm: float = Field(1e4, ge=0)
-    """Gradient norm above which training stops, as it has exploded; 0 = never."""
+    """Gradient norm above which training stops, as it has exploded; 0 = at none that is finite."""
     value_head: Literal["linear", "mlp"] = "linear"
     """The critic's head, with the `value` baseline."""
     value_learning_rate: float = Field(1e-2, gt=0, le=1)
     """Learning rate of the critic's head."""
     critic_warmup_updates: int = Field(0, ge=0)
-    """First updates that train the critic alone (PPO-max, Zheng et al. 2023)."""
+    """First updates that train the critic alone (PPO-max, Zheng et al. 2023); nothing without a critic, as with ppo and
+    rlft.algorithm.baseline = "leave_one_out"."""
     replay_capacity: int = Field(0, ge=0)
     """Successful episodes kept for replay, 0 = off (Reflect-RL: 50)."""
     replay_per_update: int = Field(8, ge=0)

@@ -126,7 +126,7 @@ class Learner:
             metrics = self._gradient(views, prompts, batch, learnt, len(learnt) / len(turns), update)
             rows.append((1, metrics))
             # Replayed turns are far from the policy before any step, and must not end each update before it.
-            if steps and metrics.get("policy/kl_to_behaviour", 0.0) > limit:
+            if steps and metrics[BOUNDED] > limit:
                 break  # before the step: the weights stay where the divergence was last small enough
             self.step.apply()
             steps += 1
@@ -181,9 +181,11 @@ class Learner:
         def loss(part: list[int]) -> PartialLoss:
             own = [turn for place in part for turn in by_view[unique[place]]]
             outputs = self._outputs([views[turn] for turn in own], prompts)
-            result = self.algorithm.loss(batch.select(torch.tensor(own, device=self.model.device)), outputs)
+            at = torch.tensor(own, device=self.model.device)
+            result = self.algorithm.loss(batch.select(at), outputs)
             check_loss(result, type(self.algorithm).__name__)
-            metrics = result.metrics | {"policy/total_loss": float(result.value.detach())}
+            moved = kl_to_behaviour(batch.select(at), outputs)
+            metrics = result.metrics | {"policy/total_loss": float(result.value.detach()), BOUNDED: moved}
             return PartialLoss(result.value * (share * len(own) / len(turns)), len(own), metrics)
 
         # The budget is of prompts, not turns: equal prompts go through the model once.
@@ -269,6 +271,17 @@ class Learner:
         return [by_view[view] for view in views]
 
 
+BOUNDED = "policy/kl_to_behaviour"
+"""Metric that `target_kl` bounds, of every algorithm."""
+
+
+def kl_to_behaviour(batch: Batch, outputs: Outputs) -> float:
+    """Mean of ρ - 1 - log ρ: an estimate of KL(π_behaviour ‖ π) that is never negative."""
+    log_ratio = (outputs.chosen(batch) - batch.behaviour_log_probs).detach()
+    # expm1 keeps the small differences that exp(x) - 1 would round away.
+    return float((log_ratio.expm1() - log_ratio).mean())
+
+
 class OffendingTurnsError(TrainingError):
     """A refused step of online training, with the turns of its batch."""
 
@@ -316,6 +329,12 @@ def no_dropout(model: nn.Module) -> None:
     for module in model.modules():
         if getattr(module, "gradient_checkpointing", False):
             module.training = True
+            for name in OWN_DROPOUT & vars(module).keys():
+                setattr(module, name, 0.0)
+
+
+OWN_DROPOUT = {"dropout", "activation_dropout", "attention_dropout", "layerdrop"}
+"""Attributes of layers that drop by themselves and not by a layer inside them, as those of OPT do."""
 
 
 def _forget_gradients(parameters: Any) -> None:

@@ -20,6 +20,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+from reflect_rl.agent import trainable_copy
 from reflect_rl.config import LoRAConfig, ModelConfig, parse
 from reflect_rl.errors import ConfigError, ModelError
 from reflect_rl.models.load import LanguageModel, load_model, load_reader
@@ -546,6 +547,13 @@ def test_quantized_weights_need_an_adapter_to_train(folders):
 def test_whole_weights_are_not_trained_in_bfloat16(folders):
     config = ModelConfig(device="cpu", precision="bfloat16")
     refused(r"lose small steps to rounding\. Set lora\.rank, or precision", folders["gpt2"], config, trainable=True)
+
+
+def test_a_model_that_was_loaded_to_play_in_bfloat16_is_not_trained_whole(folders):
+    config = ModelConfig(device="cpu", precision="bfloat16")
+    model = load_model(config, folders["gpt2"], trainable=False)
+    with pytest.raises(ModelError, match=r"lose small steps to rounding\. Set lora\.rank, or precision"):
+        trainable_copy(model)
 
 
 def test_target_modules_that_name_no_layer(folders):

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from reflect_rl.config import parse
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import ConfigError
 from reflect_rl.evaluation.methods import Method
 from reflect_rl.runs import attempts as module
@@ -134,6 +135,16 @@ def test_the_policy_that_judges_is_trained_before(tmp_path):
             policy = job.name.replace("reflector", "policy_reflect")
             assert job.unit.sft(policy) in job.needs
             assert names.index(policy) < names.index(job.name)
+
+
+def test_attempts_without_validation_games_are_refused(tmp_path, monkeypatch):
+    tasks = Corridor.tasks
+    monkeypatch.setattr(
+        Corridor, "tasks", lambda game, mode, split: () if split == "validation" else tasks(game, mode, split)
+    )
+    with pytest.raises(ConfigError, match=r"judged by validation games, and mode 'near' of corridor has none"):
+        check(config(tmp_path, ("sft_reflect",), attempts=2))
+    check(config(tmp_path, ("sft_reflect",), attempts=1))
 
 
 def test_attempts_without_a_policy_that_reads_are_refused(tmp_path, monkeypatch):

@@ -10,6 +10,8 @@ from reflect_rl.runs import stages, train
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.stages import execute, plan
 from reflect_rl.runs.start import open_run
+from reflect_rl.types import silent
+from tiny_models import save_tiny
 from toy import tiny_player
 
 
@@ -35,6 +37,26 @@ def test_one_flipped_bit_in_the_data_stops_the_training_that_reads_them(tmp_path
     assert "again" in str(refused.value)
     assert not training.done
     assert not (training.folder / "metrics.jsonl").exists()
+
+
+def test_new_adapters_are_drawn_for_each_seed_and_each_player(tmp_path, monkeypatch):
+    values = {
+        "output_dir": str(tmp_path / "run"),
+        "seeds": [0, 1],
+        "methods": ["sft_reflect"],
+        "environment": {"name": "corridor"},
+        "model": {"path": str(save_tiny("gpt2", tmp_path / "model")), "device": "cpu", "lora": {"rank": 2}},
+        "data": {"demonstration_starts": [2]},
+    }
+    config = parse(RunConfig, values)
+    open_run(config, "")
+    begun = dict[str, str]()
+    monkeypatch.setattr(train, "train_sft", lambda model, *_, **__: begun.update({str(len(begun)): model.hash()}))
+    for job in plan(config):
+        if job.kind in ("data", "sft"):
+            execute(job, config, silent)
+    # Two players for each of two seeds.
+    assert len(set(begun.values())) == len(begun) == 4
 
 
 @pytest.mark.parametrize(("rule", "ends"), [("choice_token", False), ("line_end", False), ("sum", True)])

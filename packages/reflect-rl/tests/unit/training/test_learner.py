@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 
+from reflect_rl.algorithms import Outputs
 from reflect_rl.models import network, prefixes, score as score_module
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.training.distributed import Engine
-from reflect_rl.training.learner import Learner
+from reflect_rl.training.learner import Learner, kl_to_behaviour
 from toy import SPEC, rlft, tiny_player, training_tasks
 
 
@@ -97,7 +99,19 @@ def test_an_update_in_which_nothing_was_won_changes_nothing(episodes, monkeypatc
     assert not computed
 
 
-ALL = [{"name": name} for name in ("ppo", "grpo", "gigpo", "raft", "reinforce", "rloo", "expected")]
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 1.5])
+def test_the_distance_to_the_behaviour_is_never_negative(episodes, ratio):
+    model, labels = tiny_player(seed=5)
+    made = Learner(model, labels, rlft(), 0, Engine(model.device))
+    _, batch = made.batch_of(episodes[:1])
+    # π(a) = 1/2 of every chosen action.
+    outputs = Outputs(torch.full((len(batch.actions), 3), math.log(0.5)))
+    far = replace(batch, behaviour_log_probs=torch.full((len(batch.actions),), math.log(0.5 / ratio)))
+    assert kl_to_behaviour(far, outputs) == pytest.approx(ratio - 1 - math.log(ratio), abs=1e-6)
+
+
+NAMES = ("ppo", "grpo", "gigpo", "raft", "reinforce", "rloo", "expected", "own_algorithms:Own")
+ALL = [{"name": name} for name in NAMES]
 
 
 @pytest.mark.parametrize("algorithm", ALL, ids=lambda algorithm: algorithm["name"])

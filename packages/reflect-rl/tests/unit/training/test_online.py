@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import OPTConfig, OPTForCausalLM
 
 from reflect_rl.batch import view_of, with_progress
 from reflect_rl.config import LoRAConfig, ModelConfig
@@ -438,6 +439,16 @@ def test_nothing_is_dropped_while_training_even_with_gradient_checkpointing(tmp_
     assert recomputed
     score(model, *states).log_probs[:, 0].sum().backward()
     assert all(w.grad is not None for w in model.model.parameters() if w.requires_grad)
+
+
+def test_layers_that_drop_by_themselves_do_not_with_gradient_checkpointing_either():
+    shape = {"hidden_size": 16, "word_embed_proj_dim": 16, "ffn_dim": 32, "num_hidden_layers": 2}
+    model = OPTForCausalLM(OPTConfig(**shape, num_attention_heads=2, vocab_size=50, dropout=0.5))
+    model.gradient_checkpointing_enable()
+    no_dropout(model)
+    tokens = torch.arange(10)[None]
+    first, second = (model(tokens, use_cache=False).logits for _ in range(2))
+    assert torch.equal(first, second)
 
 
 def test_what_players_have_read_is_gone_before_the_policy_learns(tmp_path, monkeypatch):
