@@ -242,7 +242,6 @@ def test_facts_follow_the_commands():
     assert not state.is_lit("desklamp 1")
     state.step("use desklamp 1")
     assert state.is_lit("desklamp 1")
-    assert not state.is_sliced("apple 2")
 
 
 def test_what_a_game_says_of_its_things():

@@ -32,6 +32,17 @@ def test_the_commands_that_win_pay_once():
     assert env.step("look")[1] == 0.0
 
 
+def test_a_game_that_is_won_twice_pays_once_until_it_begins_anew():
+    env = HouseholdEnv([kitchen_record("look_at_obj_in_light")])
+    for _ in range(2):
+        env.reset(seed=0)
+        won = [env.step(command)[1:3] for command in WINNING["look_at_obj_in_light"]]
+        assert won[-1] == (1.0, True)
+        lamp = env.unwrapped._state.here[0]
+        assert env.step("go to fridge 1")[1:3] == (0.0, False)
+        assert env.step(f"go to {lamp}")[1:3] == (0.0, True)
+
+
 def test_a_command_that_is_not_admissible_changes_nothing():
     env = gymnasium.make(ENV_ID, games=[kitchen_record("pick_and_place_simple")])
     before = env.reset(seed=0)[1]["admissible_commands"]

@@ -81,14 +81,14 @@ def plan(record):
     return commands
 
 
-def test_a_thousand_games_in_one_process():
-    envs = gymnasium.make_vec(household.ENV_ID, 1024, games=GAMES)
+def test_hundreds_of_games_in_one_process():
+    envs = gymnasium.make_vec(household.ENV_ID, 256, games=GAMES)
     texts, infos = envs.reset(seed=0)
-    assert len(texts) == 1024
+    assert len(texts) == 256
     # As many different draws as there are games to draw from.
     assert set(infos["game"]) == set(GAMES.keys)
     _, rewards, terminated, truncated, infos = envs.step([listed[0] for listed in infos["admissible_commands"]])
-    assert rewards.shape == terminated.shape == truncated.shape == (1024,)
+    assert rewards.shape == terminated.shape == truncated.shape == (256,)
     assert infos["_won"].all()
 
 

@@ -250,10 +250,6 @@ class State:
         """True for a thing that has been cooled, and not heated since; things in a fridge are often cool at first."""
         return thing in self._cool
 
-    def is_sliced(self, thing: str) -> bool:
-        """True for a thing that has been sliced."""
-        return thing in self._sliced
-
     def is_lit(self, thing: str) -> bool:
         """True for a lamp that has been used; it cannot be turned off."""
         return thing in self._lit

@@ -74,6 +74,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         self.render_mode = render_mode
         self._games, self._wording = drawn_from(games, split), wording
         self._state: State | None = None
+        self._paid = False
         self._key, self._text = "", ""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -93,6 +94,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         super().reset(seed=seed)
         record = chosen or self._draw()
         self._state, self._key = open_game(record, self._wording).start(), record.key
+        self._paid = False
         return self._told(self._state.first())
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -103,11 +105,12 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         """
         if self._state is None:
             raise GameError("no game has begun; call reset() first.")
-        was_won = self._state.won
         text, info = self._told(self._state.step(check_command(action)))
         won = self._state.won
-        # A won game goes on, as in TextWorld; only the first win is paid.
-        return text, float(won and not was_won), won, False, info
+        # A won game goes on, as in TextWorld, and can be left and won again; only the first win is paid.
+        reward = float(won and not self._paid)
+        self._paid = self._paid or won
+        return text, reward, won, False, info
 
     def render(self) -> str | None:
         """The last text, in mode `ansi`."""

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +31,7 @@ from reflect_rl.players.scripted import AdvicePolicy, Annotator, LexicalReflecto
 from reflect_rl.rollout import NoReflector, Request, VariedPolicy, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.start import open_run
-from reflect_rl.types import Step, Task, View
+from reflect_rl.types import NO_ACTION, Decision, Step, Task, View
 
 FOLDER = os.environ.get("REFLECT_RL_ALFWORLD", "")
 needs_data = pytest.mark.skipif(not FOLDER, reason="REFLECT_RL_ALFWORLD names no folder with ALFWorld's games")
@@ -458,6 +459,27 @@ def test_episodes_are_measured():
     assert all(row["mistakes"] == row["idle_turns"] == 0 for row in rows)
     assert all(0 < row["spl"] <= 1 for row in rows)
     assert max(row["places_searched"] for row in rows) > 1
+
+
+class Silent:
+    """A player that gives some commands, and then none."""
+
+    name, sees_oracle = "silent", False
+
+    def __init__(self, *commands: str) -> None:
+        self.commands = iter(commands)
+
+    def decide(self, views: Sequence[View], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        (view,), command = views, next(self.commands, None)
+        index = NO_ACTION if command is None else view.observation.actions.index(command)
+        return [Decision(index, self.name, answer=command or "")]
+
+
+def test_a_turn_without_a_command_repeats_no_mistake():
+    spec = EnvSpec.of(Alfworld, max_episode_steps=6)
+    (episode,) = play(spec, requests(1), NoReflector(), Silent("look", "look"))
+    measured = Alfworld(AlfworldConfig()).measures(episode)
+    assert (measured["mistakes"], measured["idle_turns"]) == (2, 6)
 
 
 def test_longer_horizons_change_no_state():

@@ -6,8 +6,10 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pydantic import BaseModel
 
 from alfworld_native import GameError, generate_games, open_game
 from alfworld_native.compat.experts import shortest_plan
@@ -63,6 +65,24 @@ def test_the_example_plays_a_game(url, monkeypatch, capsys):
     told = capsys.readouterr().out
     assert told.count("\n> ") <= 50
     assert "won {'episode_id'" in told
+
+
+def test_resets_without_a_seed_go_on_to_the_next_game_whichever_client_asks(monkeypatch):
+    stand_in = SimpleNamespace(
+        Action=BaseModel,
+        Environment=object,
+        Observation=BaseModel,
+        State=SimpleNamespace,
+        create_fastapi_app=lambda environment, *_, **__: environment,
+    )
+    monkeypatch.setitem(sys.modules, "openenv", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "openenv.core", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "openenv.core.env_server", stand_in)
+    make_game = household.make_app()
+    one, other = make_game(), make_game()
+    played = [one.reset(), one.reset(seed=7), one.reset(), other.reset(), other.reset(seed=0)]
+    openings = [open_game(generate_games("train", 1, first=number)[0]).start().first() for number in (0, 7, 1, 2, 0)]
+    assert [begun.text for begun in played] == [opening.feedback for opening in openings]
 
 
 def test_a_missing_library_is_named(monkeypatch):

@@ -35,6 +35,11 @@ def test_the_tools_play_a_game_to_its_reward():
     assert tools.act("look") == told
 
 
+def test_a_row_without_a_game_is_refused():
+    with pytest.raises(TypeError, match="'game'"):
+        HouseholdTools().reset(prompt=[])
+
+
 def test_an_episode_ends_with_its_commands():
     tools = HouseholdTools()
     tools.reset(game=0, max_episode_steps=2)

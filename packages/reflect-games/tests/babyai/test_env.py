@@ -9,11 +9,11 @@ import pytest
 from pydantic import ValidationError
 
 from reflect_rl.data.generate import DataConfig, demonstrations, rows
-from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.base import EnvSpec, idle_step
 from reflect_rl.errors import UnknownNameError, UserError
 from reflect_rl.players.scripted import OraclePolicy
 from reflect_rl.rollout import NoReflector, RandomPolicy, Request, play
-from reflect_rl.types import Decision, Task
+from reflect_rl.types import Decision, Step, Task
 
 pytest.importorskip("minigrid")
 
@@ -103,6 +103,26 @@ def test_the_reward_is_babyais_and_only_for_winning():
     # BabyAI: 1 - 0.9 * turns / longest episode, which is 64 turns in one room.
     assert step.reward == pytest.approx(1 - 0.9 * taken / 64)
     assert step.success
+
+
+def test_a_turn_without_an_action_costs_as_much_as_any_other_and_changes_nothing_else():
+    env = begin()
+    before = env.reset(env.tasks("GoToLocal", "train")[0])
+    planned = env.oracle()
+    for _ in range(10):
+        assert idle_step(env, before) == Step(before, 0.0)
+    assert env.oracle() == planned
+    for _ in range(planned.turns_left):
+        step = env.step(env.oracle().best)
+    assert step.success
+    assert step.reward == pytest.approx(1 - 0.9 * (10 + planned.turns_left) / 64)
+
+
+def test_turns_without_an_action_end_where_babyai_ends_the_level():
+    env = begin()
+    answers = [env.idle() for _ in range(64)]
+    assert [answer.truncated for answer in answers] == [False] * 63 + [True]
+    assert not any(answer.terminated for answer in answers)
 
 
 @pytest.mark.parametrize(("level", "longest"), [("GoToLocal", 64), ("PutNextLocal", 128)])

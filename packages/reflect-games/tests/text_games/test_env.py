@@ -12,7 +12,9 @@ import pytest
 
 from reflect_games.textworld import env as textworld_env
 from reflect_games.textworld.env import TextWorld, TextWorldConfig
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UnknownNameError, UserError
+from reflect_rl.evaluation.evaluate import TestedGames
 from reflect_rl.types import Task
 
 
@@ -61,6 +63,36 @@ def test_the_description_beside_a_game_is_no_game(tmp_path):
         "games/train/a.z8",
         "games/train/b.tw-pddl",
     ]
+
+
+def unopened_games(folder: Path, content: str) -> Path:
+    """A file in each split, which no interpreter is asked to open."""
+    for split in ("train", "validation", "test"):
+        (folder / split).mkdir(parents=True)
+        (folder / split / "game.tw-pddl").write_text(f"{content} of {split}")
+    return folder
+
+
+def test_other_games_under_the_same_names_are_told_apart_in_results(tmp_path):
+    folders = [unopened_games(tmp_path / name, content) for name, content in (("a", "one"), ("b", "one"), ("c", "two"))]
+    one, same, other = (TestedGames.of(EnvSpec.of(TextWorld, games=str(folder)), "games", "test") for folder in folders)
+    assert one.can_pool(same)
+    assert other.differ(one)
+    assert not other.can_pool(one)
+
+
+def test_a_file_that_has_changed_since_its_task_was_made_is_refused(tmp_path, monkeypatch):
+    open_as_dice(monkeypatch)
+    env = game(unopened_games(tmp_path, "one"))
+    (task,) = env.tasks("games", "test")
+    first = env.reset(task)
+    made_of = tmp_path / "test" / "game.tw-pddl"
+    content = made_of.read_text()
+    made_of.write_text("another game")
+    with pytest.raises(UserError, match=r"test/game\.tw-pddl has not the content that task 'games/test/game\.tw-pddl'"):
+        env.reset(task)
+    made_of.write_text(content)
+    assert env.reset(task) == first
 
 
 def make_simple(folder: Path) -> Path:
@@ -287,10 +319,14 @@ class Dice:
         pass
 
 
+def open_as_dice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a stand-in for TextWorld open every file as that game."""
+    stand_in = SimpleNamespace(EnvInfos=SimpleNamespace, start=lambda path, wanted: Dice())
+    monkeypatch.setitem(sys.modules, "textworld", stand_in)
+
+
 def test_games_that_draw_are_repeated(tmp_path, monkeypatch):
-    monkeypatch.setitem(
-        sys.modules, "textworld", SimpleNamespace(EnvInfos=SimpleNamespace, start=lambda path, wanted: Dice())
-    )
+    open_as_dice(monkeypatch)
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "a.tw-pddl").write_text("a game")
     env = game(tmp_path)

@@ -47,7 +47,7 @@ from reflect_locate.repositories.definitions import (
     modules_asked_for,
     names_asked_for,
 )
-from reflect_locate.repositories.file_names import NONE, AskedFiles, files_asked_for
+from reflect_locate.repositories.file_names import LAST, NONE, AskedFiles, files_asked_for
 from reflect_locate.repositories.passages import words_together
 from reflect_locate.repositories.quotes import quoted, quotes
 from reflect_locate.repositories.roles import (
@@ -217,6 +217,8 @@ NO_NAMES = AskedNames()
 def check_question(question: str) -> str:
     """The question as it is asked: one line, at most 40 words, a letter with an accent one character.
 
+    The first words are kept; of a trace that ends where it broke, its mark and the last ones.
+
     Raises:
         UserError: it is empty.
     """
@@ -224,7 +226,11 @@ def check_question(question: str) -> str:
     if not said:
         raise UserError('the question is empty. Ask for example: "Where are rate limits parsed?"')
     # Cut and not refused: a pasted error message still has its first words to go by.
-    return composed(" ".join(said[:LONGEST_QUESTION]))
+    kept = said[:LONGEST_QUESTION]
+    if len(said) > LONGEST_QUESTION and LAST in " ".join(said):
+        mark = LAST.split()
+        kept = [*mark, *said[len(mark) - LONGEST_QUESTION :]]
+    return composed(" ".join(kept))
 
 
 def find(

@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
-from pathlib import Path
 
 from reflect_locate.evidence import DEFAULT_WEIGHTS, Evidence, score
 from reflect_locate.ranking import Answer, answer_of, cautious, check_question
 from reflect_locate.reader_settings import READER, ReaderSettings, is_small
 from reflect_locate.repositories.best_lines import best_lines
 from reflect_locate.repositories.tree import Tree
+from reflect_rl.paths import expanded
 
 REQUEST = "Write one question about this project that this file answers."
 NATS = 4.0
@@ -76,8 +76,8 @@ def open_reader(name: str = READER, precision: str = "auto") -> PassageReader:
     if name == READER:
         return load_small_reader()
     reader: PassageReader
-    if precision in ("auto", "float32") and is_small(Path(name)):
-        reader = load_small_reader(Path(name))
+    if precision in ("auto", "float32") and is_small(folder := expanded(name)):
+        reader = load_small_reader(folder)
     else:
         from reflect_locate.reader import load_reader
 

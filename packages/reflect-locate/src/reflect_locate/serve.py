@@ -43,6 +43,8 @@ ESCAPE = re.compile(
     r"\\(?:\\|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2}))"
 )
 """An escaped backslash, a pair of surrogates, or a lone one (the group)."""
+LOOKED_AT = 1_000
+"""Bytes at each end of a larger message in which its number is looked for."""
 IDENTITY = re.compile(r'"id"\s*:\s*(\d{1,18}|"[\w-]{1,100}")')
 INSTRUCTIONS = (
     "Finds files and lines of a repository by what they do, from an index in memory. Ask in words, or with the bare "
@@ -130,7 +132,7 @@ def make_server(service: Service) -> MCPServer[Any]:
     reads_only = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
     # One thread of its own: the threads of the server read and write messages, whatever is asked meanwhile.
-    turn, waiting = anyio.CapacityLimiter(1), [0]
+    turn, waiting = anyio.CapacityLimiter(1), set[threading.Event]()
 
     async def answered(work: Callable[[IsStopped], Result], *said: str) -> Result:
         """The answer of the service, when it is this call's turn.
@@ -140,13 +142,21 @@ def make_server(service: Service) -> MCPServer[Any]:
         """
         if max(map(len, said)) > MOST_CHARACTERS:
             raise ToolError(TOO_LONG)
-        if waiting[0] > MOST_WAITING:
+        if len(waiting) > MOST_WAITING:
             raise ToolError(f"busy: {MOST_WAITING} questions are waiting. Ask again when one is answered.")
-        waiting[0] += 1
-        cancelled = threading.Event()
+        cancelled, begun = threading.Event(), threading.Event()
+
+        def in_thread() -> Result:
+            begun.set()
+            try:
+                return work(cancelled.is_set)
+            finally:
+                waiting.discard(cancelled)
+
+        waiting.add(cancelled)
         try:
             # In a thread, because a search may take long and the server has to hear a cancellation meanwhile.
-            return await anyio.to_thread.run_sync(work, cancelled.is_set, abandon_on_cancel=True, limiter=turn)
+            return await anyio.to_thread.run_sync(in_thread, abandon_on_cancel=True, limiter=turn)
         except ReflectRLError as error:
             raise ToolError(str(error)) from None
         except Exception as error:
@@ -154,8 +164,10 @@ def make_server(service: Service) -> MCPServer[Any]:
             print(f"a call failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             raise ToolError(f"unexpected {type(error).__name__}: {error}") from None
         finally:
-            waiting[0] -= 1
             cancelled.set()  # when the call was cancelled, the thread stops at its next turn
+            # Until then it counts, or cancelled calls would pile up threads.
+            if not begun.is_set():
+                waiting.discard(cancelled)
 
     def most(top_k: int) -> int:
         """Check the number of entries that is asked for.
@@ -237,14 +249,27 @@ class _Lines:
         text = data.decode("utf-8", "replace")
         if len(data) <= MOST_BYTES:
             return readable(text)
+        end = data[-LOOKED_AT:]
         while data and not data.endswith(b"\n"):
             data = self._stream.readline(MOST_BYTES)
-        # A method that nobody has, with the caller's own number, so that it gets an answer that says why.
-        found = IDENTITY.search(text[:1000])
-        return (
-            f'{{"jsonrpc": "2.0", "id": {found[1] if found else 0}, '
-            f'"method": "refused: a message of more than {MOST_BYTES} bytes"}}\n'
-        )
+            end = (end + data)[-LOOKED_AT:]
+        # A method that nobody has, with the caller's own number, so that it gets an answer that says why. Without one
+        # it is a notification, which gets none.
+        number = identity(text[:LOOKED_AT], end.decode("utf-8", "replace"))
+        own = f'"id": {number}, ' if number else ""
+        return f'{{"jsonrpc": "2.0", {own}"method": "refused: a message of more than {MOST_BYTES} bytes"}}\n'
+
+
+def identity(start: str, end: str) -> str:
+    """The number of a message as it is written, by the message's start and end; empty without one.
+
+    >>> identity('{"id": 7, "params": {"id": 8', '"}}'), identity('{"params": {"id": 8', '"}}, "id": 9}')
+    ('7', '9')
+    """
+    # The arguments stand in between, and may have numbers of their own.
+    before, behind = start.partition('"params"')[0], end.rstrip().removesuffix("}").rpartition("}")[2]
+    found = IDENTITY.search(before) or IDENTITY.search(behind)
+    return found[1] if found else ""
 
 
 def readable(line: str) -> str:

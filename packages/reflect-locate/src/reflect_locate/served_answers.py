@@ -46,7 +46,10 @@ class Lines(BaseModel):
     symbol: str = Field(description="The function, class or heading around them; empty = none.")
     kind: str = Field(description="`function`, `class`, `heading`, or empty.")
     excerpt_line: int = Field(description="Number of the first line of `excerpt`.")
-    excerpt: list[str] = Field(description="Up to three lines, those with most words of the question.")
+    excerpt: list[str] = Field(
+        description="Up to three lines, those with most words of the question. They are not verbatim: tabs are blanks, "
+        "and a line ends at 200 characters."
+    )
 
     @classmethod
     def of(cls, path: str, lines: BestLines) -> Self:
@@ -162,7 +165,7 @@ class SearchService:
                 answer = self._reread(part.tree, question, answer)
             files = answer.with_lines(part.tree, top_k)
         return Located(
-            root=str(part.root.place),
+            root=part.root.folder,
             sureness=answer.sureness,
             confidence=round(answer.confidence, 4),
             files=[_located(entry, part.tree.prefix) for entry in files],
@@ -176,7 +179,7 @@ class SearchService:
             found = passages(part.tree, answer, top_k)
         rows = [Lines.of(part.tree.prefix + name, lines) for name, lines in found]
         return Passages(
-            root=str(part.root.place),
+            root=part.root.folder,
             sureness=answer.sureness,
             confidence=round(answer.confidence, 4),
             passages=rows,

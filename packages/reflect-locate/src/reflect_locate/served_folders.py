@@ -11,12 +11,16 @@ import posixpath
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
+from reflect_locate.repositories._directory import IGNORE_BYTES, read_one
+from reflect_locate.repositories._text import decode
 from reflect_locate.repositories.git import GitRepository
+from reflect_locate.repositories.ignore import NO_RULES, IgnoreRules
 from reflect_locate.repositories.index_cache import mended_store, open_store
 from reflect_locate.repositories.ingest import IngestRules, check_named, ingest, split_revision
-from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_locate.repositories.stored_index import StoredIndex
 from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
@@ -50,6 +54,12 @@ class Root:
     """Counted words of the snapshot; opened at the first question."""
     indexes: dict[str, StoredIndex] = field(default_factory=dict)
     """Indexes of these parts, by their folder."""
+
+    @property
+    def folder(self) -> str:
+        """Place that paths are relative to: of a single text the folder that it lies in."""
+        is_text = self.snapshot is not None and [*self.snapshot.files] == [self.place.name] and self.place.is_file()
+        return str(self.place.parent if is_text else self.place)
 
     def forget(self) -> None:
         """Drop everything that was made of the snapshot."""
@@ -156,7 +166,7 @@ class ServedFolders:
         root, snapshot, inside = self._named(path)
         text = snapshot.files.get(inside)
         found = self._tree(root, snapshot, inside, path) if text is None else ServedFile(inside, text)
-        return str(root.place), found
+        return root.folder, found
 
     def _named(self, path: str) -> tuple[Root, Snapshot, str]:
         """The root that a caller names, its present files, and the way from it to the path, as the disk writes it."""
@@ -285,29 +295,49 @@ def _mark(source: str, config: IngestRules) -> str:
 
 def _entries(top: str, config: IngestRules) -> Iterator[str]:
     skipped = {rule.strip("/") for rule in config.exclude}
-    waiting, left = [top], MOST_ENTRIES
+    waiting, left = [("", NO_RULES)], MOST_ENTRIES
     while waiting:
+        folder, rules = waiting.pop()
         try:
-            with os.scandir(waiting.pop()) as found:
+            with os.scandir(f"{top}/{folder}") as found:
                 # The order of a disk changes when files do not, and would change the hash.
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
             continue
+        if config.use_gitignore and any(entry.name == ".gitignore" for entry in entries):
+            rules = _rules(top, folder, rules)
         for entry in entries:
             left -= 1
-            # A look at a huge folder must not take longer than an answer; changes beyond go unseen.
+            # Nobody knows whether anything has changed beyond, so that the whole is read again.
             if left < 0:
+                yield os.urandom(16).hex()
                 return
             is_hidden = entry.name.startswith(".") and not config.reads_hidden(entry.name)
             if entry.name in skipped or (is_hidden and entry.name not in MARKED):
                 continue
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
+                    if not rules.ignores(path := folder + entry.name, is_folder=True):
+                        waiting.append((path + "/", rules))
                 elif entry.name in MARKED or config.offers(entry.name):
                     yield _line(entry.path, entry.stat(follow_symlinks=False))
             except OSError:
                 continue
+
+
+def _rules(top: str, folder: str, above: IgnoreRules) -> IgnoreRules:
+    """The rules that hold in a folder ("" or "a/b/") with a `.gitignore`; one that cannot be used has none."""
+    try:
+        data = read_one(Path(top, folder), ".gitignore", IGNORE_BYTES)
+    except SnapshotError:
+        return above
+    text = decode(data) if isinstance(data, bytes) else None
+    return above if text is None else _compiled(above, folder, text)
+
+
+@lru_cache(1_000)
+def _compiled(above: IgnoreRules, folder: str, text: str) -> IgnoreRules:
+    return above.under(folder, text)
 
 
 def _line(path: str, status: os.stat_result) -> str:

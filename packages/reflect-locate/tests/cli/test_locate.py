@@ -16,11 +16,13 @@ from shutil import rmtree
 import pytest
 
 from git_repository import Repository
+from reflect_locate.cli import locate
 from reflect_locate.cli.flags import LocateFlags
-from reflect_locate.cli.locate import parse_locate, run
+from reflect_locate.cli.locate import parse_locate, printable_line, run
 from reflect_locate.cli.options import LocateOptions
 from reflect_locate.cli.plain_output import PlainOutput
 from reflect_locate.small_reader import PACKAGED
+from reflect_rl.cli.main import main
 from reflect_rl.errors import ConfigError, UserError
 from tiny_player import save_tiny_player, write_files
 
@@ -570,6 +572,24 @@ def test_a_folder_whose_name_begins_with_a_tilde_is_read(tmp_path, capsys, monke
     monkeypatch.chdir(tmp_path)
     run(["~no-such-user", QUESTION, "--no-cache"])
     assert "src/limits.py:4-5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["~/kettle", "~/.kettlerc"], ["--", "~/kettle", "~/.kettlerc"]])
+def test_a_path_in_the_home_folder_is_found_and_a_question_stays_as_it_is(tmp_path, capsys, monkeypatch, words):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_files(tmp_path / "kettle", {"settings.py": 'PLACE = "~/.kettlerc"\n', "tea.py": "x = 1\n"})
+    parsed = []
+    monkeypatch.setattr(locate, "parse_locate", lambda words: parsed.append(parse_locate(words)) or parsed[0])
+    main(["locate", "--no-cache", *words])
+    assert parsed[0][:2] == ("~/kettle", "~/.kettlerc")
+    assert "settings.py:1" in capsys.readouterr().out
+
+
+def test_a_path_is_printed_as_it_can_be_opened(tmp_path, capsys):
+    write_files(tmp_path / "kettle", {"使い\u3000方.md": "# Boil water\n"})
+    run([str(tmp_path / "kettle"), "boil water", "--no-cache"])
+    assert "使い\u3000方.md:1-1" in capsys.readouterr().out
+    assert printable_line("a\u00a0b\x1b[2J\u200b\u2028\n") == "a\u00a0b·[2J···"
 
 
 def test_what_is_no_file_is_told_as_what_it_is(tmp_path):

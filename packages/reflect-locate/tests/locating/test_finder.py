@@ -183,6 +183,16 @@ def test_a_long_question_is_cut_to_forty_words():
     assert check_question("kettle " * 100) == " ".join(["kettle"] * 40)
 
 
+def test_a_long_trace_keeps_its_mark_and_its_last_words():
+    frames = '  File "tea.py", line 3, in boil\n' * 20
+    trace = f"Traceback (most recent call last):\n{frames}TeaError: no tea is left"
+    cut = check_question(trace)
+    assert len(cut.split()) == 40
+    assert cut.startswith("(most recent call last) ")
+    assert cut.endswith('File "tea.py", line 3, in boil TeaError: no tea is left')
+    assert check_question(cut) == cut
+
+
 def test_an_empty_tree_is_a_mistake():
     with pytest.raises(UserError, match="'nothing' has no files"):
         ask(ScriptedPlayer(straight, straight), Tree(Snapshot("nothing", {})))

@@ -463,6 +463,14 @@ def test_the_place_that_a_message_tells_comes_first_and_is_no_guess():
     assert (answer.files[0].path, answer.lines["src/tea.rs"], answer.sureness) == ("src/tea.rs", 4, "likely")
 
 
+def test_a_long_trace_is_answered_by_its_last_place():
+    files = {f"app/step{number}.py": f"x = 1\n\n\ndef step{number}(order):\n    pass\n" for number in range(9)}
+    frames = (f'  File "/srv/shop/{path}", line 5, in step\n    return helper(order)\n' for path in files)
+    trace = "Traceback (most recent call last):\n" + "".join(frames) + "ValueError: the basket is empty"
+    answer = find(Tree(Snapshot("shop", files)), trace)
+    assert (answer.files[0].path, answer.lines["app/step8.py"]) == ("app/step8.py", 5)
+
+
 def test_the_source_that_holds_a_message_comes_before_a_place_on_the_way():
     files = {"main.py": "serve()\n", "pots.py": "def boil():\n    raise TeaError('no tea is left for this cup')\n"}
     told = 'File "main.py", line 1, in serve TeaError: no tea is left for this cup'

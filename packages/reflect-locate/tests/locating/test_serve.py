@@ -275,6 +275,32 @@ def test_a_full_queue_refuses_at_once_and_other_requests_are_answered_meanwhile(
     assert all("busy: 8 questions are waiting" in result.content[0].text for result in refused)
 
 
+def test_a_cancelled_call_counts_until_its_thread_has_ended():
+    release, begun = threading.Event(), threading.Semaphore(0)
+
+    def deaf(question, path, top_k, is_stopped):
+        begun.release()
+        if question == "wait":
+            release.wait()
+        return NOTHING
+
+    async def main():
+        async with mcp.Client(make_server(Scripted(deaf))) as client:
+            for _ in range(1 + MOST_WAITING):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(client.call_tool, "find_file", {"question": "wait"})
+                    await anyio.to_thread.run_sync(begun.acquire)
+                    group.cancel_scope.cancel()
+            refused = await client.call_tool("find_file", {"question": "now"})
+            release.set()
+            while (await client.call_tool("find_file", {"question": "now"})).is_error:
+                pass
+        return refused
+
+    with anyio_timeout(60):
+        assert "busy: 8 questions are waiting" in anyio.run(main).content[0].text
+
+
 def test_a_question_of_megabytes_is_not_searched_for():
     result = call(Scripted(lambda *_: pytest.fail("it was read")), question="x" * 2_000_000)
     assert "more than 4000 characters" in result.content[0].text
@@ -333,6 +359,22 @@ def test_messages_of_a_stream_are_bounded_and_readable():
     assert json.loads(second)["id"] == 7
     assert "more than 1000000 bytes" in json.loads(second)["method"]
     assert json.loads(third) == {"b": "\ufffd"}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "number"),
+    [
+        (b'{"id": "a-1", "params": {"x": "', b'"}}', "a-1"),
+        # As the SDK for TypeScript orders them.
+        (b'{"method": "tools/call", "params": {"id": 5, "x": "', b'"}, "jsonrpc": "2.0", "id": 0}', 0),
+        (b'{"method": "tools/call", "params": {"x": "', b'\\"id\\": 3"}, "id": 9}', 9),
+        (b'{"method": "notifications/x", "params": {"id": 5, "x": "', b'", "id": 6}}', None),
+    ],
+)
+@pytest.mark.parametrize("size", [MOST_BYTES, 2 * MOST_BYTES])
+def test_a_message_that_is_too_large_keeps_its_number(start, end, number, size):
+    line = _Lines(io.BytesIO(start + b"a" * size + end + b"\n"))._next()
+    assert json.loads(line).get("id") == number
 
 
 @pytest.mark.parametrize("declared", [True, False])

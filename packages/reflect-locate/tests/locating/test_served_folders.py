@@ -6,6 +6,8 @@ import unicodedata
 
 import pytest
 
+from reflect_locate import served_folders
+from reflect_locate.repositories.ingest import ingest
 from reflect_locate.repositories.snapshot import SnapshotError
 from reflect_locate.served_answers import SearchService
 from reflect_locate.served_folders import ServedFolders
@@ -153,6 +155,31 @@ def test_the_innermost_root_is_meant(kettle):
 def test_a_relative_root_is_found_by_its_absolute_path(kettle, monkeypatch):
     monkeypatch.chdir(kettle.parent)
     assert paths(ServedFolders(["kettle"]), str(kettle / "docs")) == ("guide.md",)
+
+
+@pytest.mark.parametrize("rules", ["data/\n", "*\n!*/\n!src/**\n!.gitignore\ndata/\n"])
+def test_an_ignored_folder_takes_no_part_of_the_look_for_changes(tmp_path, monkeypatch, rules):
+    monkeypatch.setattr(served_folders, "MOST_ENTRIES", 10)
+    ignored = {f"a/data/{number}.txt": "x" for number in range(20)}
+    kettle = write_files(tmp_path / "kettle", {**ignored, "src/tea.py": "x = 1\n", ".gitignore": rules})
+    library = ServedFolders([str(kettle)])
+    before = library.part("").tree
+    reads = []
+    monkeypatch.setattr(served_folders, "ingest", lambda *words: reads.append(words) or ingest(*words))
+    assert library.part("").tree is before
+    assert reads == []
+    (kettle / "src/tea.py").write_text("x = 22\n")
+    assert library.part("").tree.text("src/tea.py") == "x = 22\n"
+
+
+def test_a_folder_of_more_entries_than_are_looked_at_is_read_for_each_question(tmp_path, monkeypatch):
+    monkeypatch.setattr(served_folders, "MOST_ENTRIES", 10)
+    kettle = write_files(tmp_path / "kettle", {f"{number}.txt": "x" for number in range(20)})
+    library = ServedFolders([str(kettle)])
+    before = library.part("").tree
+    assert library.part("").tree is before  # its texts are the same
+    (kettle / "19.txt").write_text("y")
+    assert library.part("").tree.text("19.txt") == "y"
 
 
 def test_an_unchanged_folder_is_not_read_again(kettle):
@@ -337,6 +364,18 @@ def test_what_is_left_out_is_told_as_it_is_now(kettle):
     assert "big.c" in {entry.path for entry in library.part().tree.snapshot.left_out}
     (kettle / "big.c").unlink()
     assert "big.c" not in {entry.path for entry in library.part().tree.snapshot.left_out}
+
+
+def test_a_single_text_is_told_so_that_it_can_be_opened(kettle):
+    text = kettle / "src/limits.py"
+    service = SearchService(ServedFolders([str(text)]))
+    for path in ("", str(text), "limits.py"):
+        file = service.find_file("parse limit", path, 1, lambda: False)
+        lines = service.find_passage("parse limit", path, 1, lambda: False)
+        assert (
+            (file.root, file.files[0].path) == (lines.root, lines.passages[0].path) == (str(text.parent), "limits.py")
+        )
+    assert service.what_is_in("limits.py", lambda: False).root == str(text.parent)
 
 
 @pytest.mark.parametrize("empty", ["", " "])

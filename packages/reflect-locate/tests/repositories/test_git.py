@@ -331,6 +331,35 @@ def test_a_damaged_object_is_left_out(repository: Path) -> None:
     assert reasons(snapshot)["notes.md"] in ("missing object", "damaged")
 
 
+def test_complaints_of_git_of_any_length_block_nothing(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program := tmp_path / "bin" / "git").parent.mkdir()
+    program.write_text("#!/bin/sh\nhead -c 1000000 /dev/zero >&2\necho done\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    assert GitRepository(repository).objects("--batch", [b"x"]) == b"done\n"
+
+
+@pytest.mark.parametrize("batch", [1, 50_000_000])
+@pytest.mark.parametrize("limit", [{"max_files": 3}, {"max_total_bytes": 6}])
+def test_files_that_are_no_text_take_no_room(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, batch: int, limit: dict[str, int]
+) -> None:
+    monkeypatch.setattr("reflect_locate.repositories.git.BATCH_BYTES", batch)
+    git(repository, "rm", "-rfq", ".")
+    contents = {"a.md": b"\0a", "b.md": b"\0b", "c.md": b"cc", "d.md": b"dd", "e.md": b"ee", "f.md": b"ff"}
+    for name, content in contents.items():
+        (repository / name).write_bytes(content)
+    git(repository, "add", *contents)
+    git(repository, "commit", "-q", "-m", "three")
+    (repository / "untracked.md").unlink()
+    rules = IngestConfig(**limit)
+    commit = ingest(f"{repository}@HEAD", rules)
+    assert list(commit.files) == list(ingest(repository, rules).files) == ["c.md", "d.md", "e.md"]
+    assert reasons(commit) == {"a.md": "binary", "b.md": "binary", "f.md": "over the limit of the snapshot"}
+
+
 def test_git_that_takes_too_long_is_stopped(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = tmp_path / "bin" / "git"
     slow.parent.mkdir()

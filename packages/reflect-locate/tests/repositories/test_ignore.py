@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,15 @@ RULES = [
     ("*.md\r", "x.md", True),
     ("x.md  ", "x.md", True),
     ("X.md", "x.md", False),
+    ("core.[[:digit:]]*", "core.12", True),
+    ("core.[[:digit:]]*", "core.py", False),
+    ("[![:alpha:]_]x", "1x", True),
+    ("[![:alpha:]_]x", "ax", False),
+    ("a[[:punct:]]", "a]", True),
+    ("a[[:graph:][:space:]]", "a ", True),
+    ("[:digit:]", "d", True),  # six letters
+    ("\\[[:digit:]]", "[d]", True),
+    ("a[b[]", "a[", True),
 ]
 
 
@@ -60,12 +70,20 @@ def test_rules_of_a_folder_are_relative_to_it() -> None:
     assert not rules.ignores("a/b/x.md")
 
 
-@pytest.mark.parametrize("rule", ["*a*a*a*b", "**/a/**/b/**/c/**/d/**/e/*f*", "x" * 1001, "!", "\\"])
+@pytest.mark.parametrize("rule", ["*a*a*a*b", "**/a/**/b/**/c/**/d/**/e/*f*", "x" * 1001, "!", "\\", "[[:word:]]"])
 def test_rules_that_take_long_or_make_no_sense_are_not_used(rule: str) -> None:
     assert not is_bounded(rule)
     rules = IgnoreRules("", [rule, "*.log"])
     assert rules.skipped == 1
     assert rules.ignores("x.log")
+
+
+def test_signs_in_brackets_are_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rules = IgnoreRules("", ["[[a]", "a[[:digit:]]", "[a&&b]", "[a||b]", "[b~~c]"])
+    assert rules.skipped == 0
+    assert rules.ignores("[")
 
 
 def test_the_slowest_rule_that_is_used(tmp_path: Path) -> None:

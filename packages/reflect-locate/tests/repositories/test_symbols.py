@@ -199,6 +199,27 @@ def test_code_ends_with_the_mark_that_began_it(text, names):
     assert [entry.name for entry in symbols("tea.md", text)] == names
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("---\n# shown at the side\ntitle: Tea\n---\n\n# Tea\n", [("Tea", 6)]),
+        ("---\ntitle: Tea\n\n# not shown\n...\n# Tea\n", [("Tea", 6)]),
+        ("+++\n# shown at the side\ntitle = 'Tea'\n+++\n# Tea\n", [("Tea", 5)]),
+        ("---\n\n# Tea\n\n---\n# Pots\n", [("Tea", 3), ("Pots", 6)]),  # rules
+        ("---\n# Tea\n", [("Tea", 2)]),  # no end
+        ("---", []),
+    ],
+)
+def test_settings_before_a_document_are_no_headings(text, names):
+    assert [(entry.name, entry.first) for entry in symbols("tea.md", text)] == names
+
+
+@pytest.mark.parametrize("path", ["CMakeLists.txt", "a/requirements.txt", "requirements/dev.txt"])
+def test_comments_of_lists_are_no_headings(path):
+    assert symbols(path, "# Find the kettle\nkettle\n") == ()
+    assert symbols("notes.txt", "# Find the kettle\nkettle\n") != ()
+
+
 def test_tildes_underline_titles_of_restructured_text():
     text = "Tea\n===\n\nGreen\n~~~~~\n\nHot.\n\nPots\n~~~~\n"
     assert rows("tea.rst", text) == [("Tea", "heading", 1, 10), ("Green", "heading", 4, 8), ("Pots", "heading", 9, 10)]

@@ -10,7 +10,7 @@ import pytest
 
 from reflect_locate.cli.locate import told_left_out
 from reflect_locate.ranking import find
-from reflect_locate.repositories._gate import SUFFIXES
+from reflect_locate.repositories._gate import SUFFIXES, IngestRules
 from reflect_locate.repositories.ingest import ingest, open_repository
 from reflect_locate.repositories.snapshot import SnapshotError
 from reflect_locate.repositories.text_rules import ALL_TEXT
@@ -88,12 +88,15 @@ def test_a_folder_of_data_alone_says_what_is_read(tmp_path):
 
 def test_sources_about_secrets_are_read_and_secrets_are_not(tmp_path):
     """The names of `reflect_served`, the standard library's stubs and openai's vaults."""
-    sources = ("secrets.py", "secrets.pyi", "vaults/credentials.py", "client_secret.ts", "src/credentials_store.go")
-    secrets = ("secrets.yaml", "credentials.json", "client_secret_1.json", "id_rsa.py", "secrets/a.py", "passwords.txt")
+    sources = (
+        *("secrets.py", "secrets.pyi", "vaults/credentials.py", "client_secret.ts", "src/credentials_store.go"),
+        *("pkg/kubeconfig.go", "pkg/kubeconfig_test.go", "id_rsa_test.go", "api/secrets.proto"),
+    )
+    secrets = ("secrets.yaml", "credentials.json", "client_secret_1.json", "id_rsa", "secrets/a.py", "passwords.txt")
     snapshot = ingest(written(tmp_path / "x", dict.fromkeys((*sources, *secrets), "x = 1\n")), ALL_TEXT)
     assert sorted(snapshot.files) == sorted(sources)
     assert told_left_out(snapshot) == (
-        "x: 5 files; left out: secret 6 (client_secret_1.json, credentials.json, id_rsa.py, passwords.txt, "
+        "x: 9 files; left out: secret 6 (client_secret_1.json, credentials.json, id_rsa, passwords.txt, "
         "secrets.yaml, ...)"
     )
 
@@ -152,8 +155,19 @@ def test_a_server_sees_the_change_of_a_hidden_file_that_is_read(tmp_path):
 
 def test_of_a_package_called_credentials_sources_alone_are_read(tmp_path):
     files = {"credentials/tls.py": "x = 1\n", "credentials/token.txt": "x\n", "credentials/credentials.yml": "a: b\n"}
-    written(tmp_path / "kettle", files | {"secrets/settings.py": "x = 1\n", "a/credentials/b/id_rsa.py": "x = 1\n"})
-    assert set(ingest(str(tmp_path / "kettle"), ALL_TEXT).files) == {"credentials/tls.py"}
+    others = {"secrets/settings.py": "x = 1\n", "a/credentials/b/id_rsa": "x = 1\n", "kubeconfig/admin": "token: x\n"}
+    written(tmp_path / "kettle", files | others | {"cmd/kubeconfig/load.go": "package kubeconfig\n"})
+    assert set(ingest(str(tmp_path / "kettle"), ALL_TEXT).files) == {"credentials/tls.py", "cmd/kubeconfig/load.go"}
+
+
+@pytest.mark.parametrize("kind", ["PUBLIC KEY BLOCK", "PRIVATE KEY BLOCK", "MESSAGE", "SIGNATURE"])
+def test_asciidoc_is_read_and_what_is_armoured_with_its_ending_is_not(tmp_path, kind):
+    armoured = f"-----BEGIN PGP {kind}-----\n\nmQENBF\n-----END PGP {kind}-----\n"
+    written(tmp_path / "kettle", {"book/ch01.asc": "== Boiling water\n\nA kettle.\n", "release.tar.gz.asc": armoured})
+    tree = Tree(ingest(str(tmp_path / "kettle"), ALL_TEXT))
+    assert tree.paths == ("book/ch01.asc",)
+    assert find(tree, "how to boil water").with_lines(tree, 1)[0].lines.symbol == "Boiling water"
+    assert "*.asc" in IngestRules().deny
 
 
 def test_variables_of_terraform_are_secret_in_json_too(tmp_path):

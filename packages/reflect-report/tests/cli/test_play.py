@@ -416,6 +416,9 @@ def test_no_file_of_another_kind_is_replaced(call, tmp_path):
     assert path.read_bytes() == before
     path.write_text('{"bad": 1}\n')
     assert "row 1 is no episode" in call("play", *CORRIDOR, "--record", path).mistake
+    path.write_text("my only note")
+    assert f"{path} holds no episodes." in call("play", *CORRIDOR, "--record", path).mistake
+    assert path.read_text() == "my only note"
     for _ in range(2):
         assert call("play", *CORRIDOR, "--svg", tmp_path / "a.svg", "--cast", tmp_path / "a.cast").code == 0
 

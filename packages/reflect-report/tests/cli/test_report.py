@@ -177,6 +177,17 @@ def test_names_in_results_do_not_steer_the_terminal(call, run):
     assert not {"\x1b", "\x07"} & set(answer.output)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--port", 5), "--port 5 does nothing without --live."),
+        (("--live", "--output-dir", "elsewhere"), "--live writes no page, so --output-dir does nothing."),
+    ],
+)
+def test_flags_that_would_do_nothing_are_refused(call, run, words, message):
+    assert message in call("report", run, *words).mistake
+
+
 def test_the_help(call):
     answer = call("report", "--help")
     assert answer.code == 0

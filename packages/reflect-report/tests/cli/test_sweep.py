@@ -101,6 +101,14 @@ def test_a_shared_folder_takes_what_an_earlier_one_has_finished(call, folder, tm
     assert done == [["data", "sft base", "sft policy_reflect", "sft reflector"], ["sft policy_reflect"]]
 
 
+def test_a_sweep_of_other_settings_in_its_folder_is_told_as_a_command_gives_them(call, toml, tmp_path):
+    toml(SCRIPTS)
+    assert sweep(call, tmp_path, "--over", "seed=0..9", "--jobs", 2, "--methods", "random").code == 0
+    message = sweep(call, tmp_path, "--over", "environment.length=5,6").mistake
+    assert "holds a sweep of --over seed=0,1,2,3,..., and this one is of --over environment.length=5,6." in message
+    assert "--workers: each run of a sweep has one process." in sweep(call, tmp_path, "--workers", 3).mistake
+
+
 def test_all_cells_compute_in_the_format_of_the_first(call, folder, tmp_path, monkeypatch):
     def seconds(slow: float):
         choose.cache_clear()
@@ -227,7 +235,7 @@ def test_a_file_is_needed_and_another_sweep_in_the_folder_is_refused(call, toml,
     known = {"schema_version": 1, "facts": {"over": {"seeds": ["0", "1", "2"]}, "search": False}, "base": {}}
     (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(known))
     message = sweep(call, tmp_path, "--over", "seed=0..1").mistake
-    assert "holds a sweep with other settings" in message
+    assert "holds a sweep of --over seed=0,1,2, and this one is of --over seed=0,1." in message
 
 
 @pytest.mark.skipif(find_spec("optuna") is None, reason="the extra `search` is not installed")

@@ -137,8 +137,11 @@ class Agent:
             rng: draws a sampled action (None: a fresh generator).
 
         Raises:
-            UserError: the reflection player asks a solver, so only `evaluate` and `collect` can play it.
+            UserError: it is no observation, or the reflection player asks a solver, so only `evaluate` and `collect`
+                can play it.
         """
+        if not isinstance(observation, Observation):
+            raise UserError(f"{observation!r:.100} is no observation. Give that of `reset`, or `step(...).observation`")
         if self.reflector.sees_oracle:
             raise UserError(
                 f"the reflection player {self.reflector.name!r} asks a solver, and an observation has none. Play by "

@@ -39,7 +39,7 @@ def saved_agent(folder: Path, spec: EnvSpec | None, device: str, precision: Prec
         UserError: the environment is missing, or the reflection player was an object of the caller's own.
     """
     record = parse(AgentRecord, read_json(folder / AGENT, "Save the agent again."))
-    settings = ModelConfig.model_validate({"path": str(folder), "device": device, "precision": precision})
+    settings = parse(ModelConfig, {"path": str(folder), "device": device, "precision": precision})
     model = load_model(settings, trainable=False)
     agent = replace(Agent.of(model, len(model.labels)), origin=record.origin)
     if record.reflector == NoReflector.name:
@@ -90,7 +90,8 @@ def agent_of_run(
         )
     config = parse(RunConfig, values_of_run(folder, [env] if env else []))
     changes = {"device": device} | ({} if precision is None else {"precision": precision})
-    config = config.model_copy(update={"model": config.model.model_copy(update=changes)})
+    model = parse(ModelConfig, config.model.model_dump() | changes)
+    config = config.model_copy(update={"model": model})
     trained = [name for name in config.methods if config.method(name).model]
     if method is None and len(trained) != 1:
         raise UserError(f"{folder} has the trained methods {', '.join(trained) or 'none'}. Name one with method=.")

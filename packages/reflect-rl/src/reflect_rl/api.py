@@ -417,6 +417,8 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
 
 
 def _check_trackers(trackers: Sequence[TrackerName], out: str | Path | None) -> None:
+    if isinstance(trackers, str) or not isinstance(trackers, Sequence):
+        raise UserError(f"trackers={trackers!r} is no list of names. Give one, such as ['tensorboard'].")
     for name in trackers:
         require_known("tracker", name, get_args(TrackerName))
     for sentence in missing_trackers(trackers):
@@ -521,7 +523,13 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
     if "total_turns" in settings:
         raise ConfigError("total_turns is set by turns= here. Leave it out.")
     named = {"algorithm": algorithm_settings(algorithm), "total_turns": turns, "progress": progress_reward}
-    config = parse(RLFTConfig, {**own, **named, **settings})
+    try:
+        config = parse(RLFTConfig, {**own, **named, **settings})
+    except ConfigError as error:
+        # Two settings have names of their own here. Each line of the message begins with one.
+        called = {"total_turns": "turns", "progress": "progress_reward"}
+        parts = [line.partition(":") for line in str(error).split("\n")]
+        raise ConfigError("\n".join(called.get(name, name) + colon + rest for name, colon, rest in parts)) from None
     checks.shown_horizon(spec, max_episode_steps=config.max_episode_steps)
     _, writer = players_of(start, reflector, spec, "sampled")
     twin = start.as_trained(trainable_copy(start.model))

@@ -92,15 +92,17 @@ def writes(reflector: Reflector) -> None:
 
 
 def no_file(out: str | Path | None) -> None:
-    """Refuse a file where a folder is to be written.
+    """Refuse a file, or the empty path, where a folder is to be written.
 
     Raises:
-        UserError: it is one, or below one.
+        UserError: it is one, below one, or empty.
     """
     if out is None:
         return
     if not isinstance(out, (str, Path)):
         raise UserError(f"the folder {out!r} is no path. Give a text or a Path.")
+    if not str(out):
+        raise UserError("the path is empty, which would mean the current folder. Name a folder, such as 'runs/mine'.")
     place = Path(out)
     if blocked := next((part for part in (place, *place.parents) if part.is_file()), None):
         raise UserError(f"{blocked} is a file, and a folder {place} is to be written. Choose another name.")

@@ -467,7 +467,7 @@ class ModelConfig(Frozen):
     quantization: Literal["none", "8bit", "4bit"] = "none"
     """Store the frozen weights in 8 or 4 bits; training then needs an adapter (lora.rank > 0)."""
     train_layers: int = Field(0, ge=0)
-    """Train the last so many transformer blocks only, with adapters or without; 0 = all. On a CPU what the
+    """Number of last transformer blocks that are trained, with adapters or without; 0 = all. On a CPU what the
     frozen blocks gave for a prompt is kept (up to 1 GiB), where actions are scored by labels or lines."""
     precision: Literal["float32", "mixed", "bfloat16", "auto"] = "float32"
     """Number format: of everything, or `mixed` = weights in float32 and matrix products in bfloat16. New adapters are

@@ -1,4 +1,4 @@
-"""The only reader and writer of JSON and JSONL files in run folders, and the checksums of files."""
+"""Reader and writer of JSON and JSONL files in run folders (checkpoints have their own), and the checksums of files."""
 
 from __future__ import annotations
 

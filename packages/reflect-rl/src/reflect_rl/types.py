@@ -24,7 +24,8 @@ Decoding = str
 the scores divided by the temperature T before the draw, such as `sampled@0.4`."""
 
 Advice = Literal["command", "goal", "facts"]
-"""Fullness of a teacher's reflections: facts and a verdict on the last action; with the next goal; with a command."""
+"""Fullness of a teacher's reflections, which all have facts and a verdict on the last action: with the next command,
+with the next goal in its place, or with neither."""
 
 Progress = Callable[[int, int, str], None]
 """Called with what is done, what there is to do (both in steps, turns or episodes), and a note."""
@@ -179,7 +180,8 @@ class Episode:
     def success_within(self, max_episode_steps: int) -> bool:
         """Tell whether the game was won in at most `max_episode_steps` turns.
 
-        Exact for any horizon up to the one that was played, as no observation shows how many turns are left.
+        Exact for any horizon up to the one that was played, as no observation shows how many turns are left, except in
+        games with `fixed_horizon`, for which other horizons are refused.
         """
         return self.success and len(self.turns) <= max_episode_steps
 

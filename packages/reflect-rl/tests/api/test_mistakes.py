@@ -69,7 +69,7 @@ def test_supervised_training_refuses_values_that_would_fail_later(given, what, e
         ({"seed": "1"}, "seed = '1' is no whole number"),
         ({"progress": 0.5}, "For a reward of progress give progress_reward=0.5"),
         ({"total_turns": 5}, "total_turns is set by turns= here"),
-        ({"turns": 0}, "total_turns"),
+        ({"turns": 0}, "turns: 0 is too small"),
     ],
 )
 def test_online_rl_refuses_values_that_would_fail_later(given, what):
@@ -319,3 +319,30 @@ def test_the_turns_of_a_loss_that_is_no_number_are_kept_without_a_folder(episode
     assert place is not None
     assert Path(place[1]).read_text()
     shutil.rmtree(Path(tempfile.gettempdir()) / Path(place[1]).relative_to(tempfile.gettempdir()).parts[0])
+
+
+def test_an_empty_path_is_not_the_current_folder(episodes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"the path is empty, which would mean the current folder"):
+        rrl.train_sft(model(), episodes, steps=1, out="")
+    with pytest.raises(UserError, match=r"the path is empty"):
+        rrl.warm_up(model(), "corridor", episodes=2).save("")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("trackers", ["wandb", None])
+def test_trackers_are_a_list(episodes, tmp_path, trackers):
+    with pytest.raises(UserError, match=r"trackers=.* is no list of names\. Give one, such as \['tensorboard'\]"):
+        rrl.train_sft(model(), episodes, steps=1, out=tmp_path, trackers=trackers)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"turns": "many"}, r"^turns: 'many' is no whole number"),
+        ({"progress_reward": -1}, r"^progress_reward: -1 is too"),
+    ],
+)
+def test_settings_are_named_as_they_were_given(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        rrl.train_rl(model(), "corridor", **settings)

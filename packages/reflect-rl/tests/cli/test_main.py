@@ -112,6 +112,16 @@ def test_the_version_is_printed_alone(call):
     assert call("--version").output.strip() == cli.__version__
 
 
+def test_a_verb_may_be_spelt_with_dashes(call):
+    assert "no method of the run trains both players" in call("rlft-both", SMOKE).mistake
+
+
+def test_a_help_that_nobody_reads_is_no_fault():
+    words = [sys.executable, "-m", "reflect_rl", "run", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=lambda: os.close(1))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_misspelt_verb_gets_the_nearest_one(call):
     assert "no command 'evall'. Did you mean 'eval'?" in call("evall").mistake
 

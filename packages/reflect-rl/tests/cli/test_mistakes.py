@@ -127,6 +127,10 @@ FLAGS = {
     "--rlft.algorithm.name reinforce --rlft.algorithm.clip-ratio 0.1": "unknown flag --rlft.algorithm.clip-ratio",
     "--environment.name corridor --environment.test-starts 3": "unknown flag --environment.test-starts",
     "--player random": "unknown flag --player",
+    "--seeds=0 1 2": "--seeds=0 takes no further word, got '2'. Write several values as --seeds A B",
+    "--model.device xpu": "no device 'xpu'. Known: auto, cpu, cuda, cuda:N, mps.",
+    "--rlft.batch-size 3": "unknown flag --rlft.batch-size (value '3'). [rlft] has: checkpoint-every, ",
+    "--rlft.minibatch-turn 3": "Did you mean '--rlft.minibatch-turns'?",
 }
 
 
@@ -144,6 +148,8 @@ def test_places_that_hold_no_configuration(call, tmp_path):
         assert "there is no configuration file or run folder 'runs/nope'." in call(verb, "runs/nope").mistake
     assert "cannot read configuration file" in call("run", tmp_path / "binary.toml").mistake
     assert f"Is {folder} a run folder?" in call("run", folder).mistake
+    (folder / "config.json").write_text('{"model_type": "gpt2", "n_embd": 16}')
+    assert call("run", folder).mistake.startswith(f"error: {folder} is the folder of a model, not of a run.")
     assert "'nowhere' is no run folder yet." in call("run", "--output-dir", "nowhere").mistake
     assert "expected one configuration file, got 2: a, b." in call("run", "a", "b").mistake
     for verb in ("run", "data", "sft", "rlft", "eval"):

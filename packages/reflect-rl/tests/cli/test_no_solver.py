@@ -73,7 +73,7 @@ def test_recorded_episodes_train_a_player_and_what_lacks_is_said(call, folder):
     for sentence in (
         "data: supervised training imitates the recorded episodes of demos.jsonl.",
         "methods: 'oracle' is left out: it needs HasSolver, which own_game:Guess does not offer.",
-        "methods: 'sft_reflect' is left out: own_game:Guess has no teacher, and there are no recorded reflections.",
+        "methods: 'sft_reflect' is left out: the episodes of demos.jsonl hold no reflections. Record some with",
         "methods: 'reflect_rl_no_negatives' is left out: without a solver there are no negative examples to leave out.",
         "methods: 'sft_lexical' is left out: it needs HasStateTeacher, which own_game:Guess does not offer.",
     ):

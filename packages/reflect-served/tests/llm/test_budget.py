@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
+from itertools import count
+from threading import Barrier
 
 import pytest
 
@@ -51,12 +52,16 @@ def test_money_is_counted_by_the_prices(tmp_path):
 
 
 def test_what_is_under_way_is_counted_and_waited_for(tmp_path):
-    def slow(handler, body):
-        time.sleep(0.05)
+    asked, both = count(), Barrier(2)
+
+    def wait(handler, body):
+        # The first two wait for each other, so they are under way at once however slow the machine is.
+        if next(asked) < 2:
+            both.wait(60)
         handler.complete(body)
 
     # Room for two at a time: 102 tokens and less than 153; and for all ten: nine answers take 54, the last at most 51.
-    with FaultServer(fault=slow) as server:
+    with FaultServer(fault=wait) as server:
         config = server.config(max_total_tokens=2 * MOST + 10, parallel_requests=8)
         assert len(Endpoint(config, tmp_path).answer(QUESTIONS)) == 10
     assert server.most_at_once == 2

@@ -10,6 +10,7 @@ import pytest
 from fault_server import DROP, ECHO_KEY, EMPTY_CHOICES, HALF, REFUSE_KEY, FaultServer, question, refuse, say
 from reflect_rl.errors import ConfigError
 from reflect_served.llm import Endpoint, EndpointError
+from reflect_served.llm.connection import without_key
 
 SECRET = "sk-very-secret-0123456789"
 
@@ -58,6 +59,29 @@ def test_an_answer_that_repeats_it_is_kept_without_it(tmp_path):
     assert answer.text == "The key is (OPENAI_API_KEY)."
     assert answer.logprobs == (("(OPENAI_API_KEY)", -1.0),)
     assert written(tmp_path) == []
+
+
+def test_an_ending_and_a_name_that_repeat_it_are_kept_without_it_and_short(tmp_path):
+    reply = {"choices": [{"message": {"content": "x"}, "finish_reason": f"{SECRET} " * 99}], "model": f"{SECRET} " * 99}
+    with FaultServer(fault=say(reply)) as server:
+        (answer,) = Endpoint(server.config(), tmp_path).answer([question("q")])
+    assert answer.ending.startswith("(OPENAI_API_KEY)")
+    assert len(answer.ending) < 400
+    assert written(tmp_path) == []
+
+
+@pytest.mark.parametrize("begun", [60, 75])
+def test_an_unreadable_reply_is_cut_behind_it(tmp_path, begun):
+    with FaultServer(fault=say(b"x" * begun + SECRET.encode())) as server, pytest.raises(EndpointError) as caught:
+        Endpoint(server.config(retries=0), tmp_path).answer([question("q")])
+    assert SECRET[:5] not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "written_as", [r"k\/1+\"", "k%2F1%2b%22", r"k\u002F1\u002b\u0022", r"k\\\/1+\\\"", r"k/1%2B\""]
+)
+def test_it_is_known_in_the_ways_that_json_and_addresses_write_it(written_as):
+    assert without_key(f"bad key {written_as}.", 'k/1+"', "KEY") == "bad key (KEY)."
 
 
 def test_a_dry_run_does_not_print_it(tmp_path):

@@ -136,11 +136,29 @@ def test_what_leaves_this_machine_is_listed_before_it_is_sent(model, tmp_path, m
         assert len(listed) == len({row["sha256"] for row in listed}) == len(server.requests) - local == 8
         expected = (player.server.host, 0, "tiny", "reflections")
         assert {tuple(row[k] for k in ("host", "local", "model", "purpose")) for row in listed} == {expected}
+        # The server gives no counts, so they are the most that they can be.
+        assert {(row["status"], row["answered_by"]) for row in listed} == {("200", "tiny")}
+        assert all(row["prompt_tokens"] > 0 and row["cost"] == 0 for row in listed)
         (tmp_path / "file").touch()
         before = len(server.requests)
         with pytest.raises(RunFolderError, match="cannot be written"):
             ServedReflector(server.config(), 8, folder=tmp_path / "file").reflect(views())
         assert len(server.requests) == before
+
+
+def test_an_answer_that_cannot_be_read_ends_its_row(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(ServerAddress, "is_local", property(lambda self: False))
+    fault = lambda handler, body: handler.choices([])  # noqa: E731
+    with ReflectionServer(model, fault=fault) as server, pytest.raises(FaultyPlayerError, match="without a text"):
+        ServedReflector(server.config(), 8, folder=tmp_path).reflect(views(1))
+    assert [(row["status"], row["cost"]) for row in rows(tmp_path)] == [("unreadable", None)]
+
+
+def test_a_key_that_an_answer_repeats_is_no_part_of_the_reflection(model, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    fault = lambda handler, body: handler.choices([{"text": f"use {SECRET}", "finish_reason": "stop"}])  # noqa: E731
+    with ReflectionServer(model, fault=fault) as server:
+        assert ServedReflector(server.config(), 96).reflect(views(1)) == ["use (OPENAI_API_KEY)"]
 
 
 def free_port():

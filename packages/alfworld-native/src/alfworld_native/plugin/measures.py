@@ -26,10 +26,12 @@ def household_measures(episode: Episode, scenes: Sequence[Scene], shortest_turns
         scenes: what the player had been told before each turn, at least one.
         shortest_turns: turns that the solver needs for the task.
     """
+    # The scene after a turn without an action is the one before it, with the same last command.
+    after = [scene for turn, scene in zip(episode.turns, scenes[1:], strict=False) if turn.action is not None]
     commands = [turn.action or "look" for turn in episode.turns]  # a turn without an action changed nothing either
     return {
         "spl": episode.success * shortest_turns / max(len(scenes), shortest_turns),
         "places_searched": float(len(scenes[-1].known)),
         "idle_turns": float(sum(command.partition(" ")[0] in IDLE for command in commands)),
-        "mistakes": float(sum(bool(mistake(scene)) for scene in scenes)),
+        "mistakes": float(sum(bool(mistake(scene)) for scene in after)),
     }

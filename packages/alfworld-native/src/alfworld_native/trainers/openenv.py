@@ -5,6 +5,7 @@ python -m alfworld_native.trainers.openenv 8000
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -15,8 +16,9 @@ from alfworld_native.trainers.episode import Episode, numbered_record
 def make_app(max_concurrent_envs: int = 64, max_episode_steps: int = 50) -> Any:
     """A FastAPI application: a game for each connected client.
 
-    `reset` takes `seed`, the number of a generated game, and `split`; `step` takes `{"command": ...}`. Observations
-    have `text`, `admissible_commands`, `won`, `done` and `reward`, which is 1 for the command that wins.
+    `reset` takes `seed`, the number of a generated game, and `split`. Without a seed it begins the next game, counted
+    from 0 over all clients, so that nobody plays one game for ever. `step` takes `{"command": ...}`. Observations have
+    `text`, `admissible_commands`, `won`, `done` and `reward`, which is 1 for the command that wins.
 
     Args:
         max_concurrent_envs: clients at a time.
@@ -29,6 +31,8 @@ def make_app(max_concurrent_envs: int = 64, max_episode_steps: int = 50) -> Any:
         from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
     except ImportError:
         raise GameError("this needs openenv: pip install 'alfworld-native[openenv]'.") from None
+
+    unseeded = itertools.count()
 
     class HouseholdAction(Action):  # here, because the library is loaded only now
         """One command."""
@@ -54,9 +58,10 @@ def make_app(max_concurrent_envs: int = 64, max_episode_steps: int = 50) -> Any:
             self._id: str | None = None
 
         def reset(self, seed: int | None = None, episode_id: str | None = None, **row: Any) -> HouseholdObservation:
-            """Begin the generated game of a number."""
+            """Begin the generated game of a number, or without one the next game."""
             self._id = episode_id
-            self._episode = Episode(numbered_record(row.get("split", "train"), seed or 0), max_episode_steps)
+            number = next(unseeded) if seed is None else seed
+            self._episode = Episode(numbered_record(row.get("split", "train"), number), max_episode_steps)
             return self._observed(self._episode, 0.0)
 
         def step(self, action: HouseholdAction, timeout_s: float | None = None, **_: Any) -> HouseholdObservation:

@@ -18,7 +18,8 @@ class HouseholdTools:
 
     _episode: Episode | None = None
 
-    def reset(self, game: int = 0, split: GameSplit = "train", max_episode_steps: int = 50, **_: Any) -> str:
+    # No default: a data set without the column would play one game for ever.
+    def reset(self, game: int, split: GameSplit = "train", max_episode_steps: int = 50, **_: Any) -> str:
         """Begin the generated game of a number; rows of one number are one group of GRPO."""
         self._episode = Episode(numbered_record(split, game), max_episode_steps)
         return self._episode.text()

@@ -40,6 +40,8 @@ LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 """Levels, easiest first: the modes."""
 ACTIONS: Final = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")
 """Actions in MiniGrid's order; its seventh, `done`, has no effect in BabyAI."""
+DONE: Final = len(ACTIONS)
+"""Index of `done`: a turn without an action."""
 RULES: Final = """\
 You are in a grid of cells with walls, doors, keys, balls and boxes, and do what the mission says. You see 6 cells ahead
 and 3 to each side, nothing behind you and nothing behind walls or closed doors. Places are counted in steps from you.
@@ -79,7 +81,7 @@ class BabyAI(TextEnv):
     """
 
     Config = BabyAIConfig
-    name, version, modes = "babyai", 2, LEVELS
+    name, version, modes = "babyai", 3, LEVELS
     max_actions = len(ACTIONS)
     rules = RULES
     config: BabyAIConfig
@@ -134,12 +136,20 @@ class BabyAI(TextEnv):
 
     def step(self, action: int) -> Step:
         """Take the action; the reward is BabyAI's, 1 less up to 0.9 for the turns that it took."""
-        level = self._level
-        seen, reward, done, out_of_turns, _ = level.step(action)
         self._last = ACTIONS[action]
-        won = done and reward > 0
-        if self._expert is not None and not done:
+        answer = self._play(action)
+        if self._expert is not None and not answer.terminated:
             self._expert.watch(action)
+        return answer
+
+    def idle(self) -> Step:
+        """A turn without an action: it counts, so that winning pays less."""
+        # The bot is not told, as nothing has changed for it.
+        return self._play(DONE)
+
+    def _play(self, action: int) -> Step:
+        seen, reward, done, out_of_turns, _ = self._level.step(action)
+        won = done and reward > 0
         return Step(self._observe(seen["image"]), float(reward) if won else 0.0, done, won, out_of_turns)
 
     def oracle(self) -> Oracle:

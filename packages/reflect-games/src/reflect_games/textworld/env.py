@@ -64,7 +64,7 @@ class TextWorld(TextEnv):
     """
 
     Config = TextWorldConfig
-    name, version, modes = "textworld", 2, ("games",)
+    name, version, modes = "textworld", 3, ("games",)
     config: TextWorldConfig
     _observation: Observation
 
@@ -74,10 +74,10 @@ class TextWorld(TextEnv):
         self._game: Any = None
 
     def tasks(self, mode: str, split: str) -> tuple[Task, ...]:
-        """The game files of one split, by name.
+        """The game files of one split, by name and content.
 
         Raises:
-            UserError: the folder is missing or has no game, or has a game in two splits.
+            UserError: the folder is missing or has no game, or has a game in two splits, or a file cannot be read.
         """
         require_known("mode of textworld", mode, self.modes)
         require_known("split", split, SPLITS)
@@ -87,7 +87,7 @@ class TextWorld(TextEnv):
         """Open a game file.
 
         Raises:
-            UserError: it is missing, or TextWorld cannot open it.
+            UserError: it is missing or has changed since it was listed, or TextWorld cannot open it.
         """
         path = _folder(self.config.games) / str(task.data.get("file", ""))
         if not path.is_file():
@@ -97,6 +97,11 @@ class TextWorld(TextEnv):
         # The interpreter is a program in C, which ends this process where a story makes no sense to it.
         if fault:
             raise UserError(f"TextWorld cannot open {path} ({fault}). Remove it.")
+        if self._content != task.data.get("digest"):
+            raise UserError(
+                f"{path} has not the content that task {task.key!r} names. Put the file back that the task was made "
+                "of, or begin anew, so that tasks() reads this one."
+            )
         try:
             self._game = _start(path)
             state = self._game.reset()
@@ -243,8 +248,12 @@ def _tasks(games: str, split: str) -> tuple[Task, ...]:
     if not files[split]:
         raise UserError(f"{folder / split} has no game file ({', '.join(KINDS)}).")
     _require_apart(files)
-    named = [path.relative_to(folder).as_posix() for path in files[split]]
-    return tuple(Task(f"games/{name}", "games", split, {"file": name}) for name in named)
+    # With the content, so that results on other games under the same names are told apart.
+    return tuple(_task(path.relative_to(folder).as_posix(), split, _read(path)[0]) for path in files[split])
+
+
+def _task(name: str, split: str, digest: str) -> Task:
+    return Task(f"games/{name}", "games", split, {"file": name, "digest": digest})
 
 
 def _files(folder: Path) -> list[Path]:

@@ -13,17 +13,19 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 from reflect_locate.cli.options import LocateOptions, PlayerOptions
 from reflect_locate.cli.plain_output import PlainOutput
 from reflect_locate.repositories._gate import Reason
+from reflect_locate.repositories._text import UNSAFE_CATEGORIES
 from reflect_locate.repositories.ingest import check_named, ingest, left_out_counts, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
 from reflect_rl.errors import ConfigError, ReflectRLError, UserError
+from reflect_rl.paths import expanded
 from reflect_rl.registry import PlainCommand
 
 if TYPE_CHECKING:
@@ -112,7 +114,7 @@ def _run(arguments: Sequence[str]) -> None:
     from reflect_locate.ranking import check_question
 
     # Before the folder is read, which takes a moment.
-    check_question(question)
+    question = check_question(question)
     check_modes(options)
     reread, adapted = reread_of(options), adapted_of(options)
     tree = Tree(ingest(path, ALL_TEXT))
@@ -209,7 +211,7 @@ def reread_of(options: PlayerOptions) -> Reread | None:
         raise ConfigError("--deep ranks what the index found, and --walk and --model let a player search. Choose one.")
     from reflect_locate.reader_settings import READER, is_small
 
-    if options.reader == READER or is_small(Path(options.reader)):
+    if options.reader == READER or is_small(expanded(options.reader)):
         _compute_alone()
     else:
         from reflect_rl.models.source import HUB, resolve
@@ -346,7 +348,8 @@ def printable_line(text: str) -> str:
 
     Unlike `reflect_rl.errors.printable`, it takes line breaks away, too.
     """
-    return "".join(letter if letter.isprintable() else "·" for letter in text)
+    # By category: `isprintable` refuses every blank but the usual one, also that of a Japanese name.
+    return "".join("·" if category(letter) in UNSAFE_CATEGORIES else letter for letter in text)
 
 
 def _show(answer: Answer, files: Sequence[FoundFile], output: PlainOutput) -> None:

@@ -10,11 +10,10 @@ from enum import StrEnum
 from typing import Annotated
 
 from annotated_types import Ge, Interval
-from pathspec import GitIgnoreSpec
 
 from reflect_locate.repositories._budget import Budget
 from reflect_locate.repositories._text import decode, is_safe_name, shown
-from reflect_locate.repositories.ignore import SECRETS, names_pattern
+from reflect_locate.repositories.ignore import SECRETS, names_pattern, spec_of
 from reflect_locate.repositories.snapshot import LeftOut, files_that_are_folders
 from reflect_served.secrets import holds_private_key
 
@@ -34,6 +33,8 @@ HEAD = re.compile(r"ref: refs/|[0-9a-f]{40}")
 LONGEST_PATH = 4096
 # The three lines of a pointer would answer a question in place of the content that they stand for.
 LFS_POINTER = "version https://git-lfs.github.com/spec/"
+ARMOUR = "-----BEGIN PGP "
+"""Beginning of a key, a message or a signature in a file `.asc`."""
 # A folder of a million images must not turn the snapshot into a list of their names.
 KEEP_LISTED = 200
 """Entries that are named for each reason; the rest are counted."""
@@ -150,7 +151,7 @@ class Gate:
         # Names such as `src` and `__init__.py` recur all over a tree; each is judged once.
         self._names: dict[str, Reason | None] = {}
         self._deny = names_pattern(() if is_public else config.deny)
-        self._exclude = GitIgnoreSpec.from_lines(config.exclude)
+        self._exclude = spec_of(config.exclude)
         self._listed: dict[str, list[str]] = {}
         self._counts: Counter[str] = Counter()
         self.endings: Counter[str] = Counter()
@@ -161,6 +162,10 @@ class Gate:
     def is_full(self) -> bool:
         """Tell whether no further file fits."""
         return len(self.files) >= self.config.max_files or self._bytes >= self.config.max_total_bytes
+
+    def has_room(self, size: int) -> bool:
+        """Tell whether a file of this size in bytes fits."""
+        return not self.is_full and self._bytes + size <= self.config.max_total_bytes
 
     def leave(self, path: str, reason: Reason) -> None:
         """Note an entry that is left out; the path of a folder ends with a slash."""
@@ -191,7 +196,7 @@ class Gate:
         if reason is None and size > self.config.max_file_bytes:
             reason = Reason.TOO_LARGE
         # The claimed size saves an open; `take` counts again, because an archive may lie about it.
-        if reason is None and (self.is_full or self._bytes + size > self.config.max_total_bytes):
+        if reason is None and not self.has_room(size):
             reason = Reason.OVER_LIMIT
         if reason is not None:
             self.leave(path, reason)
@@ -233,7 +238,7 @@ class Gate:
     def _text(self, path: str, data: bytes) -> str | Reason:
         if len(data) > self.config.max_file_bytes:
             return Reason.TOO_LARGE
-        if self.is_full or self._bytes + len(data) > self.config.max_total_bytes:
+        if not self.has_room(len(data)):
             return Reason.OVER_LIMIT
         # The first member of a name counts; a second one could replace what was judged before.
         if path in self.files:
@@ -244,7 +249,8 @@ class Gate:
         if text.startswith(LFS_POINTER):
             return Reason.POINTER
         # Key material in public archives is no secret of this user; tests of well-known projects hold some.
-        return Reason.SECRET if not self._is_public and holds_private_key(text) else text
+        is_key = holds_private_key(text) or (path.lower().endswith(".asc") and ARMOUR in text)
+        return Reason.SECRET if is_key and not self._is_public else text
 
     def _objection(self, path: str, folders: int, *, is_folder: bool = False) -> Reason | None:
         """Reasons against a path, the worst first."""

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,20 @@ LIMITED = 'ulimit -d "$0" && exec "$@"'
 SYMLINK, SUBMODULE = b"120000", b"160000"
 PLAIN = (b"100644", b"100755", b"100664")
 """Modes of files; the last one stands in old repositories."""
+
+
+BATCH_BYTES = 50_000_000
+"""Most bytes of files that are read at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of a commit."""
+
+    path: str
+    name: bytes
+    """Of its object."""
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +136,8 @@ class GitRepository:
 
     def _call(self, arguments: list[str], given: bytes, most: int) -> _Answer:
         places = git_places(self.folder, self._budget)
-        # A file, unlike a pipe, never waits for the other side.
-        with tempfile.TemporaryFile() as source, borrowed(places) as folder:
+        # A file, unlike a pipe, never waits for the other side: git complains of each damaged object.
+        with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as errors, borrowed(places) as folder:
             source.write(given)
             source.seek(0)
             environment = {name: os.environ[name] for name in INHERITED if name in os.environ} | ENVIRONMENT
@@ -145,18 +159,20 @@ class GitRepository:
                     cwd=folder,
                     stdin=source,
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
+                    stderr=errors,
                     env=environment,
                 )
             except OSError as error:
                 raise SnapshotError(
                     f"cannot start git: {error}. Install git, or give a folder or an archive instead."
                 ) from None
-            return self._answer(process, arguments[0], most)
+            output = self._output(process, arguments[0], most)
+            errors.seek(0)
+            # Bounded too: git repeats names from the repository in its messages.
+            return _Answer(output, errors.read(2_000), process.returncode)
 
-    def _answer(self, process: subprocess.Popen[bytes], command: str, most: int) -> _Answer:
-        assert process.stdout is not None  # noqa: S101 (both are pipes)
-        assert process.stderr is not None  # noqa: S101
+    def _output(self, process: subprocess.Popen[bytes], command: str, most: int) -> bytes:
+        assert process.stdout is not None  # noqa: S101 (it is a pipe)
         # A timer kills git, since a read from its pipe has no time limit of its own.
         late = threading.Event()
         timer = threading.Timer(max(self._budget.seconds_left, 0), _stop, (process, late))
@@ -167,8 +183,6 @@ class GitRepository:
                 output = process.stdout.read(most + 1)
                 if len(output) > most:
                     process.kill()
-                # Bounded too: git repeats names from the repository in its messages.
-                errors = process.stderr.read(2_000)
             finally:
                 timer.cancel()
                 process.stdout.close()
@@ -176,7 +190,7 @@ class GitRepository:
             raise SnapshotError(
                 f"git {command} in {str(self.folder)!r} took longer than {self._budget.seconds:g} s. Raise max_seconds."
             )
-        return _Answer(output, errors, process.returncode)
+        return output
 
     def _failed(self, command: str, errors: bytes) -> SnapshotError:
         said = errors.decode("utf-8", "replace").strip().partition("\n")[0] or "it said nothing"
@@ -222,26 +236,49 @@ def read_commit(folder: Path, revision: str, gate: Gate) -> str:
     wanted = _listed(repository, commit, gate)
     # Sizes come first: a blob of gigabytes would be in memory before its length is known.
     sizes = _sizes(repository, sorted(set(wanted.values())))
-    chosen: dict[str, bytes] = {}
-    total = 0
+    chosen: list[_File] = []
     for path, name in wanted.items():
         size = sizes.get(name)
         if size is None:
             gate.leave(path, Reason.MISSING)
         elif size > gate.config.max_file_bytes:
             gate.leave(path, Reason.TOO_LARGE)
-        # The same bounds as in the gate, applied before git is asked for the contents.
-        elif len(chosen) >= gate.config.max_files or total + size > gate.config.max_total_bytes:
-            gate.leave(path, Reason.OVER_LIMIT)
         else:
-            chosen[path] = name
-            total += size
-    # One process answers for all objects, instead of a start of git for each file.
-    most = total + 200 * len(chosen)
-    contents = _contents(repository.objects("--batch", sorted(set(chosen.values())), most))
-    for path, name in chosen.items():
-        gate.take(path, contents.get(name, Reason.DAMAGED))
+            chosen.append(_File(path, name, size))
+    # In batches: what turns out to be no text takes no room, so only then it is known how many more fit.
+    for batch in _batches(chosen):
+        fitting: list[_File] = []
+        for file in batch:
+            # The same bounds as in the gate, applied before git is asked for the contents.
+            if gate.has_room(file.size):
+                fitting.append(file)
+            else:
+                gate.leave(file.path, Reason.OVER_LIMIT)
+        names = sorted({file.name for file in fitting})
+        # One process answers for many objects, instead of a start of git for each file.
+        contents = _contents(repository.objects("--batch", names, sum(map(_share, fitting)))) if names else {}
+        for file in fitting:
+            gate.take(file.path, contents.get(file.name, Reason.DAMAGED))
     return commit
+
+
+def _share(file: _File) -> int:
+    """Bytes of git's answer about a file, with the line before its content."""
+    return file.size + 200
+
+
+def _batches(files: Sequence[_File]) -> Iterator[list[_File]]:
+    """The files in their order, as many at a time as answers are held in memory."""
+    batch: list[_File] = []
+    total = 0
+    for file in files:
+        if batch and total + _share(file) > BATCH_BYTES:
+            yield batch
+            batch, total = [], 0
+        batch.append(file)
+        total += _share(file)
+    if batch:
+        yield batch
 
 
 def _listed(repository: GitRepository, commit: str, gate: Gate) -> dict[str, bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import warnings
 from collections.abc import Iterable
 
 from pathspec import GitIgnoreSpec
@@ -54,7 +55,7 @@ class IgnoreRules:
         self._rules = [
             (_whole(pattern.regex), bool(pattern.include))
             # Git lets the last matching rule win, so the reversed list can stop at its first match.
-            for pattern in reversed(list(GitIgnoreSpec.from_lines(kept).patterns))
+            for pattern in reversed(list(spec_of(kept).patterns))
             # The library keeps blank lines and comments as patterns without a verdict.
             if pattern.include is not None and pattern.regex is not None
         ]
@@ -86,6 +87,44 @@ def _exact(line: str) -> str:
     return line + "*/" if line.endswith("/**/") else line
 
 
+CLASSES = {
+    "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \t", "cntrl": "\0-\x1f\x7f", "digit": "0-9",
+    "graph": '"-.!0-~', "lower": "a-z", "print": " -.0-~", "punct": '"-.!:-@[-`{-~', "space": " \t-\r", "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+"""Class of POSIX -> its letters in brackets, without the slash, which no bracket matches. None begins with the `!` that
+negates a bracket."""
+CLASS = re.compile(r"\[:([a-z]*):\]")
+BRACKET = re.compile(r"\\.|\[[!^]?\]?(?:\[:[a-z]*:\]|\\.|[^\]\\])*+\]?")
+"""A bracket with its classes, or an escaped letter; one without an end goes to the end, so that none takes long."""
+
+
+def spec_of(rules: Iterable[str]) -> GitIgnoreSpec:
+    """The rules, compiled by the library, which knows no classes of POSIX and warns of a `[` in brackets.
+
+    Raises:
+        ValueError: a rule is malformed, or has a class that is none.
+        re.error: a rule is malformed.
+    """
+    translated = [BRACKET.sub(_without_classes, rule) if "[:" in rule else rule for rule in rules]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return GitIgnoreSpec.from_lines(translated)
+
+
+def _without_classes(bracket: re.Match[str]) -> str:
+    return CLASS.sub(_letters, bracket[0]) if bracket[0].startswith("[") else bracket[0]
+
+
+def _letters(found: re.Match[str]) -> str:
+    # Behind the bracket's first sign: `[:digit:]` alone is a bracket of six letters.
+    if found.start() == 0:
+        return found[0]
+    if found[1] not in CLASSES:
+        raise ValueError(f"{found[0]} is no class of letters")
+    return CLASSES[found[1]]
+
+
 EVERYTHING = {".": re.compile(r".+"), "(?P<ps_d>/)": re.compile(r".+/")}
 """The library's short forms of `**` and `**/`, which it searches for, as expressions for whole paths."""
 
@@ -101,7 +140,7 @@ def is_bounded(rule: str) -> bool:
         return False
     # Some malformed rules, such as an open bracket, raise only when the library compiles them.
     try:
-        GitIgnoreSpec.from_lines([rule])
+        spec_of([rule])
     except (ValueError, re.error):
         return False
     return True

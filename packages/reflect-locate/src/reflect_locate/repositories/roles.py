@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc")
+DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc", ".asc")
 DATA = (".json", ".jsonl", ".ndjson", ".geojson", ".csv", ".tsv", ".lock", ".svg")
 """Endings of values that programs read and write; YAML and TOML mostly hold settings that people write."""
 NO_PROSE = re.compile(

@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from reflect_locate.repositories.roles import NO_PROSE
 from reflect_locate.repositories.snapshot import digest_of
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ UNDERLINE = re.compile(r"([=\-~^\"'#*+])\1{2,}[ \t]*$")
 """Row of marks under a title; in reStructuredText the first mark of a document is the highest."""
 SETEXT = re.compile(r"(?:=+|--+)[ \t]*$")
 """The same of Markdown, of any length; one hyphen begins an item more often."""
+FRONT_MATTER = {"---": ("---", "..."), "+++": ("+++",)}
+"""Mark before the settings of a document -> marks behind them."""
 LEVELS = ("=", "-")
 """Marks of Markdown, the highest first."""
 TEST_ATTRIBUTE = re.compile(
@@ -54,7 +57,7 @@ NO_TEST = re.compile(r'"[^"]*"|\b(?:not|any)\s*\([^()]*\)')
 PYTHON = (".py", ".pyi")
 DOCUMENTS = {
     ".md": (HASHES, FENCE), ".markdown": (HASHES, FENCE), ".mdx": (HASHES, FENCE), ".txt": (HASHES, FENCE),
-    ".rst": (HASHES, None), ".adoc": (EQUALS, BLOCK),
+    ".rst": (HASHES, None), ".adoc": (EQUALS, BLOCK), ".asc": (EQUALS, BLOCK),
 }  # fmt: skip
 """Ending of a document -> its headings, and the marks around code; `~~~` underlines a title in reStructuredText."""
 GRAMMARS = {
@@ -186,7 +189,9 @@ def symbols(path: str, text: str) -> tuple[Symbol, ...]:
     [('A', 1, 2), ('A.f', 2, 2)]
     """
     ending = PurePosixPath(path).suffix.lower()
-    is_parsed = ending in PYTHON or ending in GRAMMARS or ending in DOCUMENTS
+    # In lists such as `requirements.txt` a `#` begins a comment.
+    is_document = ending in DOCUMENTS and not NO_PROSE.search(path)
+    is_parsed = ending in PYTHON or ending in GRAMMARS or is_document
     return KEPT.get(ending, text) if is_parsed and len(text) <= LONGEST_PARSED else ()
 
 
@@ -253,7 +258,8 @@ def _titles(
     """Line number, level and name of each heading."""
     fence, is_comment = "", False
     underlines = [*LEVELS] if fences is FENCE else []
-    for number, line in enumerate(lines, start=1):
+    begun = _front_matter(lines) if fences is FENCE else 0
+    for number, line in enumerate(lines[begun:], start=begun + 1):
         if fences is FENCE and not fence:
             is_comment, was_comment = _goes_on(line, is_comment=is_comment), is_comment
             if was_comment:
@@ -275,6 +281,15 @@ def _titles(
             if sign not in underlines:
                 underlines.append(sign)
             yield number - 1, underlines.index(sign) + 1, lines[number - 2].strip()
+
+
+def _front_matter(lines: Sequence[str]) -> int:
+    """Number of the lines of settings before a document, in YAML or TOML; a rule has a blank line below."""
+    mark = lines[0].rstrip()
+    if mark not in FRONT_MATTER or not "".join(lines[1:2]).strip():
+        return 0
+    ends = (number for number, line in enumerate(lines[1:], start=2) if line.rstrip() in FRONT_MATTER[mark])
+    return next(ends, 0)
 
 
 def _underline(lines: Sequence[str], place: int, *, is_markdown: bool) -> str:

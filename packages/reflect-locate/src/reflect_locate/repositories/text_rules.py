@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reflect_locate.repositories._gate import IngestRules, suffix_of
+from reflect_locate.repositories.ignore import SECRETS
 
 DATA = (
     ".jsonl", ".ndjson", ".log", ".geojson", ".parquet", ".arrow", ".feather", ".npy", ".npz",
@@ -40,14 +41,23 @@ BUILDS = frozenset((
     ".pre-commit-config.yaml", ".readthedocs.yaml", ".readthedocs.yml", ".travis.yml",
 ))  # fmt: skip
 """Hidden files and folders that say how a project is checked and built."""
-NAMED_SECRETS = ("secret", "client_secret", "credential", "passwd", "password")
+SCHEMAS = (".proto", ".thrift", ".graphql")
+"""Endings of descriptions of messages, which hold no values."""
+NAMED_SECRETS = (
+    "secret", "client_secret", "credential", "passwd", "password", "kubeconfig", "id_rsa", "id_dsa", "id_ecdsa",
+    "id_ed25519",
+)  # fmt: skip
 """Words that a source about secrets is named after, and that say little about its content."""
+NAMED_FOLDERS = ("credentials", "kubeconfig")
+"""The same for folders: packages may have such names. In a folder `secrets` sources may well hold some."""
 
 
 @dataclass(frozen=True)
 class TextRules(IngestRules):
     """Files that `locate` and `serve` read."""
 
+    deny: tuple[str, ...] = tuple(name for name in SECRETS if name != "*.asc")
+    """Names that may hold secrets. AsciiDoc has the ending of armoured keys, which are known by their content."""
     skipped: tuple[str, ...] = SKIPPED
     """Endings of names that are not read."""
 
@@ -71,14 +81,11 @@ class TextRules(IngestRules):
     def is_source(self, name: str) -> bool:
         """Tell whether a name that is denied is that of a source about secrets, such as `secrets.py`."""
         lower = name.lower()
-        return lower.endswith(SOURCE) and lower.startswith(NAMED_SECRETS)
+        return lower.endswith((*SOURCE, *SCHEMAS)) and lower.startswith(NAMED_SECRETS)
 
     def reads_below(self, folder: str, name: str = "") -> bool:
-        """Tell whether a folder whose name is denied is entered, and a file of this name is read in it.
-
-        A package may be called `credentials`. In a folder `secrets` sources may well hold some.
-        """
-        return folder.lower() == "credentials" and (not name or name.lower().endswith(SOURCE))
+        """Tell whether a folder whose name is denied is entered, and a file of this name is read in it."""
+        return folder.lower() in NAMED_FOLDERS and (not name or name.lower().endswith((*SOURCE, *SCHEMAS)))
 
     def told_endings(self) -> str:
         """The files that are read, in a sentence."""

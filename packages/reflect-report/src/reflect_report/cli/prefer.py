@@ -104,6 +104,8 @@ def run(arguments: Sequence[str], console: Console, answer: Callable[[str], str]
     if options.actions and options.by_reward:
         config.env.needed(HasSolver, "--actions with --by-reward")
     out = options.out or folder / "preferences" / f"{kind}.jsonl"
+    if out.is_dir():
+        raise UserError(f"{out} is a folder. Name a file for the preferences: --out FILE.")
     out.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(out.with_name(f".{out.name}.lock"), blocking=False)
     try:
@@ -140,6 +142,8 @@ def parse_prefer(arguments: Sequence[str]) -> tuple[Path, PreferOptions]:
         raise ConfigError(f"--by {REWARD!r} is the name under which --by-reward chooses. Give another one.")
     if options.by_reward and options.browser:
         raise ConfigError("--browser: with --by-reward nobody is asked. Leave one of them out.")
+    if options.port and not options.browser:
+        raise ConfigError(f"--port {options.port} does nothing without --browser. Add --browser, or leave it out.")
     if options.by_reward and options.by:
         raise ConfigError(f"--by {options.by!r}: with --by-reward nobody chooses. Leave one of them out.")
     return Path(named[0]), options
@@ -155,6 +159,8 @@ def _run_of(folder: Path, game: str) -> tuple[RunConfig, str]:
     from reflect_rl.runs.config import RunConfig, fingerprint, values_of_run
     from reflect_rl.runs.folder import CARD, read_card
 
+    if folder.is_file():
+        raise ConfigError(f"{folder} is a file, and `reflect-rl prefer` takes a run folder, such as runs/taxi-smoke.")
     config = parse(RunConfig, values_of_run(folder, [game] if game else []))
     now = fingerprint(config)
     card = read_card(folder) if (folder / CARD).is_file() else None

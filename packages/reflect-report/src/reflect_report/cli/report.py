@@ -69,6 +69,10 @@ def parse_report(arguments: Sequence[str]) -> tuple[list[Path], ReportOptions]:
         SystemExit: the help was asked for (0).
     """
     named, options = parse_options(USAGE, ReportOptions, arguments)
+    if options.port and not options.live:
+        raise ConfigError(f"--port {options.port} does nothing without --live. Add --live, or leave it out.")
+    if options.live and options.output_dir is not None:
+        raise ConfigError("--live writes no page, so --output-dir does nothing. Leave one of them out.")
     folders = [_run_folder(Path(word)) for word in named]
     # A run folder may be named as in the command that made it.
     if not folders and options.output_dir is not None:

@@ -66,9 +66,11 @@ def watch(arguments: Sequence[str], console: Console) -> None:
 def _folders(verb: str, arguments: Sequence[str], console: Console) -> list[Path]:
     if not arguments:
         raise UserError(f"`reflect-rl {verb}` needs a run folder, for example: reflect-rl {verb} runs/taxi-smoke")
-    if arguments[0] in ("-h", "--help"):
+    if {"-h", "--help", "--help-all"} & {*arguments}:
         console.print(USAGE, end="")
         return []
+    if flags := [word for word in arguments if word.startswith("-")]:
+        raise UserError(f"`reflect-rl {verb}` takes run folders and no flags, got {flags[0]}.")
     return [Path(word) for word in arguments]
 
 

@@ -72,6 +72,8 @@ def parse_sweep(arguments: Sequence[str], console: Console) -> Sweep:
     rest, names = _without_own(words)
     if options.search:
         require_optuna()
+    if "workers" in names:
+        raise ConfigError("--workers: each run of a sweep has one process. Give --jobs for several runs at a time.")
     if options.mode:
         require_known(f"mode of {call.config.environment.name}", options.mode, call.config.evaluated_modes)
     from reflect_report.sweep.conduct import Sweep

@@ -279,9 +279,29 @@ def open_sweep(sweep: Path, command: str, base: RunConfig, facts: dict[str, Any]
         write_json(path, {"schema_version": 1, "command": command, **values})
         return
     before = read_json(path, remedy)
-    changed = sorted(differences({key: before.get(key) for key in values}, json.loads(json.dumps(values))))
+    now = json.loads(json.dumps(values))
+    varied = [_over(one.get("facts")) for one in (before, now)]
+    changed = sorted(differences({key: before.get(key) for key in values}, now))
+    if varied[0] != varied[1]:
+        raise RunFolderError(f"{sweep} holds a sweep of {varied[0]}, and this one is of {varied[1]}. {remedy}")
     if changed:
         raise RunFolderError(f"{sweep} holds a sweep with other settings: {'; '.join(changed[:3])}. {remedy}")
+
+
+SHOWN_VALUES = 4
+"""Values of a varied setting that a message lists."""
+
+
+def _over(facts: Any) -> str:
+    """The varied settings as a command gives them, shortened."""
+    axes = facts.get("over", {}) if isinstance(facts, dict) else {}
+    shown = {
+        field: ",".join([*map(str, values[:SHOWN_VALUES]), *(["..."] if len(values) > SHOWN_VALUES else [])])
+        for field, values in axes.items()
+    }
+    # A command varies `seed`, and the configuration has a list of them.
+    called = {"seed" if field == "seeds" else field: values for field, values in shown.items()}
+    return " ".join(f"--over {field}={values}" for field, values in called.items()) or "nothing"
 
 
 def other_games(fields: Sequence[str]) -> Iterator[str]:

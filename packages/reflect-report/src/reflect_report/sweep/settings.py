@@ -13,10 +13,11 @@ class SweepOptions(Frozen):
     """Run a configuration with several values of some fields; select by validation, and test what is selected."""
 
     over: tuple[str, ...] = ()
-    """Settings that vary: FIELD=VALUE,VALUE,... or FIELD=LOW..HIGH, both ends included; several may be named. With
-    --search also LOW..HIGH of any numbers, and LOW..HIGH:log."""
+    """Settings that vary: FIELD=VALUE,VALUE,... or FIELD=LOW..HIGH, both ends included; several may be named. `A+B` is
+    a list of two, and `seed=0..2` repeats each setting with these seeds. With --search also LOW..HIGH of any numbers,
+    and LOW..HIGH:log."""
     jobs: int = Field(2, ge=1, le=256)
-    """Cells at work at the same time, each in a process of its own."""
+    """Runs of the sweep, one for each combination, that are under way at the same time; each has one process."""
     search: int = Field(0, ge=0, le=1000)
     """Number of settings that Optuna draws (0: all combinations are run)."""
     # `method` is also a function of a run's settings, so the field has another name than its flag.
@@ -25,4 +26,4 @@ class SweepOptions(Frozen):
     mode: str = ""
     """Mode that counts (empty: the hardest)."""
     test: Literal["selected", "all", "none"] = "selected"
-    """Cells that are evaluated on the configuration's own split as well; nothing is selected by it."""
+    """Runs that are evaluated on the configuration's own split as well; nothing is selected by it."""

@@ -6,7 +6,8 @@ default baseline is leave-one-out over the episodes of the same start (the paper
 critic reads detached hidden states, because its gradient destroyed small policies in our trials.
 
 The KL penalty is the exact divergence, in the loss (`kl_coef`). PPO-max (Zheng et al. 2023) also scales and clips
-rewards, clips advantages and clips the critic; no recorded run used that, so it is not here.
+rewards, clips advantages and clips the critic; that is not here. For learned rewards the package reflect-algorithms
+has a part of it (`PPOMax`), with recorded runs in `docs/results/preferences.md`.
 """
 
 from __future__ import annotations

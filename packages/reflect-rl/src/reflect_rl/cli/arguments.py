@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
@@ -144,6 +145,14 @@ def _unknown_flag(prog: str, word: str, values: Sequence[str], known: Sequence[s
     if sentence := next(filter(None, (registry.companion("settings", table) for table in tables)), ""):
         return f"{flag_of(name)}: {sentence}"
     value = f" (value {' '.join(values)!r})" if values else ""
+    table = name.rpartition(".")[0]
+    own = [other for other in known if other.rpartition(".")[0] == table]
+    if table and own:
+        # The table is right, so only the last word is compared: the whole names are alike by their table alone.
+        last = {flag_of(other).rpartition(".")[2]: flag_of(other) for other in own}
+        close = get_close_matches(flag_of(name).rpartition(".")[2], sorted(last), n=1)
+        remedy = f"Did you mean {last[close[0]]!r}?" if close else f"[{table}] has: {', '.join(sorted(last))}."
+        return f"unknown flag {flag_of(name)}{value}. {remedy}"
     nearest = suggestion(flag_of(name), map(flag_of, known))
     # Without a near name the suggestion would list every setting there is.
     if not nearest.startswith("Did"):
@@ -298,7 +307,14 @@ def parse_arguments(
     fields = dict(fields_of(model))
     words = split_words(f"reflect-rl {verb}", arguments, fields | own)
     if len(words.named) > len(paths):
-        # Only a switch leaves the word behind it; every other flag takes all words up to the next one.
+        # Only a switch and `--flag=VALUE` leave a word behind them; other flags take all words up to the next one.
+        _, flags, _ = scan(arguments)
+        if spelt := next((f"{flag.spelling}={flag.value}" for flag in flags if flag.value and flag.words), ""):
+            flag = spelt.partition("=")[0]
+            raise ConfigError(
+                f"{spelt} takes no further word, got {words.named[-1]!r}. Write several values as {flag} A B, and a "
+                "configuration file or run folder before the flags."
+            )
         raise ConfigError(
             f"{words.named[-1]!r} is neither true nor false, the values of a switch. A configuration file or run "
             "folder comes before the flags."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
-import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -96,7 +95,7 @@ def print_help(
             flag_of(name), metavar=_metavar(field, (names or {}).get(name, ())), help=help_text.replace("%", "%%")
         )
     more = "" if only is None else "\n--help-all lists all flags."
-    sys.stdout.write(parser.format_help() + more + "\n")
+    print(parser.format_help() + more)
     raise SystemExit(0)
 
 
@@ -133,7 +132,7 @@ def _shown(values: BaseModel, name: str) -> str:
         value = getattr(value, next((own for own, field in fields.items() if key in (own, field.alias)), key))
     if isinstance(value, tuple):
         return " ".join(map(str, value)) or "empty"
-    return str(value) if value != "" else "empty"
+    return "unset" if value is None else str(value) or "empty"
 
 
 def _metavar(field: FieldInfo, names: Sequence[str] = ()) -> str:
@@ -146,5 +145,5 @@ def _metavar(field: FieldInfo, names: Sequence[str] = ()) -> str:
         (part for part in (field.annotation, *get_args(field.annotation)) if get_origin(part) is Literal), None
     )
     if literal is not None:
-        return "{" + ",".join(map(str, get_args(literal))) + "}"
+        return "{" + ",".join(map(str, get_args(literal))) + "}" + several
     return "VALUE" + several

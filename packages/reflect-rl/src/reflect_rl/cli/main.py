@@ -45,8 +45,8 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   rlft      online RL fine-tuning
   eval      evaluate every method, write results.json
   play      show one episode turn by turn, or play one yourself
-  report    write results.json and report.html of one run or several; --live serves the page of runs at work
-  status    what runs do at this moment: progress, success so far, speed, time left, last warnings
+  report    write results.json and report.html of one run or several; --live serves the page of runs under way
+  status    what runs do at this moment: progress, success so far, speed, time left, memory
   watch     the same, refreshed until they are over
   sweep     a run for each value of some settings, and the best by validation
   prefer    say which of two episodes is better, for reward models
@@ -67,7 +67,8 @@ usage: reflect-rl VERB [CONFIG.toml | RUN_FOLDER] [--any.field VALUE ...]
   serve     answer editors and coding agents: an MCP server
   train_reader  train the model of `locate --deep` on such questions
 
-`reflect-rl VERB --help` explains every field; --dry-run shows what would be sent to a server. First contact:
+`reflect-rl VERB --help` explains the usual settings, --help-all all; --dry-run of `run`, `data`, `rlft`, `eval` and
+stages of packages shows what would be sent to a server. First contact:
   reflect-rl play --player human && reflect-rl run configs/taxi/smoke.toml
 """
 
@@ -86,9 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 1 failed, 2 a mistake in the input, 130 interrupted."""
     # First of all: oneDNN reads its variable when it computes something for the first time.
     keep_few_kernels()
-    # No shell expands a quoted `~/runs`, and a folder named `~` is dangerous to delete. Questions have several words.
-    given = sys.argv[1:] if arguments is None else arguments
-    words = [str(expanded(word)) if word.startswith("~/") and " " not in word else word for word in given]
+    words = list(sys.argv[1:] if arguments is None else arguments)
     verb = words[0] if words else ""
     for stream in (sys.stdout, sys.stderr):
         # A terminal of another encoding (LC_ALL=C) gets a question mark for a letter that it lacks, and no error.
@@ -234,13 +233,15 @@ def _dispatch(words: Sequence[str]) -> int:
     if words[0] == "--version":
         print(__version__, flush=True)
         return DONE
+    # With dashes as well, as flags are spelt.
+    verb = words[0].replace("-", "_")
     added = [*registry.names("stages"), *registry.names("commands")]
     # Names of commands that another package would add are let through: looking them up names that package.
-    if sentence := "" if words[0] in added else registry.companion("stages", words[0]):
+    if sentence := "" if verb in added else registry.companion("stages", verb):
         raise UserError(sentence[0].upper() + sentence[1:])
-    if words[0].replace("-", "_") not in (*VERBS, *added, *registry.COMPANIONS["commands"]):
+    if verb not in (*VERBS, *added, *registry.COMPANIONS["commands"]):
         raise UserError(f"no command {words[0]!r}. {suggestion(words[0], [*VERBS, *added])}")
-    _call(words[0], words[1:])
+    _call(verb, words[1:])
     return DONE
 
 
@@ -248,9 +249,15 @@ def _call(verb: str, arguments: Sequence[str]) -> None:
     # Imports stand in functions here: torch takes seconds, for which no misspelt verb should wait.
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    if verb not in (*VERBS, *registry.names("stages")):
-        command = registry.find("commands", verb)
-        command(arguments) if isinstance(command, registry.PlainCommand) else command(arguments, _console())
+    command = None if verb in (*VERBS, *registry.names("stages")) else registry.find("commands", verb)
+    if isinstance(command, registry.PlainCommand):
+        # It expands the paths among its words itself: another word may be a question about `~/.netrc`.
+        command(arguments)
+        return
+    # No shell expands a quoted `~/runs`, and a folder named `~` is dangerous to delete.
+    arguments = [str(expanded(word)) if word.startswith("~/") and " " not in word else word for word in arguments]
+    if command is not None:
+        command(arguments, _console())
         return
     from reflect_rl.cli.arguments import parse_arguments
 
@@ -310,6 +317,8 @@ def _stages(verb: str, config: RunConfig, command: str, console: Console) -> Non
             console.print(summary)
     if verb in ("run", "eval"):
         gather(config)
+    if not jobs and verb != "run":
+        console.print(f"nothing to do: all jobs of `{verb}` are done in {config.output_dir}")
     if verb == "run":
         _show_results(config.output_dir, console)
 

@@ -54,7 +54,7 @@ def read_episodes(path: str | Path) -> list[Episode]:
 
     Raises:
         RunFolderError: the file is missing, or a line is no JSON.
-        UserError: a line is no episode; the message names the line and what it lacks.
+        UserError: a line is no episode; the message names the line and what it lacks. Or there is something else.
     """
     episodes = []
     for number, row in enumerate(read_jsonl(Path(path), REMEDY, appended=True), start=1):
@@ -63,7 +63,19 @@ def read_episodes(path: str | Path) -> list[Episode]:
             episodes.append(_checked(episode_from_json(row)))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UserError(f"{path}: row {number} is no episode ({type(error).__name__}: {error}). {REMEDY}") from None
+    # Half a last line is left out, as a kill leaves it; a single line may be anything else, and must not be replaced.
+    if not episodes and not _begins_as_episode(Path(path).read_bytes().strip()):
+        raise UserError(f"{path} holds no episodes. {REMEDY}")
     return episodes
+
+
+def _begins_as_episode(line: bytes) -> bool:
+    """Tell whether a line can be what a kill leaves of the first episode, which may be nothing."""
+    length = min(len(line), len(ROW_BEGINS))
+    return line[:length] == ROW_BEGINS[:length]
+
+
+ROW_BEGINS = b'{"task": '
 
 
 def _check_types(row: object) -> None:

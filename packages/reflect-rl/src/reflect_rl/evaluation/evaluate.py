@@ -1,9 +1,9 @@
 """Evaluation: the same loop as training, on held-out tasks, and its result row. This file is the row's only definition.
 
-Episodes are sampled and greedy, at several horizons. An episode is played once, to the longest horizon; no
-observation shows how many turns are left, so what would have happened at a shorter horizon is its beginning,
-exactly. No episode is ever left out, whatever `limits.failed_episodes` says: the rate of those that are left would
-be another.
+Episodes are sampled and greedy, at several horizons. An episode is played once, to the longest horizon; no observation
+shows how many turns are left, except in games with `fixed_horizon`, for which other horizons are refused, so what would
+have happened at a shorter horizon is its beginning, exactly. No episode is ever left out, whatever
+`limits.failed_episodes` says: the rate of those that are left would be another.
 
 An evaluation writes its rows to `rows.json`, a run collects them in `results.json`, and reports read them back.
 Players behind servers add where they are and what they took.

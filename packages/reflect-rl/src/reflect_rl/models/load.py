@@ -440,7 +440,10 @@ def device_of(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ModelError(f"no device {name!r}. Known: auto, cpu, cuda, cuda:N, mps.") from None
+        device = None
+    # torch knows more names, of devices that no model here was tried on.
+    if device is None or device.type not in ("cpu", "cuda", "mps"):
+        raise ModelError(f"no device {name!r}. Known: auto, cpu, cuda, cuda:N, mps.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ModelError(
             f"device {name!r} is absent: this machine offers {torch.cuda.device_count()} CUDA devices to torch. "

@@ -104,6 +104,11 @@ def _lacks_data(config: RunConfig, method: Method) -> str:
         return "without a solver there are no negative examples to leave out"
     reads = {"reflector", "policy_reflect"} & {part.removesuffix("_positive") for part in method.datasets}
     if reads and not _has_reflections(config, source):
+        if source == "recorded":
+            return (
+                f"the episodes of {config.data.episodes} hold no reflections. Record some with `reflect-rl play "
+                "--record`, or set reflector.kind to 'prompted' or the name of an installed reflection player"
+            )
         return (
             f"{game} has no teacher, and there are no recorded reflections. Set reflector.kind to 'prompted' or "
             "the name of an installed reflection player, or data.annotator to that of an annotator"

@@ -24,7 +24,7 @@ from reflect_rl.config import EnvironmentConfig, Frozen, ModelConfig, Rule, sect
 from reflect_rl.data.generate import SOLVER_FREE, DataConfig
 from reflect_rl.data.recorded import Note
 from reflect_rl.envs.base import SPLITS, EnvSpec, spec_of
-from reflect_rl.errors import ConfigError, UserError
+from reflect_rl.errors import ConfigError, RunFolderError, UserError
 from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.evaluation.methods import LEXICAL, Method, find_method
 from reflect_rl.prompts import TEMPLATE_VERSION, policy_prompt, reflection_prompt
@@ -439,6 +439,10 @@ def values_of_run(folder: Path, own: Collection[str] = ()) -> dict[str, Any]:
     """
     path, remedy = folder / "config.json", f"Is {folder} a run folder? Name one, or a configuration file."
     values = read_json(path, remedy)
+    if "model_type" in values:
+        raise RunFolderError(
+            f"{folder} is the folder of a model, not of a run. It plays by `reflect-rl play --player {folder}`."
+        )
     refuse_foreign(values, path, own)
     # The folder's own path wins over the noted one: folders are moved and copied.
     return {**values, "output_dir": str(folder)}

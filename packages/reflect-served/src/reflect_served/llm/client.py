@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -204,14 +204,15 @@ class Endpoint:
             return failure
         row, seconds = reply.extensions[ROW], time.monotonic() - began
         try:
-            answer, name = read_answer(reply.content, body, stop)
+            answer, name = read_answer(reply.content, body, stop, partial(without_key, key=secret, variable=variable))
         except UnreadableError as error:
             self.log.end(row, "unreadable", None, seconds)
             return Failure("unreadable", one_line(str(error), secret, variable))
         # A server may repeat the key in its answer, which is written to the disk.
         pairs = answer.logprobs and tuple((without_key(token, secret, variable), p) for token, p in answer.logprobs)
-        text, name = without_key(answer.text, secret, variable), without_key(name, secret, variable)
-        answer = replace(answer, text=text, seconds=round(seconds, 3), logprobs=pairs)
+        text, ending = without_key(answer.text, secret, variable), one_line(answer.ending, secret, variable)
+        name = one_line(name, secret, variable)
+        answer = replace(answer, text=text, ending=ending, seconds=round(seconds, 3), logprobs=pairs)
         used = answer.prompt_tokens, answer.completion_tokens
         self.log.end(row, str(reply.status_code), used, seconds, (key, answer) if self.keeps_answers else None, name)
         return answer

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from reflect_rl.errors import ConfigError, UserError
@@ -62,14 +64,14 @@ def key_in(variable: str) -> str:
     return key
 
 
-def open_client(server: ServerAddress, log: RequestLog, retries: int, variable: str = KEY_VARIABLE) -> Any:
+def open_client(server: ServerAddress, log: RequestLog | None, retries: int, variable: str = KEY_VARIABLE) -> Any:
     """Make a client of the package `openai`, loaded here because it is an extra.
 
     A server on this machine is asked directly, never through a proxy, and no server can send the client elsewhere.
 
     Args:
         server: its address and how long to wait.
-        log: writes each attempt down before it leaves.
+        log: writes each attempt down before it leaves (None: there is no list).
         retries: further attempts when a failure may pass.
         variable: the environment variable that holds the key.
 
@@ -90,7 +92,9 @@ def open_client(server: ServerAddress, log: RequestLog, retries: int, variable: 
             if request.method != "POST":  # the list of models: nothing of the user's is in it
                 with _in_time(request, server.timeout_seconds, transport.ReadTimeout):
                     return _whole(super().send(request, **options | {"stream": True}), server.timeout_seconds)
-            row = log.begin(json.loads(request.content), hashlib.sha256(request.content).hexdigest())
+            row = -1
+            if log is not None:
+                row = log.begin(json.loads(request.content), hashlib.sha256(request.content).hexdigest())
             began = time.monotonic()
             try:
                 # Streamed, so that size and time are bounded while the reply arrives.
@@ -99,10 +103,11 @@ def open_client(server: ServerAddress, log: RequestLog, retries: int, variable: 
             except Exception as error:
                 names = {kind.__name__ for kind in type(error).__mro__}
                 kind = next((kind for name, kind in KINDS.items() if name in names), "unreachable")
-                # A request that left and has no answer may be on the bill, so its most stays reserved.
-                log.end(row, kind, (0, 0) if names & UNSENT else None, time.monotonic() - began)
+                if log is not None:
+                    # A request that left and has no answer may be on the bill, so its most stays reserved.
+                    log.end(row, kind, (0, 0) if names & UNSENT else None, time.monotonic() - began)
                 raise
-            if not reply.is_success:  # refusals are not paid for
+            if log is not None and not reply.is_success:  # refusals are not paid for
                 log.end(row, str(reply.status_code), (0, 0), time.monotonic() - began)
             return reply
 
@@ -164,12 +169,13 @@ def _in_time(request: Any, seconds: float, error_class: type[Exception]) -> Iter
 def _whole(reply: Any, timeout_seconds: float, row: int = -1) -> Any:
     """Read a reply to its end, which comes in time and is of a sane size; no single read of a dripping one is long."""
     ends, parts, size = time.monotonic() + timeout_seconds, [], 0
-    encoding = reply.headers.get("content-encoding", "identity").lower()
+    named = reply.headers.get("content-encoding", "identity")
+    encoding = named.lower()
     # Unpacked here and not by the transport, which makes gigabytes of one packed block.
     unpack = zlib.decompressobj(31) if encoding in ("gzip", "x-gzip") else None
     try:
         if unpack is None and encoding != "identity":
-            raise UnreadableError(f"the reply is packed with {encoding[:20]!r}, which was not asked for")
+            raise UnreadableError(f"the reply is packed with {named!r}, which was not asked for")
         for raw in reply.iter_raw():
             part = raw if unpack is None else unpack.decompress(raw, LARGEST_REPLY + 1 - size)
             parts.append(part)
@@ -329,5 +335,16 @@ def one_line(words: str, key: str, variable: str = KEY_VARIABLE) -> str:
 
 
 def without_key(words: str, key: str, variable: str = KEY_VARIABLE) -> str:
-    """Put the name of the variable in place of the key."""
-    return words if key in ("", NO_KEY) else words.replace(key, f"({variable})")
+    r"""Put the name of the variable in place of the key, also where JSON or an address writes it with escapes.
+
+    >>> without_key(r"sk/1 and sk\/1, sk%2F1, sk\u002f1", "sk/1", "KEY")
+    '(KEY) and (KEY), (KEY), (KEY)'
+    """
+    return words if key in ("", NO_KEY) else _key_pattern(key).sub(lambda _: f"({variable})", words)
+
+
+@lru_cache(8)
+def _key_pattern(key: str) -> re.Pattern[str]:
+    # A key is ASCII. A text in a text has a backslash for each of its levels.
+    escaped = (rf"\\{{0,4}}(?:{re.escape(letter)}|u00(?i:{ord(letter):02x}))|%(?i:{ord(letter):02x})" for letter in key)
+    return re.compile("".join(f"(?:{letter})" for letter in escaped))

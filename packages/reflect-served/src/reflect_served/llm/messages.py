@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,8 +170,16 @@ def max_new_tokens(body: Mapping[str, Any]) -> int:
     return int(body.get("max_tokens") or body["max_completion_tokens"])
 
 
-def read_answer(raw: bytes, body: Mapping[str, Any], stop: tuple[str, ...]) -> tuple[ChatAnswer, str]:
+def read_answer(
+    raw: bytes, body: Mapping[str, Any], stop: tuple[str, ...], clean: Callable[[str], str] = str
+) -> tuple[ChatAnswer, str]:
     """Read a server's reply: the answer, and the name of the model that the server says wrote it.
+
+    Args:
+        raw: the reply.
+        body: of the request.
+        stop: see `ChatRequest`.
+        clean: takes the key out of what a message repeats.
 
     Raises:
         UnreadableError: the reply is no JSON or of another shape, or says itself that it is no answer.
@@ -181,7 +189,9 @@ def read_answer(raw: bytes, body: Mapping[str, Any], stop: tuple[str, ...]) -> t
         choice = reply["choices"][0]
         text, ending = choice["message"].get("content") or "", choice.get("finish_reason") or "stop"
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise UnreadableError(f"{type(error).__name__}: {error}; it begins with {raw[:80]!r}") from None
+        # Cleaned before it is cut: half a key would be no key to look for.
+        begun = clean(raw.decode("utf-8", "replace"))[:80]
+        raise UnreadableError(f"{type(error).__name__}: {error}; it begins with {begun!r}") from None
     if not isinstance(text, str) or not isinstance(ending, str):
         raise UnreadableError("the message is no text")
     if ending in BROKEN:
@@ -189,14 +199,19 @@ def read_answer(raw: bytes, body: Mapping[str, Any], stop: tuple[str, ...]) -> t
     text = bounded(text, max_new_tokens(body))
     # Servers that do not know `stop` write on.
     text = text[: min((place for mark in stop if (place := text.find(mark)) >= 0), default=len(text))]
-    prompt_tokens, completion_tokens = _usage(reply, body, text)
+    prompt_tokens, completion_tokens = used_tokens(reply.get("usage"), body, text)
     answer = ChatAnswer(text, ending, prompt_tokens, completion_tokens, 0.0, False, _logprobs(choice))
     return answer, str(reply.get("model") or "")
 
 
-def _usage(reply: Mapping[str, Any], body: Mapping[str, Any], text: str) -> tuple[int, int]:
-    """Tokens of prompt and answer, as counted by the server, or as they are at most."""
-    usage = reply.get("usage")
+def used_tokens(usage: object, body: Mapping[str, Any], text: str) -> tuple[int, int]:
+    """Tokens of prompt and answer, as counted by the server, or as they are at most.
+
+    Args:
+        usage: what the server says of them.
+        body: of the request.
+        text: of the answer.
+    """
     counts = usage if isinstance(usage, dict) else {}
     most = max_new_tokens(body)
     # Thoughts are paid for and not shown, so their number does not follow from the text.

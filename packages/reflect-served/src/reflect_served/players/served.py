@@ -9,6 +9,7 @@ Nothing that goes wrong becomes a reflection: an answer is a text that the serve
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -29,7 +30,8 @@ from reflect_served.llm import (
     one_line,
     open_client,
 )
-from reflect_served.llm.messages import bounded
+from reflect_served.llm.connection import ROW, without_key
+from reflect_served.llm.messages import bounded, used_tokens
 from reflect_served.secrets import without_secrets
 from reflect_served.settings import ServerConfig
 
@@ -65,10 +67,11 @@ class ServedReflector(CachedReflector):
         super().__init__(cache_size, numbers)
         self.server, self.max_new_tokens, self._chat = server, max_new_tokens, chat
         self._name = f"the reflection server {server.host} (model {server.model!r})"
-        # Text that stays on this machine needs no list on the disk: it is counted in memory.
-        path = folder / STORE if folder is not None and not server.is_local else None
-        listed = EndpointConfig(base_url=server.base_url, model=server.model, allow_remote=True)
-        self._log = RequestLog(listed, Store(path), "reflections")
+        self._log: RequestLog | None = None
+        # Text that stays on this machine needs no list.
+        if folder is not None and not server.is_local:
+            listed = EndpointConfig(base_url=server.base_url, model=server.model, allow_remote=True)
+            self._log = RequestLog(listed, Store(folder / STORE), "reflections")
         self._client = open_client(server, self._log, RETRIES)
 
     @property
@@ -130,7 +133,7 @@ class ServedReflector(CachedReflector):
 
     def _greet(self, model: str) -> None:
         """Send the shortest request."""
-        self._client.completions.create(model=model, prompt="a", max_tokens=1)
+        self._completion(model=model, prompt="a", max_tokens=1)
 
     def _write(self, prompts: Sequence[str]) -> list[str]:
         """Raise the first failure at once, and drop requests in line."""
@@ -149,7 +152,7 @@ class ServedReflector(CachedReflector):
         prompt = prompt if self.server.is_local else without_secrets(prompt)
         prompt = prompt if self._chat is None else self._chat.text(prompt)
         with self._explained():
-            answer: Any = self._client.completions.create(
+            text, ending = self._completion(
                 model=self.server.model,
                 prompt=prompt,
                 max_tokens=self.max_new_tokens,
@@ -157,17 +160,36 @@ class ServedReflector(CachedReflector):
                 temperature=0,
                 frequency_penalty=0,  # some servers would take a penalty from the model's folder
             )
-        # The package does not check the shape of what it parses.
-        choices = getattr(answer, "choices", None)
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        text, ending = getattr(choice, "text", None), getattr(choice, "finish_reason", None)
         if not isinstance(text, str):
             raise FaultyPlayerError(f"{self._name} gave an answer without a text. Does it offer /v1/completions?")
         # `length` is legal: `max_new_tokens` cuts the text of the local player in the same way.
         if ending not in ("stop", "length", None):
             said = one_line(str(ending), self._client.api_key)
             raise FaultyPlayerError(f"{self._name} broke off: {said}. See the server's own log.")
-        return bounded(text, self.max_new_tokens)
+        # A server may repeat the key in its answer, which is written to the disk.
+        return without_key(text, self._client.api_key)
+
+    def _completion(self, **body: Any) -> tuple[object, object]:
+        """Text and ending of the server's answer, None where it has none; the list gets what the request took."""
+        began = time.monotonic()
+        raw = self._client.completions.with_raw_response.create(**body)
+        reply, seconds, used, name = raw.http_response, time.monotonic() - began, None, ""
+        try:
+            answer = raw.parse()
+            # The package does not check the shape of what it parses.
+            choices = getattr(answer, "choices", None)
+            choice = choices[0] if isinstance(choices, list) and choices else None
+            text, ending = getattr(choice, "text", None), getattr(choice, "finish_reason", None)
+            if isinstance(text, str):
+                usage = getattr(answer, "usage", None)
+                text = bounded(text, body["max_tokens"])
+                used = used_tokens(getattr(usage, "__dict__", None), body, text)
+                name = one_line(str(getattr(answer, "model", "")), self._client.api_key)
+        finally:
+            if self._log is not None:
+                status = "unreadable" if used is None else str(reply.status_code)
+                self._log.end(reply.extensions[ROW], status, used, seconds, answered_by=name)
+        return text, ending
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
