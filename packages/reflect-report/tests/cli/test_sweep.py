@@ -103,10 +103,13 @@ def test_a_shared_folder_takes_what_an_earlier_one_has_finished(call, folder, tm
 
 def test_a_sweep_of_other_settings_in_its_folder_is_told_as_a_command_gives_them(call, toml, tmp_path):
     toml(SCRIPTS)
-    assert sweep(call, tmp_path, "--over", "seed=0..9", "--jobs", 2, "--methods", "random").code == 0
+    (tmp_path / "sweep").mkdir()
+    known = {"schema_version": 1, "facts": {"over": {"seeds": [*"0123456789"]}, "search": False}, "base": {}}
+    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(known))
     message = sweep(call, tmp_path, "--over", "environment.length=5,6").mistake
     assert "holds a sweep of --over seed=0,1,2,3,..., and this one is of --over environment.length=5,6." in message
-    assert "--workers: each run of a sweep has one process." in sweep(call, tmp_path, "--workers", 3).mistake
+    words = ("--over", "seed=0..1", "--workers", 3)
+    assert "--workers: each run of a sweep has one process." in sweep(call, tmp_path, *words).mistake
 
 
 def test_all_cells_compute_in_the_format_of_the_first(call, folder, tmp_path, monkeypatch):
