@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reflect_bench.options import Effort
 from reflect_bench.players import Cast, GuidedPolicy
 from reflect_rl.algorithms import Batch
-from reflect_rl.batch import collate, view_of
+from reflect_rl.batch import collate
 from reflect_rl.config import narrow, parse
 from reflect_rl.players.language_model import LanguageModelPolicy, score_views
 from reflect_rl.players.reflectors import FrozenReflector
@@ -66,7 +66,7 @@ class Ours:
         """Let the libraries do what they do once. Changes no weight and leaves the memory of reflections empty."""
         brief = FrozenReflector(self.cast.reflector, 2)
         episodes = play(self.cast.spec, self._requests(-1)[:2], brief, self.policy, max_episode_steps=1)
-        view = view_of(episodes[0].turns[0])
+        view = episodes[0].turns[0].view
         loss = -score_views(self.cast.policy, self.cast.labels, [view]).log_probs[0, 0]
         loss.backward()
         self.cast.policy.model.zero_grad(set_to_none=True)

@@ -30,7 +30,6 @@ from torch import Tensor, nn
 from transformers import GenerationConfig
 
 from reflect_rl.algorithms import Algorithm, Batch, Outputs
-from reflect_rl.batch import view_of
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
@@ -114,7 +113,7 @@ class ReferenceRollout:
         return played
 
     def _round(self, replays: Sequence[_Replay], played: Played) -> None:
-        views = [view_of(replay.turn) for replay in replays]
+        views = [replay.turn.view for replay in replays]
         self._reflect(views)
         played.log_probs += self._act(views)
         played.turns += [replay.turn for replay in replays]

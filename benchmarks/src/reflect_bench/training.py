@@ -20,7 +20,6 @@ from reflect_bench.options import Effort
 from reflect_bench.ours import Ours
 from reflect_bench.players import Cast
 from reflect_bench.reference import Played, ReferenceLearner, ReferenceRollout
-from reflect_rl.batch import view_of
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt, reflection_prompt
 from reflect_rl.types import Episode, stream
@@ -154,7 +153,7 @@ def measure_training(
         reference.learn(row, episodes, update, budget / 3)
         rows.append(row)
         reflections |= {
-            reflection_prompt(view_of(turn)): turn.reflection or "" for episode in episodes for turn in episode.turns
+            reflection_prompt(turn.view): turn.reflection or "" for episode in episodes for turn in episode.turns
         }
     return _figures(rows) | {
         "memo_hit_rate": ours.reflector.hit_rate,
@@ -173,7 +172,7 @@ def measure_ours(ours: Ours, update: int) -> tuple[Row, list[Episode]]:
         with counter:
             ours.learn(episodes, update)
         ended = now(ours.device)
-    prompts = [policy_prompt(view_of(turn), ours.cast.labels.texts) for episode in episodes for turn in episode.turns]
+    prompts = [policy_prompt(turn.view, ours.cast.labels.texts) for episode in episodes for turn in episode.turns]
     row = Row(
         turns=len(prompts),
         episodes=len(episodes),

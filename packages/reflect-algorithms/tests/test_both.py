@@ -20,7 +20,6 @@ from reflect_algorithms.both.reflector import OnlineReflector, Written, reflecti
 from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_training
 from reflect_rl.agent import Agent
 from reflect_rl.algorithms import Batch
-from reflect_rl.batch import view_of
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError, RunFolderError, UserError
 from reflect_rl.models.load import load_model
@@ -190,7 +189,7 @@ def test_turns_are_worth_what_the_policy_learns_from(tmp_path):
     rows = player._rows(views, batch.advantages.tolist())
     assert sum(row.advantage for row in rows) == pytest.approx(float(batch.advantages.sum()), abs=1e-5)
     assert sum(row.turns for row in rows) == sum(bool(player._texts[key_of(view)]) for view in views)
-    shown = {(view.observation.text, view.reflection) for e in episodes for view in map(view_of, e.turns)}
+    shown = {(view.observation.text, view.reflection) for e in episodes for view in (turn.view for turn in e.turns)}
     assert len(rows) == len([pair for pair in shown if pair[1]])
 
 

@@ -24,7 +24,6 @@ from reflect_algorithms.both.reflector import OnlineReflector
 from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_training
 from reflect_algorithms.training import Frozen
 from reflect_rl.agent import trainable_copy
-from reflect_rl.batch import view_of
 from reflect_rl.config import parse
 from reflect_rl.errors import ConfigError
 from reflect_rl.models.load import LanguageModel
@@ -126,9 +125,9 @@ def test_old_turns_are_learned_from_with_texts_of_the_present(tmp_path, monkeypa
     assert len(critic.episodes) == len(first) + len(second)
     assert [len(turns.numbers) for turns in seen] == [5, 5]
     # In the second update: 5 next turns of any game, and the turns that are valued.
-    own = [view_of(turn) for episode in second for turn in episode.turns]
+    own = [turn.view for episode in second for turn in episode.turns]
     assert asked[-len(own) :] == own
-    played = {view_of(turn) for episode in critic.episodes for turn in episode.turns}
+    played = {turn.view for episode in critic.episodes for turn in episode.turns}
     assert set(asked) <= played
     # Nothing was learned from what was only drawn.
     assert set(writer._texts) == {(reflection_prompt(view), view.reflection) for view in played}

@@ -24,7 +24,6 @@ from reflect_algorithms.training import (
 from reflect_rl import registry
 from reflect_rl.agent import Agent, Blueprint, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
-from reflect_rl.batch import view_of
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.data.recorded import of_environment, refuse_held_out
@@ -154,5 +153,5 @@ def _agent(model: LanguageModel | Blueprint | Agent, log: Sequence[Episode], act
     if isinstance(model, LanguageModel):
         return Agent.of(model, actions)
     names = [str(number) for number in range(actions)]
-    texts = [policy_prompt(view_of(turn), names) for episode in log for turn in episode.turns]
+    texts = [policy_prompt(turn.view, names) for episode in log for turn in episode.turns]
     return Agent.of(model.build(texts, actions), actions)

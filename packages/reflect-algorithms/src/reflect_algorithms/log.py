@@ -185,7 +185,7 @@ def turns_of(episodes: Sequence[Episode], excluded: frozenset[str] = frozenset()
             "begin or name no action. Log more episodes (offline.log.episodes_per_start, data.demonstration_starts)."
         )
     return Turns(
-        views=tuple(View(turn.observation, turn.order) for _, turn, *_ in kept),
+        views=tuple(turn.plain_view for _, turn, *_ in kept),
         actions=torch.tensor([turn.decision.index for _, turn, *_ in kept]),
         behaviour_log_probs=torch.tensor([_log_prob(turn) for _, turn, *_ in kept]),
         returns=torch.tensor([row[2] for row in kept]),

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reflect_rl.batch import view_of
 from reflect_rl.errors import UserError
 from reflect_rl.types import NO_ACTION, Episode, View
 
@@ -43,7 +42,7 @@ def transitions_of(episodes: Sequence[Episode]) -> Transitions:
         for place, turn in enumerate(episode.turns):
             last = place + 1 == len(episode.turns)
             played = turn.decision.index != NO_ACTION and not (last and episode.truncated)
-            views.append(view_of(turn))
+            views.append(turn.view)
             numbers.append(turn.order.index(turn.decision.index) if played else -1)
             rewards.append(turn.reward)
             following.append(-1 if last else len(views))

@@ -15,11 +15,6 @@ from reflect_rl.errors import UserError
 from reflect_rl.types import Episode, Turn, View
 
 
-def view_of(turn: Turn) -> View:
-    """View of the policy at a recorded turn."""
-    return View(turn.observation, turn.order, turn.reflection)
-
-
 def collate(
     algorithm: Algorithm,
     fresh: Sequence[Episode],
@@ -47,7 +42,7 @@ def collate(
     # Fresh ones first: values, advantages and targets below are lists in this order.
     turns = [turn for episode in [*fresh, *replayed] for turn in episode.turns]
     # One call for all: equal views are scored once.
-    old = None if values is None else values([view_of(turn) for turn in turns]).tolist()
+    old = None if values is None else values([turn.view for turn in turns]).tolist()
     result = algorithm.advantages([_trajectory(episode) for episode in fresh], _per_episode(old, fresh))
     _check(algorithm, result, fresh)
     advantages = _flat(result.values) + _gains(fresh, replayed, result.gain_scale)
@@ -55,7 +50,7 @@ def collate(
     count = sum(len(episode.turns) for episode in fresh)
     # Excluded turns leave after the returns were taken: the reward after them still counts for the turns before.
     rows = [i for i, turn in enumerate(turns) if turn.observation.state not in excluded]
-    views = [view_of(turns[i]) for i in rows]
+    views = [turns[i].view for i in rows]
     batch = Batch(
         actions=torch.tensor([turns[i].decision.index for i in rows]),
         behaviour_log_probs=torch.tensor([_chosen_log_prob(turns[i]) for i in rows]),

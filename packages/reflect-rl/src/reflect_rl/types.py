@@ -156,6 +156,16 @@ class Turn:
         # Without the test, -1 would name the last action of the list.
         return None if self.decision.index == NO_ACTION else self.observation.actions[self.decision.index]
 
+    @property
+    def view(self) -> View:
+        """All that the policy saw."""
+        return View(self.observation, self.order, self.reflection)
+
+    @property
+    def plain_view(self) -> View:
+        """The same without the reflection."""
+        return View(self.observation, self.order)
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:

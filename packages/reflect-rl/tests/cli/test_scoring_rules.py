@@ -9,7 +9,6 @@ from tiny_run import SMOKE, TINY
 
 import reflect_rl as rrl
 from reflect_rl.agent import Agent
-from reflect_rl.batch import view_of
 from reflect_rl.types import episode_from_json, stream
 
 
@@ -58,5 +57,5 @@ def check_python(run, models) -> None:
         agent = Agent.of(rrl.load_model(folder, device="cpu"), spec.max_actions)
         lines = (run / "starts-4" / "seed-0" / "evaluation" / method / "episodes.jsonl").read_text().splitlines()
         turn = episode_from_json(json.loads(lines[0])).turns[0]
-        (decision,) = agent.policy().decide([view_of(turn)], [stream(0)])
+        (decision,) = agent.policy().decide([turn.view], [stream(0)])
         assert decision.log_probs == pytest.approx(turn.decision.log_probs, abs=1e-5)

@@ -10,7 +10,7 @@ import torch
 
 from reflect_rl.algorithms import expected as expected_gradient, ppo, reinforce
 from reflect_rl.algorithms._batch import Outputs, Trajectory
-from reflect_rl.batch import by_action, collate, view_of
+from reflect_rl.batch import by_action, collate
 from reflect_rl.config import Rule
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.players.language_model import LanguageModelPolicy, score_views
@@ -40,7 +40,7 @@ WIN = episode("c", turn("4", 0.25), turn("5", 1.0, 1), success=True)
 def test_views_and_rows_are_the_turns_in_order():
     views, batch = collate(PLAIN, FRESH, [], frozenset(), None, None)
     expected = [t for e in FRESH for t in e.turns]
-    assert views == [view_of(t) for t in expected]
+    assert views == [t.view for t in expected]
     assert views[1] == View(expected[1].observation, (1, 0), "about 2")
     assert batch.actions.tolist() == [0, 1, 1]
     assert batch.behaviour_log_probs.tolist() == pytest.approx([HALF, QUARTER, QUARTER])

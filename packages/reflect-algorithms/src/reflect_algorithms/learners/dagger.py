@@ -102,7 +102,7 @@ class DAgger:
 def labelled_states(episodes: Sequence[Episode], excluded: frozenset[str]) -> list[tuple[View, int]]:
     """Each visited state with its label; states without a label, and excluded ones, are left out."""
     return [
-        (View(turn.observation, turn.order), turn.decision.target)
+        (turn.plain_view, turn.decision.target)
         for episode in episodes
         for turn in episode.turns
         if turn.decision.target is not None and turn.observation.state not in excluded

@@ -61,9 +61,7 @@ Act = tuple[View, int]
 def acts_of(episodes: Sequence[Episode], excluded: frozenset[str]) -> list[Act]:
     """States and actions of episodes; those of excluded states are left out."""
     return [
-        (View(turn.observation, turn.order), turn.decision.index)
-        for turn in acted(episodes)
-        if turn.observation.state not in excluded
+        (turn.plain_view, turn.decision.index) for turn in acted(episodes) if turn.observation.state not in excluded
     ]
 
 
@@ -129,7 +127,7 @@ class Discriminator:
         if not turns:
             return list(episodes), {}
         metrics = self._learn(acts_of(episodes, self.excluded))
-        views = [View(turn.observation, turn.order) for turn in turns]
+        views = [turn.plain_view for turn in turns]
         scores = frozen_head_scores(self.model, self.labels, self.head, views, READS)
         actions = torch.tensor([turn.decision.index for turn in turns])
         rewards = reward_of(chosen(scores, actions), self.own.reward)

@@ -210,7 +210,7 @@ def _played(one: Preference, side: EpisodeSide | ActionSide, excluded: frozenset
     if isinstance(side, EpisodeSide):
         # Without the reflections: whoever learns from pairs plays without a reflection player.
         return tuple(
-            (View(turn.observation, turn.order), turn.decision.index)
+            (turn.plain_view, turn.decision.index)
             for turn in side.episode.turns
             if turn.decision.index != NO_ACTION and turn.observation.state not in excluded
         )

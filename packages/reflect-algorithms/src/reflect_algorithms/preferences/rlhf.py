@@ -38,7 +38,7 @@ from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.training.config import RLFTConfig
-from reflect_rl.types import Episode, Turn, View
+from reflect_rl.types import Episode, Turn
 
 if TYPE_CHECKING:
     from reflect_rl.runs.config import RunConfig
@@ -69,7 +69,7 @@ class LearnedReward:
         turns = acted(episodes)
         if not turns:
             return list(episodes), {}
-        views = [View(turn.observation, turn.order) for turn in turns]
+        views = [turn.plain_view for turn in turns]
         actions = torch.tensor([turn.decision.index for turn in turns])
         learned = self.reward.rewards(views, actions)
         # Anew in each update and never kept: a resumed training computes the same batches.

@@ -29,7 +29,7 @@ from reflect_rl.rollout import NoReflector, Request, play
 from reflect_rl.runs.config import RunConfig, fingerprint
 from reflect_rl.runs.demonstrate import excluded_states
 from reflect_rl.runs.folder import Job, Unit, units
-from reflect_rl.runs.models import load_of_run, metrics_log, save_whole
+from reflect_rl.runs.models import load_of_run, metrics_log, policy_of, save_whole
 from reflect_rl.runs.stages import Stage
 from reflect_rl.store import write_json, write_jsonl
 from reflect_rl.types import Episode, Progress, Task, seed_for
@@ -93,13 +93,9 @@ def _source(unit: Unit, run: RunConfig) -> Source:
 
 def _player(unit: Unit, run: RunConfig, progress: Progress) -> tuple[list[Task], Callable[[int], list[Episode]]]:
     """The starts of the pairs, and a function that plays each of them once with the supervised policy, sampled."""
-    # Imported late, as it loads torch, without which a run is planned.
-    from reflect_rl.players.language_model import LanguageModelPolicy
-
     tasks = demonstration_tasks(run.data, run.env, unit.budget, unit.seed)
     model = load_of_run(run.model, unit.model(POLICY), unit.sft(POLICY), trainable=False)
-    labels = find_labels(model, run.env.max_actions, run.prompt.scoring)
-    policy = LanguageModelPolicy(model, labels, rule=run.prompt.scoring, name="sft")
+    policy = policy_of(run, model, "sampled", "sft")
 
     def play_round(number: int) -> list[Episode]:
         requests = [Request(task, seed_for(unit.seed, "pairs", task.key, number)) for task in tasks]

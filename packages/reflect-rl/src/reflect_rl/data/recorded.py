@@ -19,7 +19,7 @@ from reflect_rl.envs.base import SPLITS, EnvSpec, VariesTexts
 from reflect_rl.errors import UserError
 from reflect_rl.rollout import Reflector, blind, written
 from reflect_rl.store import read_jsonl
-from reflect_rl.types import NO_ACTION, Episode, Task, Turn, View, episode_from_json
+from reflect_rl.types import NO_ACTION, Episode, Task, Turn, episode_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def reflected(episodes: Sequence[Episode], reflector: Reflector) -> list[Episode
         FaultyPlayerError: it called `sys.exit`, or wrote something else than a text or None for each state.
     """
     # As in play, the reflection player does not see the actions.
-    views = [blind(View(turn.observation, turn.order)) for episode in episodes for turn in episode.turns]
+    views = [blind(turn.plain_view) for episode in episodes for turn in episode.turns]
     texts = iter(written(reflector, views) if views else [])
     return [
         replace(episode, turns=tuple(replace(turn, reflection=next(texts)) for turn in episode.turns))

@@ -14,13 +14,11 @@ from typing import Literal
 from reflect_rl.config import Frozen
 from reflect_rl.data.generate import policy_beside
 from reflect_rl.launch import process_rank
-from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import Request, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Job
-from reflect_rl.runs.models import as_reflector, load_of_run
+from reflect_rl.runs.models import as_reflector, load_of_run, policy_of
 from reflect_rl.store import write_json
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.trainer import checkpoints_in
@@ -91,11 +89,7 @@ def play_pair(
     """
     dataset = policy_beside(job.name)
     policy = load_of_run(run.model, job.unit.model(dataset), job.unit.sft(dataset), trainable=False)
-    rule, engine = run.prompt.scoring, Engine(policy.device)
-    players = (
-        as_reflector(run, reflector),
-        LanguageModelPolicy(policy, find_labels(policy, run.env.max_actions, rule), "greedy", rule),
-    )
+    players, engine = (as_reflector(run, reflector), policy_of(run, policy, "greedy")), Engine(policy.device)
     won = {}
     for mode in run.evaluated_modes:
         tasks = run.env.tasks(mode, split)

@@ -58,7 +58,7 @@ from reflect_rl.rollout import (
 )
 from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
 from reflect_rl.runs.folder import Unit
-from reflect_rl.runs.models import installed_reflector, lexical_reflector, save_whole
+from reflect_rl.runs.models import installed_reflector, lexical_reflector, policy_of, save_whole
 from reflect_rl.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.types import Episode, Progress, seed_for, stream, to_json
 
@@ -145,12 +145,7 @@ def _untuned_player(config: RunConfig) -> Policy:
     # The embedded model cannot play yet: its tokenizer is to be learned from these very episodes.
     if config.model.path == EMBEDDED:
         return RandomPolicy()
-    # Imported late, as it loads torch: the states that a run excludes are asked for without any model.
-    from reflect_rl.players.language_model import LanguageModelPolicy
-
-    model = load_model(config.model, trainable=False)
-    labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
-    return LanguageModelPolicy(model, labels, "sampled", config.prompt.scoring)
+    return policy_of(config, load_model(config.model, trainable=False), "sampled")
 
 
 def _played(

@@ -27,13 +27,11 @@ from reflect_rl.evaluation.evaluate import (
     write_rows,
 )
 from reflect_rl.evaluation.methods import Measure, Method
-from reflect_rl.models.labels import find_labels
-from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import Policy, Reflector, RunsElsewhere
 from reflect_rl.runs.config import BuiltForRun, ChoosesDecodings, RunConfig, TakesTurns, result_mark
 from reflect_rl.runs.folder import PLAYED, Job, Unit
 from reflect_rl.runs.model_card import add_results
-from reflect_rl.runs.models import load_of_run, maker_of, reflector_of, start_of_policy
+from reflect_rl.runs.models import load_of_run, maker_of, policy_of, reflector_of, start_of_policy
 from reflect_rl.runs.played import PlayedEpisodes
 from reflect_rl.store import write_jsonl
 from reflect_rl.types import Decoding, Progress
@@ -77,9 +75,7 @@ def load_players(config: RunConfig, unit: Unit, name: str, decoding: Decoding) -
             f"no model of the method {name!r} in {folder}. Run `reflect-rl {maker_of(made_by)}` first."
         )
     model = load_of_run(config.model, folder, made_by, trainable=False)
-    labels = find_labels(model, config.env.max_actions, config.prompt.scoring)
-    policy = LanguageModelPolicy(model, labels, decoding, config.prompt.scoring, name=name)
-    return reflector_of(config, unit, name), policy
+    return reflector_of(config, unit, name), policy_of(config, model, decoding, name)
 
 
 def _decodings_of(config: RunConfig, name: str) -> Sequence[Decoding]:

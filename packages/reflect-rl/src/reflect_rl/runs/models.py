@@ -16,10 +16,11 @@ from reflect_rl.evaluation.methods import Method
 from reflect_rl.launch import process_rank
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.players.scripted import LexicalReflector
-from reflect_rl.rollout import NoReflector, Reflector
+from reflect_rl.rollout import NoReflector, Policy, Reflector
 from reflect_rl.runs.config import BuiltForRun, HostsReflector, ReflectorConfig, RunConfig
 from reflect_rl.runs.folder import Job, Unit, check_job
 from reflect_rl.training.metrics import MetricsLog
+from reflect_rl.types import Decoding
 
 if TYPE_CHECKING:
     from reflect_rl.players.reflectors import FrozenReflector, Numbers
@@ -119,6 +120,25 @@ def as_trained(model: LanguageModel, config: RunConfig) -> LanguageModel:
     rule = config.prompt.scoring
     labels = find_labels(model, config.env.max_actions, rule).texts if rule == "choice_token" else ()
     return replace(model, rule=rule, labels=labels)
+
+
+def policy_of(config: RunConfig, model: LanguageModel, decoding: Decoding, name: str = "language_model") -> Policy:
+    """The policy that a model is under the settings of a run.
+
+    Args:
+        config: of the run.
+        model: trained, or as it comes.
+        decoding: how its actions are chosen.
+        name: of the player.
+
+    Raises:
+        ModelError: its tokenizer has not enough labels for the game's actions.
+    """
+    from reflect_rl.models.labels import find_labels
+    from reflect_rl.players.language_model import LanguageModelPolicy
+
+    rule = config.prompt.scoring
+    return LanguageModelPolicy(model, find_labels(model, config.env.max_actions, rule), decoding, rule, name)
 
 
 def as_reflector(config: RunConfig, model: LanguageModel) -> FrozenReflector:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import OPTConfig, OPTForCausalLM
 
-from reflect_rl.batch import view_of, with_progress
+from reflect_rl.batch import with_progress
 from reflect_rl.config import LoRAConfig, ModelConfig
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.envs.base import EnvSpec
@@ -300,7 +300,7 @@ def test_a_temperature_is_that_of_playing_and_of_learning_and_not_of_validation(
         model, labels = tiny_player()
         for split, at in (("train", temperature), ("validation", 1.0)):
             turn = played[split][0].turns[0]
-            views = [view_of(turn)]
+            views = [turn.view]
             expected = score_views(model, labels, views, temperature=at).log_probs[0].tolist()
             assert turn.decision.log_probs == pytest.approx(expected, abs=1e-5), split
         found[temperature] = row["policy/entropy"]
