@@ -641,8 +641,10 @@ def summarise_runs(runs: Sequence[Run]) -> list[SummaryRow]:
             pooled had unlike settings.
     """
     _refuse_other_trainings(runs)
+    # Other games are named before the settings that they follow from.
+    summaries = summarise(row for run in runs for row in run.results)
     _refuse_other_settings(runs)
-    return summarise(row for run in runs for row in run.results)
+    return summaries
 
 
 NOTED = "rlft/*/settings.json"

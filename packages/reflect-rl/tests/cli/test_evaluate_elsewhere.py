@@ -135,7 +135,7 @@ def test_the_same_command_does_nothing_twice(evaluated, run, official, call):
     _, _, target = evaluated
     before = files(target / UNIT)
     answer = call("eval", run, *unseen(run, official)[1])
-    assert (answer.code, answer.output) == (0, "")
+    assert (answer.code, answer.output) == (0, f"nothing to do: all jobs of `eval` are done in {target}\n")
     assert files(target / UNIT) == before
 
 

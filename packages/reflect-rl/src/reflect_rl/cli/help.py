@@ -95,7 +95,8 @@ def print_help(
             flag_of(name), metavar=_metavar(field, (names or {}).get(name, ())), help=help_text.replace("%", "%%")
         )
     more = "" if only is None else "\n--help-all lists all flags."
-    print(parser.format_help() + more)
+    # In one write: the reader of a pipe may leave after the first line.
+    print(parser.format_help() + more + "\n", end="")
     raise SystemExit(0)
 
 
