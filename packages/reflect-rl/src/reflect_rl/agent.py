@@ -141,7 +141,7 @@ class Agent:
                 can play it.
         """
         if not isinstance(observation, Observation):
-            raise UserError(f"{observation!r:.100} is no observation. Give that of `reset`, or `step(...).observation`")
+            raise UserError(f"{observation!r:.100} is no observation. Give that of reset, or step(...).observation.")
         if self.reflector.sees_oracle:
             raise UserError(
                 f"the reflection player {self.reflector.name!r} asks a solver, and an observation has none. Play by "

@@ -56,6 +56,16 @@ def _end_last_line(path: Path) -> None:
             file.write(b"\n")
 
 
+def may_be_cut(line: bytes, begins: bytes) -> bool:
+    """Tell whether a line can be what a kill leaves of the first row of a file, which may be nothing.
+
+    >>> may_be_cut(b'{"ta', b'{"task": '), may_be_cut(b"a note", b'{"task": ')
+    (True, False)
+    """
+    length = min(len(line), len(begins))
+    return line[:length] == begins[:length]
+
+
 def _replace(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 

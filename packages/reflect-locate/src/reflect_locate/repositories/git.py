@@ -65,7 +65,7 @@ class _File:
 
     path: str
     name: bytes
-    """Of its object."""
+    """Name of its object."""
     size: int
 
 

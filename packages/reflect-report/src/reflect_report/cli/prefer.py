@@ -37,7 +37,7 @@ from reflect_rl.cli.arguments import offer_modules_here, parse_options
 from reflect_rl.config import Frozen, parse
 from reflect_rl.envs.base import HasSolver
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError, suggestion
-from reflect_rl.store import append_jsonl
+from reflect_rl.store import append_jsonl, may_be_cut
 from reflect_rl.types import stream
 
 if TYPE_CHECKING:
@@ -182,15 +182,9 @@ def _known(out: Path, config: RunConfig, mark: str, kind: Literal["episodes", "a
         return ()
     found = read_preferences(out, spec=config.env, fingerprint=mark, kind=kind)
     # The reader leaves half a last line out, which of a file of one line may be anything.
-    if not found and not _is_cut(out.read_bytes().strip()):
+    if not found and not may_be_cut(out.read_bytes().strip(), ROW_BEGINS):
         raise PreferenceError(f"{out} holds no preferences, and would be spoilt. Name another --out.")
     return found
-
-
-def _is_cut(line: bytes) -> bool:
-    """Tell whether a line can be what a kill leaves of the first answer, which may be nothing."""
-    length = min(len(line), len(ROW_BEGINS))
-    return line[:length] == ROW_BEGINS[:length]
 
 
 def _methods(config: RunConfig, options: PreferOptions) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ def played_episodes(
     from reflect_rl.rollout import Request, play
     from reflect_rl.runs.evaluate import load_players
     from reflect_rl.runs.played import players_mark
-    from reflect_rl.runs.stages import EvaluationStage
+    from reflect_rl.runs.stages import EvaluationStage, missing_needs
 
     kept = read_jsonl(path, "Delete it.", appended=True) if path.exists() else []
     known = {
@@ -132,8 +132,8 @@ def played_episodes(
     path.parent.mkdir(parents=True, exist_ok=True)
     found = []
     for job in (job for job in EvaluationStage().plan(config) if job.name in methods):
-        players = load_players(config, job.unit, job.name, "sampled")
-        mark = players_mark(job, config)
+        # Without a mark nothing is known, and loading the players says what is not trained yet.
+        mark = "" if missing_needs(job) else players_mark(job, config)
         requests = [
             Request(task, seed_for(seed, "prefer", job.name, repetition, task.key))
             for repetition in range(repetitions)
@@ -144,7 +144,7 @@ def played_episodes(
             episodes = play(
                 config.env,
                 left,
-                *players,
+                *load_players(config, job.unit, job.name, "sampled"),
                 shuffle_labels=config.prompt.shuffle_labels,
                 limits=config.limits,
             )

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from reflect_rl.envs.base import SPLITS, EnvSpec, VariesTexts
 from reflect_rl.errors import UserError
 from reflect_rl.rollout import Reflector, blind, written
-from reflect_rl.store import read_jsonl
+from reflect_rl.store import may_be_cut, read_jsonl
 from reflect_rl.types import NO_ACTION, Episode, Task, Turn, episode_from_json
 
 
@@ -64,15 +64,9 @@ def read_episodes(path: str | Path) -> list[Episode]:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UserError(f"{path}: row {number} is no episode ({type(error).__name__}: {error}). {REMEDY}") from None
     # Half a last line is left out, as a kill leaves it; a single line may be anything else, and must not be replaced.
-    if not episodes and not _begins_as_episode(Path(path).read_bytes().strip()):
+    if not episodes and not may_be_cut(Path(path).read_bytes().strip(), ROW_BEGINS):
         raise UserError(f"{path} holds no episodes. {REMEDY}")
     return episodes
-
-
-def _begins_as_episode(line: bytes) -> bool:
-    """Tell whether a line can be what a kill leaves of the first episode, which may be nothing."""
-    length = min(len(line), len(ROW_BEGINS))
-    return line[:length] == ROW_BEGINS[:length]
 
 
 ROW_BEGINS = b'{"task": '
