@@ -29,10 +29,11 @@ import csv
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from results_algorithms import algorithm_table
 from results_figures import (
+    Pair,
     figure_algorithm_curves,
     figure_before_after,
     figure_demonstration_budget,
@@ -41,19 +42,52 @@ from results_figures import (
     save,
 )
 
-from reflect_report.runs import Run, all_horizons, read_curves, read_runs, summarise_runs
+from reflect_report.runs import Run, all_horizons, read_curves, read_runs, summarise, summarise_runs
 from reflect_report.tables import grids, markdown_table
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 FILES = ("results.json", "run.json", "config.json")
 HORIZONS = (15, 30)
-PAYS = (
-    ("DangerousTaxi, 30 turns", "taxi-demo", "full", 30),
-    ("AutoExplore, 32 files, 15 turns", "autoexplore-noisy", "d1k32", 15),
-    ("ALFWorld, 15 turns", "alfworld-noisy", "all", 15),
-    ("ALFWorld, 50 turns", "alfworld-noisy", "all", 50),
-)
-"""Title, folder, mode and horizon of the panels of the figure that says where online RL pays."""
+REGIMES = ("noisy labels", "few demonstrations", "no command in\nreflections", "no reflections", "mediocre expert")
+"""Columns of the figure that says where online RL pays."""
+
+
+class Trained(NamedTuple):
+    """The same players before and after online RL: the two methods, copied folders, and what is shown of them."""
+
+    title: str
+    methods: tuple[str, str]
+    folders: str
+    mode: str
+    horizon: int
+    starts: int
+
+
+REFLECT, PLAIN = ("sft_reflect", "reflect_rl"), ("sft", "sft_rlft")
+PAYS: dict[str, tuple[Trained | str, ...]] = {
+    "DangerousTaxi": (
+        Trained("100 starts", REFLECT, "taxi-demo/*", "full", 30, 100),
+        Trained("20 noisy starts", REFLECT, "taxi-noisy-starts/*", "full", 30, 20),
+        Trained("100 noisy starts", REFLECT, "taxi-advice/goal", "full", 30, 100),
+        Trained("100 noisy starts", PLAIN, "taxi-equal-turns/seed-*", "full", 30, 100),
+        "none found",
+    ),
+    "AutoExplore": (
+        Trained("800 starts", REFLECT, "autoexplore-noisy/*", "d1k32", 15, 800),
+        Trained("100 noisy starts", REFLECT, "autoexplore-few/seed-0", "d1k32", 15, 100),
+        Trained("800 noisy starts", REFLECT, "autoexplore-goal/seed-*", "d1k32", 15, 800),
+        Trained("800 noisy starts", PLAIN, "autoexplore-noisy-plain/plain", "d1k32", 15, 800),
+        "stopped early",
+    ),
+    "ALFWorld": (
+        Trained("400 games", REFLECT, "alfworld-noisy/*", "all", 50, 400),
+        Trained("30 games, raw text", PLAIN, "alfworld-thirty/longer-test*", "all", 15, 30),
+        "stopped early",
+        Trained("all games, raw text", PLAIN, "alfworld-raw/test*", "all", 15, 3553),
+        "stopped early",
+    ),
+}
+"""The panels of that figure; a text says why there is none."""
 
 
 def main(folders: list[Path]) -> None:
@@ -94,13 +128,22 @@ def pooled(group: str, folders: list[Path]) -> str:
 
 
 def pays() -> None:
-    """Draw success before and after online RL on every benchmark."""
-    parts = []
-    for title, group, mode, horizon in PAYS:
-        rows = summarise_runs(read_runs(sorted((RESULTS / group).iterdir())))
-        own = {row.method: row for row in rows if (row.mode, row.horizon, row.decoding) == (mode, horizon, "sampled")}
-        parts.append((title, own["sft_reflect"], own["reflect_rl"]))
-    save(figure_before_after(parts), RESULTS / "online-rl.svg")
+    """Draw success before and after online RL on every benchmark, by regime."""
+    lines = {game: [_pair(cell) for cell in cells] for game, cells in PAYS.items()}
+    save(figure_before_after(REGIMES, lines), RESULTS / "online-rl.svg")
+
+
+def _pair(cell: Trained | str) -> Pair:
+    if isinstance(cell, str):
+        return Pair(cell)
+    folders = [path.parent for path in sorted(RESULTS.glob(f"{cell.folders}/**/results.json"))]
+    # Seeds that differ in how often they were validated are pooled here; the last policy was kept in all.
+    rows = [row for run in read_runs(folders) for row in run.results if row.method in cell.methods]
+    wanted = (cell.mode, cell.horizon, "sampled", cell.starts)
+    shown = summarise(row for row in rows if (row.mode, row.horizon, row.decoding, row.demonstration_starts) == wanted)
+    before, after = sorted(shown, key=lambda row: cell.methods.index(row.method))
+    title = f"{cell.title},\n{cell.horizon} turns"
+    return Pair(title if before.seeds > 1 else f"{title}, one seed", before, after)
 
 
 def copied(folder: Path, copy: Path) -> Path:

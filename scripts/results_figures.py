@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -264,31 +265,58 @@ def _result_bars(axes: Axes, grid: Grid, row: GridRow, line: int, mode: str, dec
         axes.plot(paper, line, **PAPER_DIAMOND)
 
 
-def figure_before_after(parts: Sequence[tuple[str, SummaryRow, SummaryRow]]) -> str:
-    """Success before and after online RL with 95% intervals, a panel each; dots are the worst and the best seed.
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Success of the same players on the same games before and after online RL; without it, why there is none."""
+
+    title: str
+    before: SummaryRow | None = None
+    after: SummaryRow | None = None
+
+
+def figure_before_after(columns: Sequence[str], lines: Mapping[str, Sequence[Pair]]) -> str:
+    """Success before and after online RL with 95% intervals; dots are the worst and the best seed.
 
     Args:
-        parts: title of the panel, and the results of the same games before and after.
+        columns: titles of the columns.
+        lines: the panels of each line, as many as there are columns.
     """
     with mpl.rc_context(STYLE):
-        figure, panels = _panels(len(parts), height=2.6, per_row=4, sharey=True)
-        for axes, (title, *pair) in zip(panels, parts, strict=True):
-            for place, summary in enumerate(pair):
-                rate, look = 100 * summary.success_rate, look_of(summary.method)
-                errors = [[max(0.0, rate - 100 * summary.lo)], [max(0.0, 100 * summary.hi - rate)]]
-                axes.bar(place, rate, width=0.62, facecolor=(look.colour, BAR_ALPHA[0]), linewidth=0)
-                axes.errorbar(place, rate, yerr=errors, color=INK, linewidth=1, capsize=3)
-                if summary.seeds > 1:
-                    ends = [100 * summary.lowest, 100 * summary.highest]
-                    axes.plot([place + 0.16] * 2, ends, marker="o", markersize=3, color=INK, linestyle="none")
-                axes.text(place, 100 * summary.hi + 2, f"{rate:.0f}", ha="center", va="bottom", fontsize=9)
-            axes.set(title=title, ylim=(0, 104), xlim=(-0.6, 1.6))
-            axes.set_xticks([0, 1], ["before RL", "after RL"])
-            axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="y")
-            # By default matplotlib draws the grid over bars.
-            axes.set_axisbelow(True)
-        panels[0].set_ylabel("success, %")
+        # Not by pyplot, which keeps every figure in memory and may look for a display.
+        figure = Figure(figsize=(9.6, 2.3 * len(lines)), layout="constrained")
+        grid = figure.subplots(len(lines), len(columns), squeeze=False, sharey=True)
+        for axes, column in zip(grid[0], columns, strict=True):
+            axes.annotate(column, (0.5, 1.26), xycoords="axes fraction", ha="center", va="bottom", fontsize=10)
+        for own, (name, pairs) in zip(grid, lines.items(), strict=True):
+            for axes, pair in zip(own, pairs, strict=True):
+                _before_after_panel(axes, pair)
+            own[0].set_ylabel(f"{name}\nsuccess, %")
         return svg_of(figure)
+
+
+def _before_after_panel(axes: Axes, pair: Pair) -> None:
+    axes.set(ylim=(0, 112), xlim=(-0.6, 1.6))
+    if pair.before is None or pair.after is None:
+        axes.text(0.5, 50, pair.title, ha="center", va="center", fontsize=8)
+        axes.set_xticks([])
+        axes.tick_params(left=False)
+        axes.spines[["left", "bottom"]].set_visible(False)
+        return
+    axes.set_title(pair.title, fontsize=8)
+    for place, summary in enumerate((pair.before, pair.after)):
+        rate, look = 100 * summary.success_rate, look_of(summary.method)
+        errors = [[max(0.0, rate - 100 * summary.lo)], [max(0.0, 100 * summary.hi - rate)]]
+        axes.bar(place, rate, width=0.62, facecolor=(look.colour, BAR_ALPHA[0]), linewidth=0)
+        axes.errorbar(place, rate, yerr=errors, color=INK, linewidth=1, capsize=3)
+        if summary.seeds > 1:
+            ends = [100 * summary.lowest, 100 * summary.highest]
+            axes.plot([place + 0.2] * 2, ends, marker="o", markersize=2.5, color=INK, linestyle="none")
+        axes.text(place, 100 * summary.hi + 2, f"{rate:.0f}", ha="center", va="bottom", fontsize=8)
+    axes.set_xticks([0, 1], ["before", "after"])
+    axes.set_yticks([0, 25, 50, 75, 100])
+    axes.grid(color=INK, alpha=0.12, linewidth=0.6, axis="y")
+    # By default matplotlib draws the grid over bars.
+    axes.set_axisbelow(True)
 
 
 def figure_demonstration_budget(summaries: Sequence[SummaryRow], mode: str) -> str | None:

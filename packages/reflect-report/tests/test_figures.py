@@ -122,10 +122,16 @@ def test_figures_are_reproducible_and_can_be_saved(tmp_path: Path) -> None:
     assert ElementTree.fromstring(saved)[0].text == "@media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }"
 
 
-def test_before_and_after_show_both_rates_and_every_benchmark() -> None:
+def test_before_and_after_show_both_rates_of_every_game_and_regime() -> None:
     won = {"sft_reflect": 3, "reflect_rl": 17}
     rows = [typed_row(method=name, successes=count, episodes=20) for name, count in won.items()]
     before, after = summarise(rows)
-    shown = texts(script.figure_before_after([("A game", before, after), ("Another", before, after)]))
-    for text in ("A game", "Another", "before RL", "after RL", "15", "85"):
+    lines = {
+        "A game": [script.Pair("its starts", before, after), script.Pair("not run")],
+        "Another": [script.Pair("few starts", before, after), script.Pair("stopped")],
+    }
+    shown = texts(script.figure_before_after(("noisy", "clean"), lines))
+    for text in ("A game", "Another", "noisy", "clean", "its starts", "not run", "stopped", "before", "after"):
         assert text in shown
+    # Two panels have bars, and those that were not run have none.
+    assert (shown.count("15"), shown.count("85")) == (2, 2)
