@@ -50,6 +50,7 @@ from reflect_rl.evaluation.check_env import broken_promises
 from reflect_rl.evaluation.compare import Evaluation
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_split
 from reflect_rl.launch import process_rank
+from reflect_rl.models.fits import check_loaded
 from reflect_rl.models.load import LanguageModel, load_model as load_language_model
 from reflect_rl.models.score import LISTED
 from reflect_rl.players.reflectors import REFLECTION_TOKENS, FrozenReflector
@@ -88,6 +89,7 @@ def load_model(
     seed: int = 0,
     device: str = "auto",
     precision: Literal["float32", "mixed", "bfloat16", "auto"] = "float32",
+    progress: Progress | None = None,
     **settings: Any,
 ) -> LanguageModel | Blueprint:
     """A language model to train.
@@ -101,6 +103,7 @@ def load_model(
         seed: of new weights.
         device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
         precision: number format; `auto` measures whether bfloat16 is faster here. Machines may then differ in results.
+        progress: told what `auto` has chosen, with the measurement, such as `progress=lambda *said: print(said[-1])`.
         **settings: further fields of `ModelConfig`; for `embedded` those of `EmbeddedConfig` (`hidden_size`, ...).
 
     Returns:
@@ -109,12 +112,13 @@ def load_model(
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
         ModelError: the model cannot be used; the message says why and what to do.
-        UserError: the embedded model was to get adapters, or another number format.
+        UserError: the embedded model was to get adapters, or another number format, or a value is of the wrong kind.
 
     >>> load_model("embedded", hidden_size=32, layers=1).shape.hidden_size
     32
     """
     checks.whole(seed=seed)
+    checks.callback("progress", progress)
     if isinstance(texts, str):
         raise UserError("texts is a single text, whose letters would be taken for texts. Give a list: [text].")
     if str(path_or_name) == EMBEDDED:
@@ -129,7 +133,7 @@ def load_model(
         raise UserError("lora and lora_rank were both given. Put the rank into lora, and leave lora_rank out.")
     values = {"path": str(path_or_name), "device": device, "precision": precision, **settings}
     values["lora"] = {"rank": lora_rank} if adapter is None else dict(adapter)
-    return load_language_model(parse(ModelConfig, values), trainable=True, seed=seed)
+    return load_language_model(parse(ModelConfig, values), trainable=True, seed=seed, progress=progress or silent)
 
 
 def load_agent(
@@ -335,7 +339,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
-        ModelError: an episode's prompt is longer than the model's context.
+        ModelError: an episode's prompt is longer than the model's context, or the training does not fit into memory.
         RunFolderError: `out` holds an interrupted training with other settings.
         TrainingError: the loss or the gradient is not finite.
         UserError: there is nothing to learn from, `episodes` is no list of episodes, an episode recorded as training is
@@ -427,6 +431,13 @@ def _check_trackers(trackers: Sequence[TrackerName], out: str | Path | None) -> 
         raise UserError("trackers keep their files in the run folder. Name one with out=, or leave them out.")
 
 
+def _check_room(model: Model, trainings: int) -> None:
+    """Refuse trainings that do not fit into memory; a model that is not built yet is too small to be asked about."""
+    loaded = model.model if isinstance(model, Agent) else model
+    if isinstance(loaded, LanguageModel):
+        check_loaded(loaded, trainings=trainings)
+
+
 def _metrics(folder: Path, run: Path, trackers: Sequence[TrackerName], config: Frozen) -> MetricsLog:
     """The log of a training in the folder of a run."""
     name, settings = f"{run.name}/{folder.relative_to(run)}", config.model_dump(mode="json")
@@ -459,9 +470,11 @@ def warm_up(
         **settings: as for `train_sft`.
 
     Raises:
+        ModelError: the training does not fit into memory.
         UserError: no episode was won.
     """
     spec = make_env(env)
+    _check_room(model, trainings=1)
     # A model without a tokenizer cannot play; a random player can show it the words of the game.
     if policy is None:
         policy = "random" if isinstance(model, Blueprint) else _agent(model, (), spec, seed)
@@ -506,6 +519,7 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
         FaultyEnvironmentError: the environment failed, or took too long.
+        ModelError: a prompt is longer than the model's context, or the training does not fit into memory.
         RunFolderError: `out` holds a training with other settings.
         TrainingError: the loss or the gradient is not finite.
         UserError: there is no training task, no turn may be learned from since all start a held-out task, `out` is a
@@ -531,6 +545,7 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
         parts = [line.partition(":") for line in str(error).split("\n")]
         raise ConfigError("\n".join(called.get(name, name) + colon + rest for name, colon, rest in parts)) from None
     checks.shown_horizon(spec, max_episode_steps=config.max_episode_steps)
+    check_loaded(start.model, micro_batch_tokens=config.micro_batch_tokens)
     _, writer = players_of(start, reflector, spec, "sampled")
     twin = start.as_trained(trainable_copy(start.model))
     before = start.origin
@@ -656,11 +671,14 @@ def _demonstrations(
     """The episodes that `train_sft` learns from, and whether the policy learns to read reflections.
 
     Raises:
+        ModelError: the training does not fit into memory.
         UserError: there is nothing to learn from, or an episode is of a validation or test task of the environment.
     """
     kept = usable(episodes if spec is None else of_environment(episodes, spec.identity), lost=lost)
     if spec is not None:
         refuse_held_out(kept, spec, "train_sft")
+    # Before reflections are written, which can take long.
+    _check_room(model, trainings=1 + reflections)
     reader = model.reflector if isinstance(model, Agent) and not reflections else NoReflector()
     reads = not isinstance(reader, NoReflector)
     # A player that sees the solver cannot write on recorded states, so what it wrote then stays.

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import reflect_rl as rrl
 from guess import Guess
 from reflect_rl.agent import Agent
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError
+from reflect_rl.models.precision import choose
 from reflect_rl.training.config import RLFTConfig, SFTConfig
 from tiny_models import save_tiny
 
@@ -217,6 +219,21 @@ def test_adapters_are_trained_online_with_settings_of_their_own(tmp_path, warm):
     assert (found["learning_rate"], found["target_kl"]) == (1e-3, 0.02)
     found, usual = settings(warm), RLFTConfig()
     assert (found["learning_rate"], found["target_kl"]) == (usual.learning_rate, usual.target_kl)
+
+
+def test_the_number_format_that_was_chosen_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "reflect_rl.models.precision._seconds", lambda device, dtype: 1.0 if dtype is torch.float32 else 0.1
+    )
+    choose.cache_clear()
+    folder, told = save_tiny("gpt2", tmp_path / "model"), []
+    model = rrl.load_model(folder, device="cpu", precision="auto", progress=lambda *said: told.append(said))
+    choose.cache_clear()
+    sentence = "precision: mixed (on cpu a matrix product in bfloat16 is 10.0 times as fast as in float32)"
+    assert (model.mixed, told) == (True, [(1, 1, sentence)])
+    # Whoever names a format knows it.
+    rrl.load_model(folder, device="cpu", precision="mixed", progress=lambda *said: told.append(said))
+    assert len(told) == 1
 
 
 def test_random_weights_learn_at_the_rate_of_small_models(tmp_path):

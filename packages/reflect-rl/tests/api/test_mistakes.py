@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,15 +24,19 @@ from own_algorithms import (
     TensorMetric,
     VectorLoss,
 )
+from reflect_rl.agent import Agent
 from reflect_rl.errors import (
     ConfigError,
     FaultyEnvironmentError,
+    ModelError,
     RunFolderError,
     TrainingError,
     UnknownNameError,
     UserError,
 )
+from reflect_rl.models import fits
 from reflect_rl.training.metrics import STARTS
+from tiny_models import save_tiny
 
 SHAPE = {"hidden_size": 16, "layers": 1, "heads": 2, "device": "cpu"}
 
@@ -86,6 +91,39 @@ def test_progress_is_rewarded_when_it_is_asked_for(tmp_path):
     # Batches of another size round otherwise, so the weights would be others.
     with pytest.raises(RunFolderError, match="num_envs"):
         rrl.train_rl(model(), "corridor", progress_reward=0.5, out=tmp_path, **tiny | {"num_envs": 2})
+
+
+def test_a_training_that_does_not_fit_is_refused_before_anything_is_played_or_written(tmp_path, monkeypatch, episodes):
+    class Writer:
+        name, sees_oracle = "writer", False
+
+        def reflect(self, views):
+            raise AssertionError("it writes")
+
+    def plays(*_, **__):
+        raise AssertionError("it plays")
+
+    loaded = rrl.load_model(save_tiny("llama", tmp_path / "model"), device="cpu")
+    agent = replace(Agent.of(loaded, 3), reflector=Writer())
+    monkeypatch.setattr(fits, "free_bytes", lambda device: 10**6)
+    monkeypatch.setattr("reflect_rl.api.play", plays)
+    monkeypatch.setattr("reflect_rl.api.OnlineTrainer", plays)
+    out = tmp_path / "out"
+    for call in (
+        lambda: rrl.train_sft(agent, episodes, out=out),
+        lambda: rrl.train_sft(loaded, episodes, env="corridor", out=out),
+        lambda: rrl.warm_up(loaded, "corridor", policy="random", out=out),
+        lambda: rrl.train_rl(agent, "corridor", out=out),
+    ):
+        with pytest.raises(ModelError, match=r"needs about 0\.3 GB .* cpu has 0\.0 GB free\. With model\."):
+            call()
+    with pytest.raises(ModelError, match="training 'embedded' needs about"):
+        rrl.train_rl(rrl.load_model("embedded", texts=["You are at 1."], **SHAPE), "corridor")
+    # Online, passes can be made smaller, so their size is what is asked about.
+    monkeypatch.setattr(fits, "free_bytes", lambda device: 10**8)
+    with pytest.raises(AssertionError, match="it plays"):
+        rrl.train_rl(loaded, "corridor", micro_batch_tokens=1000, out=out)
+    assert not out.exists() or not [*out.rglob("metrics.jsonl")]
 
 
 @pytest.mark.parametrize("given", ["embedded", None, 3])
@@ -160,6 +198,8 @@ def test_adapters_are_given_once_and_texts_in_a_list(tmp_path):
         rrl.load_model(tmp_path, lora_rank=4, lora={"rank": 8})
     with pytest.raises(UserError, match=r"Give a list: \[text\]"):
         rrl.load_model("embedded", texts="abc")
+    with pytest.raises(UserError, match="progress is True, which is no function"):
+        rrl.load_model(tmp_path, progress=True)
 
 
 @pytest.mark.parametrize("modes", ["easy", (), ["easy"], (1,)])

@@ -77,7 +77,7 @@ def chat_endpoint() -> Endpoint:
 def scripted(player: Any) -> Any:
     """The player with the answers of the scripted chat model; a tiny model names no number."""
 
-    def answers(questions: Sequence[Messages]) -> list[tuple[str, bool]]:
+    def answers(questions: Sequence[Messages], _: Sequence[View]) -> list[tuple[str, bool]]:
         asked = [{"messages": [{"role": role, "content": text} for role, text in told]} for told in questions]
         return [(walker(question), False) for question in asked]
 

@@ -88,7 +88,7 @@ def test_the_question_is_one_message_of_the_chat_template(model, asked):
 
 def test_without_a_template_the_text_ends_where_the_answer_begins(tmp_path, asked):
     bare = load_model(ModelConfig(path=str(save_tiny("gpt2", tmp_path / "bare"))), trainable=False)
-    decide(PromptedPolicy(bare, "Walk."), SEEN)
+    decide(PromptedPolicy(bare, "Walk.", max_new_tokens=20), SEEN)
     assert asked["texts"][0].endswith("1: right\n\n# Answer\n")
 
 
@@ -134,6 +134,23 @@ def test_examples_are_turns_of_the_solver_on_training_tasks(folder, tmp_path):
     assert all(turn.reflection for turn in turns)
     assert not excluded_states(run).intersection(turn.observation.state for turn in turns)
     assert examples_of(config(folder, tmp_path, "prompted")) == []
+
+
+def test_a_question_that_is_too_long_names_its_state_and_what_to_set(folder, tmp_path, model):
+    run = config(folder, tmp_path, "prompted", prompted={"examples": 1})
+    (turn,) = examples_of(run)
+    long = View(Observation("You are at 3. " + "It is dark. " * 400, ("left", "right"), "3"), (0, 1))
+    begins = r"whose state begins 'You are at 3\. It is dark.*' has \d+ tokens and "
+    for examples, named in (([turn], r" holds 2048\. Lower prompted\.examples\. Set "), ([], r" holds 2048\. Set ")):
+        with pytest.raises(ModelError, match=begins + "160 are to follow.*" + named):
+            decide(PromptedPolicy(model, "Walk.", examples), SEEN, long)
+        with pytest.raises(ModelError, match=begins + "96 are to follow.*" + named):
+            PromptedReflector(model, run.env, examples=examples).reflect([SEEN, long])
+    # The questions alone would fit.
+    with pytest.raises(ModelError, match=r"You are at 3\.' has .*Lower prompted\.max_new_tokens\. Set "):
+        decide(PromptedPolicy(model, "Walk.", max_new_tokens=2040), SEEN)
+    with pytest.raises(ModelError, match=r"Lower reflector\.max_new_tokens or prompted\.examples\. Set "):
+        PromptedReflector(model, run.env, 2040, examples=[turn]).reflect([SEEN])
 
 
 def test_examples_stand_between_the_rules_and_the_state(folder, tmp_path, model, asked):

@@ -40,6 +40,7 @@ from reflect_rl.models.trainable import (
     train_last_blocks,
 )
 from reflect_rl.store import read_json_value, write_json
+from reflect_rl.types import Progress, silent
 
 LABELS = "labels.json"
 """File of a model's folder: the labels of the listed actions that it was trained with."""
@@ -261,7 +262,14 @@ def _continued(
     return whole[len(head) :] if whole[: len(head)] == head else None
 
 
-def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable: bool, seed: int = 0) -> LanguageModel:
+def load_model(
+    config: ModelConfig,
+    path: str | Path | None = None,
+    *,
+    trainable: bool,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> LanguageModel:
     """The model that a path names, in evaluation mode (whoever trains or samples sets the mode).
 
     Args:
@@ -270,6 +278,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         trainable: whether weights get gradients: those of the adapter if there is one, else all. A model that is not
             trainable has no parameter that requires a gradient.
         seed: for the random start of new adapters.
+        progress: told which number format `auto` stands for here, and why.
 
     Raises:
         ModelError: the model cannot be used; the message says why and what to do.
@@ -282,6 +291,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None, *, trainable
         # Runs settle `auto` once for all jobs; this is for a model that is loaded alone.
         found = choose(device, adapters=config.lora.rank > 0)
         config = config.model_copy(update={"precision": found.precision})
+        progress(1, 1, found.sentence)
     named = config.path if path is None else path
     source = resolve(named)
     adapter = source if has_adapter(source) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +22,8 @@ CGROUP = Path("/sys/fs/cgroup/memory.max")
 """Bytes that a container may use, or `max`."""
 HIDDEN_VECTORS, FEED_FORWARD_VECTORS = 10, 4
 BYTES_A_NUMBER = 5
+ADAPTERS = ".lora_"
+"""Part of the names of PEFT's adapters."""
 
 WRITTEN_TOKENS = 16_384
 """Most padded tokens of a batch of texts that are written together, prompts included."""
@@ -118,30 +120,42 @@ class Estimate:
 
 
 def estimate(
-    config: PretrainedConfig, setting: ModelConfig, *, models: int, micro_batch_tokens: int, activations: float
+    config: PretrainedConfig,
+    setting: ModelConfig,
+    *,
+    models: float,
+    micro_batch_tokens: int,
+    activations: float,
+    network: torch.nn.Module | None = None,
 ) -> Estimate:
     """Memory of training a model of this configuration, from its shape alone: no weight is read.
 
     Args:
         config: shape of the causal language model.
         setting: number format, adapters, quantisation.
-        models: how many the process holds: the policy, and frozen ones beside it.
+        models: how many the process holds: the policy, and others beside it, or what they do not share with it.
         micro_batch_tokens: most tokens of a pass.
         activations: most bytes of activations that a micro-batch of several rows may leave (infinity: any number).
+        network: the model, where it is loaded, with any settings (None: one of this shape is made without weights).
     """
     import torch
     from transformers import AutoModelForCausalLM
 
-    # Tensors without data, so the shape of a model of any size can be asked.
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
-    parameters = sum(weight.numel() for weight in model.parameters())
+    model: Any = network
+    if network is None:
+        # Tensors without data, so the shape of a model of any size can be asked.
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
+    # Adapters are counted by their rank. In 4 bits two numbers share a byte.
+    weights = [weight for name, weight in model.named_parameters() if ADAPTERS not in name]
+    parameters = sum(weight.numel() * (2 if weight.dtype is torch.uint8 else 1) for weight in weights)
     bits = {"4bit": 4, "8bit": 8, "none": 16 if setting.precision == "bfloat16" else 32}[setting.quantization]
     share = setting.train_layers / config.num_hidden_layers if setting.train_layers else 1.0
     if setting.lora.rank:
         head = model.get_output_embeddings()
         # PEFT's `all-linear` leaves the output layer out.
-        linear = [m for m in model.modules() if isinstance(m, torch.nn.Linear) and m is not head]
+        parts = [part for name, part in model.named_modules() if ADAPTERS not in name]
+        linear = [part for part in parts if isinstance(part, torch.nn.Linear) and part is not head]
         trained = share * sum(setting.lora.rank * (m.in_features + m.out_features) for m in linear)
         # Adapters are in float32: weight, gradient, two moments of AdamW.
         each = 4 + 4 + 8
@@ -153,4 +167,4 @@ def estimate(
     tokens = activation_bytes(config, checkpointing=setting.gradient_checkpointing)
     # A micro-batch ends at whichever of the two limits comes first.
     kept = int(min(micro_batch_tokens * tokens, activations))
-    return Estimate(parameters, models * parameters * bits // 8 + copies, int(trained * each), kept)
+    return Estimate(parameters, int(models * parameters * bits / 8) + copies, int(trained * each), kept)

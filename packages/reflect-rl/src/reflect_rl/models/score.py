@@ -135,15 +135,26 @@ def check_fits(model: LanguageModel, tokens: int) -> None:
     )
 
 
-def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 0, reflection: str = "") -> None:
+def check_context(
+    model: LanguageModel,
+    tokens: int,
+    text: str = "",
+    new: int = 0,
+    reflection: str = "",
+    *,
+    most_new: str = "reflector.max_new_tokens",
+    shortening: str = "",
+) -> None:
     """Refuse a text that the model cannot read at once.
 
     Args:
         model: the language model.
         tokens: length of the text.
         text: its state, for the message.
-        new: tokens of the reflection that is to follow it.
+        new: tokens of the reflection or answer that is to follow it.
         reflection: one that it holds.
+        most_new: name of the setting that limits what follows, or the reflection that it holds.
+        shortening: name of a setting that makes the text shorter the lower it is; empty where there is none.
 
     Raises:
         ModelError: it is longer than the model's context.
@@ -160,7 +171,9 @@ def check_context(model: LanguageModel, tokens: int, text: str = "", new: int = 
         named = getattr(model.model.config, "max_position_embeddings", limit)
         longrope = " with LongRoPE's short factors" if limit != named else ""
         # A shorter reflection is no remedy where the rest is too long.
-        lower = "Lower reflector.max_new_tokens. " if (new and tokens < limit) or tokens - limit <= said else ""
+        enough = (new and tokens < limit) or tokens - limit <= said
+        lowered = " or ".join(filter(None, [most_new if enough else "", shortening]))
+        lower = f"Lower {lowered}. " if lowered else ""
         raise ModelError(
             f"a prompt{begins} has {tokens} tokens{follow}, the model's context holds {limit}{longrope}. "
             f"{lower}Set model.path to a model with a longer context (for the embedded one: "

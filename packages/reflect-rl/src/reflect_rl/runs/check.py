@@ -6,9 +6,7 @@ number format of the model, and whether its training fits into memory.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib.util import find_spec
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +16,10 @@ from reflect_rl.curricula import modes_of
 from reflect_rl.data.generate import Source, is_reflector, policy_beside, source_of
 from reflect_rl.data.recorded import has_reflections, read_episodes
 from reflect_rl.envs.base import HasTeacher, NumbersActions, TellsHindsight
-from reflect_rl.errors import ConfigError, ModelError, UnknownNameError, suggestion
+from reflect_rl.errors import ConfigError, UnknownNameError, suggestion
 from reflect_rl.evaluation.methods import Method, find_method
 from reflect_rl.launch import local_process_count, process_count
-from reflect_rl.models.memory import GB, free_bytes
+from reflect_rl.models.memory import GB
 from reflect_rl.runs.config import ChecksRun, RunConfig, annotator_of, used_parts
 from reflect_rl.store import read_json
 from reflect_rl.training.metrics import missing_trackers
@@ -431,94 +429,40 @@ def _measured_format(model: ModelConfig) -> Choice:
 
 def _check_memory(config: RunConfig, causal: PretrainedConfig) -> str:
     """Estimate the memory of the run's trainings, and refuse what does not fit."""
+    from reflect_rl.models.fits import PROCESSES, Demand, check_room, training_bytes
     from reflect_rl.models.load import device_of
-    from reflect_rl.models.memory import Estimate, estimate, play_bytes
-    from reflect_rl.models.score import fast_tokens, most_activations
+    from reflect_rl.models.memory import Estimate, play_bytes
 
     device = device_of(config.model.device)
     on_cpu = device.type == "cpu"
     chosen = [config.method(name) for name in config.methods]
+    is_online = any(method.online for method in chosen)
     # Online training holds the reflection player beside the policy, and the reference of the KL term.
     beside = config.reflector.kind == "prompted" or any(m.online and m.reflector in m.datasets for m in chosen)
     held = 1 + beside + config.rlft.algorithm.needs_reference
-    fast, most = fast_tokens(causal.hidden_size, on_cpu=on_cpu), most_activations(device)
 
     def need(setting: ModelConfig) -> Estimate:
         """The larger estimate, of supervised or online training; rlft.micro_batch_tokens is of the second alone."""
-        found = [estimate(causal, setting, models=1, micro_batch_tokens=fast, activations=most)]
-        if any(method.online for method in chosen):
-            tokens, limit = config.rlft.micro_batch_tokens or fast, math.inf if config.rlft.micro_batch_tokens else most
-            found.append(estimate(causal, setting, models=held, micro_batch_tokens=tokens, activations=limit))
+        found = [training_bytes(causal, setting, device)]
+        if is_online:
+            tokens = config.rlft.micro_batch_tokens
+            found.append(training_bytes(causal, setting, device, models=held, micro_batch_tokens=tokens))
         return max(found, key=lambda one: one.total)
 
     flag = "--workers"
     if process_count() > 1:
         # Every process of a launch holds the models of one job; those on GPUs have one each.
-        flag, jobs = "--num_processes", local_process_count() if on_cpu else 1
+        flag, jobs = PROCESSES, local_process_count() if on_cpu else 1
     else:
         # Workers beyond the number of jobs stay idle and take no memory.
         jobs = min(config.workers, len(config.seeds) * len(config.data.demonstration_starts) * len(config.methods))
-    free, process, now = free_bytes(device), PROCESS_BYTES if on_cpu else 0, need(config.model)
-    each = now.total + process
-    parts = (
-        f"weights {now.weights / GB:.1f}, gradients and optimiser {now.training / GB:.1f}, "
-        f"activations {now.activations / GB:.1f}"
-    )
-    if each * jobs <= free:
-        note = f"memory: about {each * jobs / GB:.1f} of {free / GB:.1f} GB ({jobs} at once, each {parts})"
-        played = play_bytes(causal, config.model, readers=1 + beside, writes=beside, on_gpu=device.type == "cuda")
-        played *= jobs
-        if played < GB / 10 or not any(method.online for method in chosen):
-            return note
-        # Short games take hardly any of it, so it is a warning and no reason to refuse.
-        tight = " and may not fit" if each * jobs + played > free else ""
-        fewer = f" ({flag} 1 takes less)" if tight and jobs > 1 else ""
-        return f"{note}; play with long states adds up to {played / GB:.1f} GB{tight}{fewer}"
-    remedy = _remedy(config.model, free, jobs, flag, lambda setting: need(setting).total + process)
-    raise ModelError(
-        f"training {config.model.path!r} needs about {each * jobs / GB:.1f} GB ({jobs} at once, each {parts}), and "
-        f"{device.type} has {free / GB:.1f} GB free. {remedy} a smaller model, close other programs, or take a machine "
-        "with more memory."
-    )
-
-
-def _remedy(model: ModelConfig, free: int, jobs: int, flag: str, size_of: Callable[[ModelConfig], int]) -> str:
-    """The settings under which a training would fit, as the beginning of a sentence that goes on with other remedies.
-
-    Args:
-        model: its settings.
-        free: bytes.
-        jobs: number of jobs at once.
-        flag: which sets it.
-        size_of: bytes of a job with some settings of the model.
-    """
-    each = size_of(model)
-    fitting = [f"{flag} {free // each} ({free // each * each / GB:.1f} GB)"] if each <= free else []
-    alone, together = _smaller(model)
-    # One job at a time where several do not fit, whatever the model's settings.
-    for workers in dict.fromkeys((jobs, 1)):
-        with_workers = "" if workers == jobs else f"{flag} 1 and "
-        for text, setting in () if fitting and workers < jobs else (*alone, together):
-            size = size_of(setting) * workers
-            if size <= free and not (fitting and setting is together[1]):
-                fitting.append(f"{with_workers}{text} ({size / GB:.1f} GB)")
-    if fitting:
-        return f"Set {', or '.join(fitting)}; or use"
-    name, least = together[0], size_of(together[1]) / GB
-    return f"With {name}, one at a time, it would still need {least:.1f} GB. Use" if name else "Use"
-
-
-def _smaller(model: ModelConfig) -> tuple[list[tuple[str, ModelConfig]], tuple[str, ModelConfig]]:
-    """Settings that are not made yet and need less memory: each alone, and all of them."""
-    rank = model.lora.rank or 16
-    lora = {"lora": model.lora.model_copy(update={"rank": rank}), "precision": "bfloat16"}
-    changes: dict[str, dict[str, Any]] = {
-        "model.gradient_checkpointing = true": {"gradient_checkpointing": True},
-        f"model.lora.rank = {rank} with model.precision = 'bfloat16'": lora,
-    }
-    if find_spec("bitsandbytes"):
-        changes["model.quantization = '4bit' with model.lora.rank = " + str(rank)] = lora | {"quantization": "4bit"}
-    alone = [(text, model.model_copy(update=change)) for text, change in changes.items()]
-    alone = [(text, setting) for text, setting in alone if setting != model]
-    both = model.model_copy(update=lora | {"gradient_checkpointing": True})
-    return alone, (" and ".join(text for text, setting in alone if setting.quantization == model.quantization), both)
+    process = PROCESS_BYTES if on_cpu else 0
+    room = check_room(Demand(config.model.path, config.model, need, jobs, flag, process), device)
+    played = play_bytes(causal, config.model, readers=1 + beside, writes=beside, on_gpu=device.type == "cuda")
+    played *= jobs
+    if played < GB / 10 or not is_online:
+        return room.sentence
+    # Short games take hardly any of it, so it is a warning and no reason to refuse.
+    tight = " and may not fit" if room.needed + played > room.free else ""
+    fewer = f" ({flag} 1 takes less)" if tight and jobs > 1 else ""
+    return f"{room.sentence}; play with long states adds up to {played / GB:.1f} GB{tight}{fewer}"

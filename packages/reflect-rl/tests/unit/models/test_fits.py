@@ -13,7 +13,8 @@ from transformers import AutoConfig, LlamaConfig
 
 from reflect_rl.config import LoRAConfig, ModelConfig, parse
 from reflect_rl.errors import ModelError
-from reflect_rl.models import memory
+from reflect_rl.models import fits, memory
+from reflect_rl.models.fits import _settings_of, check_loaded
 from reflect_rl.models.load import load_model
 from reflect_rl.models.memory import Estimate, activation_bytes, estimate, play_bytes
 from reflect_rl.models.precision import _seconds, choose
@@ -144,7 +145,7 @@ def test_memory_by_hand(llama):
 
 def test_a_run_that_does_not_fit_is_refused_with_the_number_and_a_remedy(llama, tmp_path, monkeypatch):
     config = run_config(tmp_path, {"path": str(llama)})
-    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**6)
+    monkeypatch.setattr(fits, "free_bytes", lambda device: 10**6)
     # The process alone takes more.
     with pytest.raises(
         ModelError,
@@ -152,7 +153,7 @@ def test_a_run_that_does_not_fit_is_refused_with_the_number_and_a_remedy(llama, 
     ):
         settle.settle(config, trains=True)
     settle.settle(config, trains=False)
-    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**12)
+    monkeypatch.setattr(fits, "free_bytes", lambda device: 10**12)
     assert settle.settle(config, trains=True)[1][0].startswith("memory: about 1.1 of 1000.0 GB")
 
 
@@ -206,13 +207,13 @@ def test_a_run_in_bfloat16_is_told_where_the_processor_is_slow_at_it(tmp_path, m
 )
 def test_the_note_names_what_play_adds(llama, tmp_path, monkeypatch, method, free, said):
     values = {"output_dir": str(tmp_path), "methods": [method], "model": {"path": str(llama), "device": "cpu"}}
-    monkeypatch.setattr(settle, "free_bytes", lambda device: free)
+    monkeypatch.setattr(fits, "free_bytes", lambda device: free)
     monkeypatch.setattr("reflect_rl.models.memory.play_bytes", lambda *_, **__: 2 * 10**9)
     assert re.search(said, settle.settle(parse(RunConfig, values), trains=True)[1][0])
 
 
 def test_where_nothing_is_trained_no_memory_of_a_training_is_asked_for(llama, tmp_path, monkeypatch):
-    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**6)
+    monkeypatch.setattr(fits, "free_bytes", lambda device: 10**6)
     values = {"output_dir": str(tmp_path), "methods": ["prompted", "base"]}
     config = parse(RunConfig, values | {"model": {"path": str(llama), "device": "cpu"}})
     assert settle.settle(config, trains=True)[1] == []
@@ -236,7 +237,7 @@ def test_damaged_weights_are_refused_before_anything_is_played(llama, tmp_path):
 )
 def test_a_pretrained_model_with_the_rate_of_a_small_one_is_told(llama, tmp_path, monkeypatch, sft, named):
     values = {"output_dir": str(tmp_path), "methods": ["sft_reflect"], "sft": sft}
-    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**12)
+    monkeypatch.setattr(fits, "free_bytes", lambda device: 10**12)
     for model, says in (({"path": str(llama), "device": "cpu"}, named), ({"path": "embedded"}, None)):
         notes = settle.settle(parse(RunConfig, values | {"model": model}), trains=True)[1]
         told = [note for note in notes if "learning_rate" in note]
@@ -245,9 +246,9 @@ def test_a_pretrained_model_with_the_rate_of_a_small_one_is_told(llama, tmp_path
 
 
 def test_a_prompted_reflection_player_is_counted_beside_the_policy(llama, tmp_path, monkeypatch):
-    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**12)
+    monkeypatch.setattr(fits, "free_bytes", lambda device: 10**12)
     counts = []
-    monkeypatch.setattr(memory, "estimate", lambda *_, models, **__: counts.append(models) or Estimate(1, 1, 1, 1))
+    monkeypatch.setattr(fits, "estimate", lambda *_, models, **__: counts.append(models) or Estimate(1, 1, 1, 1))
     for kind in ("own", "prompted"):
         values = {"output_dir": str(tmp_path), "methods": ["reflect_rl"], "reflector": {"kind": kind}}
         settle.settle(parse(RunConfig, values | {"model": {"path": str(llama), "device": "cpu"}}), trains=True)
@@ -284,7 +285,7 @@ def test_remedies_are_those_that_are_not_set_and_fit(llama, tmp_path, monkeypatc
         RunConfig,
         {"output_dir": str(tmp_path), "methods": ["sft"], "model": model, "seeds": [0, 1], "workers": workers},
     )
-    monkeypatch.setattr(settle, "free_bytes", lambda device: free)
+    monkeypatch.setattr(fits, "free_bytes", lambda device: free)
     with pytest.raises(ModelError) as refused:
         settle.settle(config, trains=True)
     assert str(refused.value).partition(" GB free. ")[2] == remedy
@@ -307,7 +308,7 @@ def test_each_process_of_a_launch_on_this_machine_takes_memory(llama, tmp_path, 
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     if local:
         monkeypatch.setenv("LOCAL_WORLD_SIZE", local)
-    monkeypatch.setattr(settle, "free_bytes", lambda device: free)
+    monkeypatch.setattr(fits, "free_bytes", lambda device: free)
     if told is None:
         assert "(1 at once" in settle.settle(config, trains=True)[1][0]
     else:
@@ -325,8 +326,71 @@ def test_supervised_training_does_not_read_the_budget_of_online_training(
 ):
     values = {"output_dir": str(tmp_path), "methods": methods, "rlft": {"micro_batch_tokens": tokens}}
     config = parse(RunConfig, values | {"model": {"path": str(llama), "device": "cpu"}})
-    monkeypatch.setattr(settle, "free_bytes", lambda device: 10**12)
+    monkeypatch.setattr(fits, "free_bytes", lambda device: 10**12)
     assert f"activations {expected})" in settle.settle(config, trains=True)[1][0]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {},
+        {"precision": "mixed", "gradient_checkpointing": True},
+        {"precision": "bfloat16", "lora": {"rank": 4}},
+        {"precision": "mixed", "lora": {"rank": 4}, "train_layers": 1},
+        {"train_layers": 2},
+    ],
+)
+def test_a_loaded_model_tells_the_settings_that_its_memory_depends_on(llama, setting):
+    config = parse(ModelConfig, {"path": str(llama), "device": "cpu"} | setting)
+    found = _settings_of(load_model(config, trainable=True))
+    assert found.model_copy(update={"device": "cpu"}) == config
+
+
+@pytest.mark.parametrize(
+    ("setting", "trainable", "trainings", "models"),
+    [
+        # The model that stays, and a copy for each training; of three blocks one is trained, the others are shared.
+        ({}, True, 1, 2),
+        ({}, True, 2, 3),
+        ({"train_layers": 1}, True, 1, 4 / 3),
+        # Copies share the weights under an adapter, unless it was loaded to play.
+        ({"lora": {"rank": 4}}, True, 2, 1),
+        ({}, False, 1, 2),
+    ],
+)
+def test_a_loaded_model_is_refused_where_its_copies_do_not_fit(
+    llama, monkeypatch, setting, trainable, trainings, models
+):
+    config = parse(ModelConfig, {"path": str(llama), "device": "cpu"} | setting)
+    model = load_model(config, trainable=trainable)
+    weights = list(model.model.parameters())
+    own = sum(4 * weight.numel() for weight in weights)
+    # 97,344 tokens are fast for this width, and (5000 / 16)² of them leave 4,320 bytes each.
+    need = estimate(model.model.config, config, models=models, micro_batch_tokens=312**2, activations=10**12).total
+    monkeypatch.setattr(fits, "free_bytes", lambda device: need - own)
+    check_loaded(model, trainings=trainings)
+    monkeypatch.setattr(fits, "free_bytes", lambda device: need - own - 1)
+    with pytest.raises(ModelError, match=r"\(1 at once, .*, of which the loaded model has taken 0\.0 GB, and cpu"):
+        check_loaded(model, trainings=trainings)
+
+
+def test_an_adapter_that_was_loaded_to_play_is_copied_with_its_base(llama, tmp_path, monkeypatch):
+    load_model(ModelConfig(device="cpu", lora=LoRAConfig(rank=4)), llama, trainable=True).save(tmp_path)
+    counts = []
+    monkeypatch.setattr(fits, "estimate", lambda *_, models, **__: counts.append(models) or Estimate(1, 1, 1, 1))
+    for trainable in (True, False):
+        check_loaded(load_model(ModelConfig(device="cpu"), tmp_path, trainable=trainable))
+    assert counts[0] == 1
+    assert counts[-1] == 2
+
+
+def test_each_process_of_a_launch_has_loaded_the_model(llama, monkeypatch):
+    model = load_model(ModelConfig(device="cpu"), llama, trainable=True)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    # One needs 421 MB.
+    monkeypatch.setattr(fits, "free_bytes", lambda device: 8 * 10**8)
+    with pytest.raises(ModelError, match=r"needs about 0\.8 GB \(2 at once, .* Set --num_processes 1 \(0\.4 GB\)"):
+        check_loaded(model)
 
 
 def test_a_container_has_what_it_is_given(tmp_path, monkeypatch):
@@ -396,3 +460,15 @@ def test_a_reflection_that_makes_a_prompt_too_long_is_named(llama, tokens, lower
     with pytest.raises(ModelError, match=f"{tokens} tokens with the {said} of its reflection, ") as refused:
         check_context(model, tokens, "Taxi", reflection=reflection)
     assert ("Lower reflector.max_new_tokens. " in str(refused.value)) is lowers
+
+
+def test_what_makes_a_prompt_shorter_is_named_first(llama):
+    model = load_model(ModelConfig(device="cpu"), llama, trainable=False)
+    names = {"most_new": "prompted.max_new_tokens", "shortening": "prompted.examples"}
+    both = r"500 tokens and 13 are to follow, .* holds 512\. Lower prompted.max_new_tokens or prompted.examples\. Set"
+    with pytest.raises(ModelError, match=both):
+        check_context(model, 500, "Taxi", 13, **names)
+    # Without any answer it is too long as well.
+    with pytest.raises(ModelError, match=r"holds 512\. Lower prompted.examples\. Set model.path"):
+        check_context(model, 513, "Taxi", 13, **names)
+    check_context(model, 499, "Taxi", 13, **names)

@@ -18,6 +18,7 @@ from reflect_rl.data.generate import demonstrations
 from reflect_rl.envs.base import EnvSpec, HasSolver, NumbersActions
 from reflect_rl.models.generate import generate, text_of
 from reflect_rl.models.load import LanguageModel, load_model
+from reflect_rl.models.score import check_context
 from reflect_rl.players.reflectors import CachedReflector
 from reflect_rl.prompts import ANALYZE, Messages, advice_text, reflector_messages, rules_of
 from reflect_rl.runs.demonstrate import excluded_states
@@ -46,6 +47,7 @@ class _Asked:
         heading: over an answer.
         examples: question and answer of each example.
         max_new_tokens: longest answer.
+        limit: name of the setting of `max_new_tokens`.
     """
 
     def __init__(
@@ -55,21 +57,37 @@ class _Asked:
         heading: str,
         examples: Sequence[tuple[str, str]],
         max_new_tokens: int,
+        limit: str,
     ) -> None:
-        self.model, self.rules, self.heading, self.max_new_tokens = model, rules, heading, max_new_tokens
+        self.model, self.rules, self.heading = model, rules, heading
+        self.max_new_tokens, self.limit = max_new_tokens, limit
         self._shown = [f"{question}\n\n{heading}\n{answer}" for question, answer in examples]
 
-    def answers(self, asked: Sequence[Messages]) -> list[tuple[str, bool]]:
+    def answers(self, asked: Sequence[Messages], views: Sequence[View]) -> list[tuple[str, bool]]:
         """The most likely answer to each question, and whether it was cut off at the limit of its length.
+
+        Args:
+            asked: the questions.
+            views: of the same states.
 
         Raises:
             ModelError: a question with its answer is longer than the model's context.
         """
+        prompts = [self.model.encode_prompt(self.text(messages)) for messages in asked]
+        longest = max(range(len(prompts)), key=lambda row: len(prompts[row]))
+        # Here, because token ids alone would not show the user which state it is, and what to set.
+        check_context(
+            self.model,
+            len(prompts[longest]),
+            views[longest].observation.text,
+            self.max_new_tokens,
+            most_new=self.limit,
+            shortening="prompted.examples" if self._shown else "",
+        )
         # The model may be one that is being trained, which must go on in the mode that it was in.
         network = self.model.model
         was_training = network.training
         network.eval()
-        prompts = [self.model.encode_prompt(self.text(messages)) for messages in asked]
         found = generate(self.model, prompts, self.max_new_tokens)
         network.train(was_training)
         # Shown examples, a model goes on with a next state that it makes up: the answer ends before it.
@@ -125,7 +143,7 @@ class PromptedPolicy(_Prompted):
     ) -> None:
         shown = [(policy_messages(rules, _view(turn))[1][1], _choice(turn)) for turn in examples]
         self.name, self.examples = name, len(shown)
-        self._asked = _Asked(model, rules, ANSWER, shown, max_new_tokens)
+        self._asked = _Asked(model, rules, ANSWER, shown, max_new_tokens, "prompted.max_new_tokens")
         self._known: dict[str, tuple[str, bool]] = {}
 
     @classmethod
@@ -159,9 +177,11 @@ class PromptedPolicy(_Prompted):
         keys = [state for _, (_, state) in asked]
         if len(self._known) > MOST_KEPT:
             self._known = {}
-        fresh = {key: messages for key, messages in zip(keys, asked, strict=True) if key not in self._known}
+        pairs = zip(keys, asked, views, strict=True)
+        fresh = {key: (messages, view) for key, messages, view in pairs if key not in self._known}
         if fresh:
-            self._known |= dict(zip(fresh, self._asked.answers(list(fresh.values())), strict=True))
+            questions, states = zip(*fresh.values(), strict=True)
+            self._known |= dict(zip(fresh, self._asked.answers(questions, states), strict=True))
         return [self._decision(view, *self._known[key]) for view, key in zip(views, keys, strict=True)]
 
     def _decision(self, view: View, answer: str, is_cut: bool) -> Decision:
@@ -196,7 +216,7 @@ class PromptedReflector(_Prompted, CachedReflector):
         super().__init__(cache_size, None if game is None else game.action_numbers)
         rules = rules_of(env)
         shown = [(reflector_messages(rules, _view(turn))[1][1], turn.reflection or "") for turn in examples]
-        self._asked = _Asked(model, rules, ADVICE, shown, max_new_tokens)
+        self._asked = _Asked(model, rules, ADVICE, shown, max_new_tokens, "reflector.max_new_tokens")
 
     @classmethod
     def for_run(cls, run: RunConfig, method: str, decoding: Decoding) -> Self:
@@ -209,7 +229,7 @@ class PromptedReflector(_Prompted, CachedReflector):
         # The cache works with the prompt of trained players, so the state is taken out of it again.
         views = [View(Observation(prompt.removesuffix(ANALYZE), ()), ()) for prompt in prompts]
         asked = [reflector_messages(self._asked.rules, view) for view in views]
-        return [advice_text(answer) for answer, _ in self._asked.answers(asked)]
+        return [advice_text(answer) for answer, _ in self._asked.answers(asked, views)]
 
 
 def examples_of(run: RunConfig) -> list[Turn]:
