@@ -183,3 +183,19 @@ def with_reading(evidence: Sequence[Evidence], likelihoods: Sequence[float]) -> 
     best = max(likelihoods, default=0.0)
     read = [max(0.0, 1 - (best - value) / NATS) for value in likelihoods]
     return [replace(entry, read=value) for entry, value in zip(evidence, chain(read, repeat(0.0)), strict=False)]
+
+
+def told_change(before: Answer, after: Answer, prefix: str = "") -> str:
+    """What the model changed at the first place, for example `the reader puts b.py first; the index has a.py`.
+
+    Args:
+        before: the answer of the index.
+        after: what `reread` has made of it.
+        prefix: of the paths, as `Tree.prefix`.
+    """
+    first = after.files[0].path
+    if after.files[0].evidence.read is None:
+        return f"the reader has nothing to compare, so {prefix}{first} stays first."
+    place = 1 + [entry.path for entry in before.files].index(first)
+    told = "as the index does" if place == 1 else f"from place {place}; the index has {prefix}{before.files[0].path}"
+    return f"the reader puts {prefix}{first} first, {told}."

@@ -21,6 +21,7 @@ from reflect_locate.repositories.best_lines import BestLines
 from reflect_locate.repositories.symbols import KEPT, symbols
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.word_store import StaleStoreError
+from reflect_locate.rereading import told_change
 from reflect_locate.served_folders import Part, ServedFolders
 from reflect_rl.errors import ReflectRLError
 
@@ -74,6 +75,10 @@ class Located(BaseModel):
     sureness: Sureness = Field(description="How sure it is that the first file answers: `sure`, `likely`, `a guess`.")
     confidence: float = Field(description="Confidence in the first file, in [0, 1].")
     files: list[LocatedFile] = Field(description="Best first.")
+    changed: str | None = Field(
+        default=None,
+        description="What a language model changed at the first place, in a sentence; null where none has read.",
+    )
 
 
 class Passages(BaseModel):
@@ -161,14 +166,17 @@ class SearchService:
             part = self._part(path, is_stopped)
             # The player is asked for files only: for lines an index is enough.
             answer = self._player(part.tree, question, is_stopped) if self._player else self._find(part, question)
+            changed = None
             if self._reread:
-                answer = self._reread(part.tree, question, answer)
+                before, answer = answer, self._reread(part.tree, question, answer)
+                changed = told_change(before, answer, part.tree.prefix)
             files = answer.with_lines(part.tree, top_k)
         return Located(
             root=part.root.folder,
             sureness=answer.sureness,
             confidence=round(answer.confidence, 4),
             files=[_located(entry, part.tree.prefix) for entry in files],
+            changed=changed,
         )
 
     def find_passage(self, question: str, path: str, top_k: int, is_stopped: IsStopped) -> Passages:

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from git_repository import Repository, told
+from reflect_locate.adapt import Estimate
 from reflect_locate.cli.adapt import parse_adapt, run
 from reflect_locate.cli.locate import run as locate
 from reflect_locate.cli.serve import run as serve
@@ -26,9 +27,12 @@ def call(tmp_path, capsys):
     return call
 
 
-def test_a_repository_is_learned_and_used(call, tmp_path):
+def test_a_repository_is_learned_and_used(call, tmp_path, monkeypatch):
+    # However busy the machine is.
+    monkeypatch.setattr("reflect_locate.cli.adapt.QUICK_MINUTES", float("inf"))
     mine = told(Repository(tmp_path / "mine")).folder
     said = call(run, mine, "--output-dir", tmp_path / "out")
+    assert said.splitlines()[:2] == [f"reading the history of {mine}", "61 commits; all in all a few seconds"]
     # 12 commits of each part, and no sentence of C files.
     assert "fitting to 12 commits and 0 sentences" in said
     assert "measuring on 12 later commits and 0 other sentences: a few seconds" in said
@@ -64,6 +68,13 @@ def test_a_repository_is_learned_and_used(call, tmp_path):
     first = (tmp_path / "out/ranking.json").read_bytes()
     call(run, mine, "--output-dir", tmp_path / "out")
     assert (tmp_path / "out/ranking.json").read_bytes() == first
+
+
+def test_the_time_is_told_before_the_history_is_read(call, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("reflect_locate.adapt.estimate", lambda *_: Estimate(61, 12.34, 1.0))
+    monkeypatch.setattr("reflect_locate.adapt.eras_of", lambda *_: pytest.fail(capsys.readouterr().out))
+    with pytest.raises(pytest.fail.Exception, match=r"61 commits; all in all about 12\.3 minutes"):
+        call(run, Repository(tmp_path / "mine").folder, "--output-dir", tmp_path / "out")
 
 
 def test_what_does_not_help_is_not_kept(call, tmp_path):

@@ -58,7 +58,7 @@ def test_json_is_all_that_is_printed(located, project):
     evidence = {"named", "read", "match", "path_match", "defined", "stem", "written", "history", "is_test"}
     evidence |= {"is_document", "is_aside", "is_data", "asked", "quoted", "words", "coverage"}
     lines = {"first_line", "last_line", "symbol", "kind", "excerpt_line", "excerpt"}
-    assert set(rows[0]) == {"path", "sureness", "confidence", *lines, "score", *evidence, "walk", "reasons"}
+    assert set(rows[0]) == {"path", "sureness", "confidence", *lines, "score", *evidence, "walk", "reasons", "changed"}
     assert (project / rows[0]["path"]).is_file()
     assert rows == sorted(rows, key=lambda row: -row["score"])
     assert "kettle: 4 files; left out: nothing" in said.err
@@ -72,6 +72,7 @@ def test_the_list_is_never_empty(located, project):
     """No word of the question stands in the tree: a guess, marked so, that begins with the README."""
     rows = json.loads(located(project, "quantum chromodynamics", "--json", "--threshold", 0.5).out)
     assert rows
+    assert rows[0]["changed"] is None  # no reader was asked
     assert {row["sureness"] for row in rows} == {"a guess"}
 
 
@@ -488,7 +489,9 @@ def test_deep_says_what_the_model_changed(project, player, capsys):
         run([str(project), QUESTION, "--deep", "--reader", str(player / "policy"), "--json", "--no-cache"])
     said = capsys.readouterr()
     rows = json.loads(said.out)
-    assert f"puts {rows[0]['path']} first" in said.err
+    assert rows[0]["changed"].startswith(f"the reader puts {rows[0]['path']} first, ")
+    assert {row["changed"] for row in rows} == {rows[0]["changed"]}
+    assert f"{rows[0]['changed']}\n" in said.err
     assert max(row["read"] for row in rows) == 1.0
     assert all(0 < row["read"] <= 1 for row in rows)
 

@@ -1,11 +1,12 @@
 """Adapting the ranking: where the history is cut, what is asked, what counts as help, and what is measured."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from git_repository import Repository, told
-from reflect_locate.adapt import Adapted, Outcome, adapt, compare, eras_of, figures
+from reflect_locate.adapt import Adapted, Estimate, Outcome, adapt, compare, eras_of, estimate, figures
 from reflect_locate.adapted_ranking import FILE, AdaptedRanking, AdaptedRankingError
 from reflect_locate.evidence import Weights
 from reflect_locate.questions.commits import HistoryError
@@ -52,6 +53,18 @@ def test_the_history_is_cut_into_what_is_known_fitted_and_measured(repository):
     assert fitted.tree.text("m1.c") == "x = 32;\n"
 
 
+@pytest.mark.parametrize(
+    ("sampled", "seconds"), [(1000, 4 * 10 + 3 * 30 + 36 * 1), (20, 4 * 3.05 * 10 + 3 * 30 + 36 * 1)]
+)
+def test_the_time_is_estimated_from_the_newest_commits_and_files(repository, monkeypatch, sampled, seconds):
+    """61 commits, of which a fifth of the usable 60 is fitted to and another fifth, asked twice, is measured on."""
+    # Ten seconds to read the newest commits, thirty for the tree, six for three questions that are asked twice.
+    clock = iter([0.0, 10.0, 40.0, 46.0])
+    monkeypatch.setattr("reflect_locate.adapt.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr("reflect_locate.adapt.SAMPLED", sampled)
+    assert estimate(repository.folder) == Estimate(61, pytest.approx(seconds / 60), 1.0)
+
+
 def test_a_commit_that_was_made_twice_is_not_asked(tmp_path):
     mine = told(Repository(tmp_path / "mine"))
     before = len(eras_of(mine.folder)[1].commits)
@@ -79,7 +92,7 @@ def test_a_history_that_tells_nothing_does_not_help(tmp_path):
 
 
 def outcomes(pairs):
-    return [Outcome(str(key), "", (), *pair) for key, pair in enumerate(pairs)]
+    return [Outcome(str(key), "", (), *pair, "a guess", "likely") for key, pair in enumerate(pairs)]
 
 
 def test_a_comparison_counts_pairs():

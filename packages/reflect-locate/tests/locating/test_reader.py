@@ -18,7 +18,7 @@ from reflect_locate.reader import Reader, load_reader
 from reflect_locate.reader_settings import MOST_WEIGHTS, ReaderSettings, is_small
 from reflect_locate.repositories.snapshot import Snapshot
 from reflect_locate.repositories.tree import Tree
-from reflect_locate.rereading import REQUEST, PassageReader, ReaderBeside, open_reader, passage, reread
+from reflect_locate.rereading import REQUEST, PassageReader, ReaderBeside, open_reader, passage, reread, told_change
 from reflect_locate.small_reader import PACKAGED, SmallReader, load_small_reader
 from reflect_rl.errors import ModelError, UserError
 from reflect_rl.store import read_json, write_json
@@ -115,9 +115,11 @@ def test_files_that_are_not_read_keep_their_order_behind_those_that_are():
 
 
 def test_equal_likelihoods_change_no_order():
-    answer = find(tree(), QUESTION)
-    fresh = reread(Fixed("nothing", 1.0), tree(), QUESTION, answer)
+    files = tree({f"{name}.py": "# Parsing of rate limits.\n" for name in "abcd"})
+    answer = find(files, QUESTION)
+    fresh = reread(Fixed("nothing", 1.0), files, QUESTION, answer)
     assert [entry.path for entry in fresh.files] == [entry.path for entry in answer.files]
+    assert told_change(answer, fresh) == "the reader puts a.py first, as the index does."
 
 
 def test_a_passage_is_short_and_holds_the_best_line():
@@ -136,7 +138,9 @@ def test_where_there_is_nothing_to_compare_the_answer_stays(question):
     """No word that could be compared, none that stands anywhere, or one file with it."""
     files = {"limits.py": "# Parsing of rate limits.\n", "clock.py": "# Watches.\n"}
     answer = find(tree(files), question)
-    assert reread(Fixed("clock.py", 3.0), tree(files), question, answer) == answer
+    same = reread(Fixed("clock.py", 3.0), tree(files), question, answer)
+    assert same == answer
+    assert told_change(answer, same) == f"the reader has nothing to compare, so {answer.files[0].path} stays first."
 
 
 def test_an_empty_question_is_refused(reader):

@@ -5,6 +5,7 @@ import io
 import json
 import threading
 from dataclasses import replace
+from functools import partial
 
 import anyio
 import pytest
@@ -12,8 +13,10 @@ import pytest
 from reflect_locate import served_answers
 from reflect_locate.finder import SearchOptions, locate
 from reflect_locate.outline import Outline
+from reflect_locate.reader_settings import ReaderSettings
 from reflect_locate.repositories import symbols as kept_symbols
 from reflect_locate.repositories.symbols import KEPT, KeptSymbols
+from reflect_locate.rereading import PassageReader, reread
 from reflect_locate.serve import MOST_BYTES, MOST_WAITING, _Lines, limited, make_server
 from reflect_locate.served_answers import Located, Passages, SearchService
 from reflect_locate.served_folders import ServedFolders
@@ -70,7 +73,9 @@ def test_the_tools_say_what_they_take_and_give(service):
         assert tools[name].input_schema["required"] == ["question"]
         assert set(tools[name].input_schema["properties"]) == {"question", "path", "top_k"}
     assert set(tools["what_is_in"].input_schema["properties"]) == {"path"}
-    assert set(tools["find_file"].output_schema["properties"]) == {"root", "sureness", "confidence", "files"}
+    assert set(tools["find_file"].output_schema["properties"]) == {
+        *("root", "sureness", "confidence", "files", "changed")
+    }
     for tool in tools.values():
         assert tool.annotations.read_only_hint is True
         assert "Prefer it over" in tool.description
@@ -406,6 +411,25 @@ def test_a_second_ranking_changes_the_files_and_not_the_lines(tmp_path):
     asked = ("rate limits", "", 5, lambda: False)
     assert [f.path for f in fresh.find_file(*asked).files] == [f.path for f in plain.find_file(*asked).files][::-1]
     assert fresh.find_passage(*asked) == plain.find_passage(*asked)
+
+
+class PrefersB(PassageReader):
+    """A reader that finds the question likelier after one file than after any other."""
+
+    settings = ReaderSettings()
+
+    def likelihood(self, question, text):
+        return -1.0 if text.startswith("File b.py:") else -4.0
+
+
+def test_an_answer_says_what_a_reader_changed_by_the_paths_of_the_root(tmp_path):
+    files = {f"src/{name}.py": "# Parsing of rate limits.\n" for name in "ab"} | {"c.py": "x = 1\n"}
+    folders = ServedFolders([str(write_files(tmp_path / "kettle", files))])
+    fresh = SearchService(folders, reread=partial(reread, PrefersB()))
+    said = call(fresh, question=QUESTION, path="src").structured_content
+    assert [file["path"] for file in said["files"]] == ["src/b.py", "src/a.py"]
+    assert said["changed"] == "the reader puts src/b.py first, from place 2; the index has src/a.py."
+    assert call(SearchService(folders), question=QUESTION).structured_content["changed"] is None
 
 
 @pytest.mark.parametrize(("tool", "top_k"), [("find_file", 0), ("find_passage", 51)])

@@ -51,7 +51,7 @@ def run(arguments: Sequence[str], console: Console) -> None:
     source, options = parse_adapt(arguments)
 
     # Imported after the arguments are parsed: `--help` and a mistyped flag must not wait for it.
-    from reflect_locate.adapt import adapt, eras_of, figures, minutes
+    from reflect_locate.adapt import adapt, eras_of, estimate, figures
     from reflect_locate.adapted_ranking import COMPARISON, FILE
     from reflect_locate.cli.locate import printable_line
     from reflect_locate.repositories.ingest import check_named, split_revision
@@ -70,14 +70,17 @@ def run(arguments: Sequence[str], console: Console) -> None:
         raise ConfigError(f"{str(folder)!r} holds something else than a result of adapt. Choose another --output-dir.")
     console.print(printable_line(f"reading the history of {place}"), highlight=False, markup=False)
     try:
+        expected = estimate(place, revision, options.questions, options.seed)
+        console.print(f"{expected.commits} commits; all in all {told_minutes(expected.minutes)}")
         fitted, tested = eras_of(place, revision, options.questions, options.seed)
     except UserError:
         # A repository that is refused leaves no empty folder behind.
         if is_new:
             folder.rmdir()
         raise
-    console.print(told_before(fitted, tested, minutes(fitted, tested)))
+    # Each of those that are measured is asked twice.
     steps = len(fitted.questions) + 2 * len(tested.questions)
+    console.print(told_before(fitted, tested, steps * expected.seconds_each / 60))
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task("asking", total=steps)
         adapted = adapt(place, fitted, tested, revision, lambda: bars.advance(bar))
@@ -122,12 +125,20 @@ def _made(folder: Path) -> bool:
 
 
 def told_before(fitted: Era, tested: Era, minutes: float) -> str:
-    """Sentence that says what will be done, and how long it will take."""
-    about = f"about {minutes:.1f} minutes" if minutes >= QUICK_MINUTES else "a few seconds"
+    """Sentence that says what will be done, and how many minutes it will take."""
     return (
         f"fitting to {len(fitted.commits)} commits and {len(fitted.documents)} sentences of documents; measuring on "
-        f"{len(tested.commits)} later commits and {len(tested.documents)} other sentences: {about}"
+        f"{len(tested.commits)} later commits and {len(tested.documents)} other sentences: {told_minutes(minutes)}"
     )
+
+
+def told_minutes(minutes: float) -> str:
+    """A length of time in words.
+
+    >>> told_minutes(2.54), told_minutes(0.05)
+    ('about 2.5 minutes', 'a few seconds')
+    """
+    return f"about {minutes:.1f} minutes" if minutes >= QUICK_MINUTES else "a few seconds"
 
 
 def comparison_table(comparisons: Sequence[BeforeAfter]) -> Table:

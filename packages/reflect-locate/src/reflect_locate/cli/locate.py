@@ -125,17 +125,21 @@ def _run(arguments: Sequence[str]) -> None:
         answer = player_of(options, options.seconds)(tree, question, lambda: False)
     else:
         answer = _found(path, tree, question, options, notes, adapted)
+    changed = None
     if reread is not None:
+        from reflect_locate.rereading import told_change
+
         before, answer = answer, reread(tree, question, answer)
-        notes.print(printable_line(f"{options.reader} {told_change(before, answer)}"), style="dim")
+        changed = told_change(before, answer)
+        notes.print(printable_line(changed), style="dim")
     files = answer.with_lines(tree, options.top_k)
     if missing := told_missing(question, tree, files):
         notes.print(printable_line(missing), style="dim")
     # The time that a user waits: reading and indexing take longer than the question.
     answer = replace(answer, seconds=time.perf_counter() - started)
     if options.as_json:
-        confidence = {"confidence": round(answer.confidence, 4)}
-        output.print(json.dumps([entry.to_json() | confidence for entry in files], indent=2))
+        of_all = {"confidence": round(answer.confidence, 4), "changed": changed}
+        output.print(json.dumps([entry.to_json() | of_all for entry in files], indent=2))
     else:
         _show(answer, files, output)
     # As grep's: scripts go on when something was found.
@@ -250,16 +254,6 @@ def adapted_of(options: PlayerOptions) -> AdaptedRanking | None:
     from reflect_locate.adapted_ranking import AdaptedRanking
 
     return AdaptedRanking.load(options.adapted)
-
-
-def told_change(before: Answer, after: Answer) -> str:
-    """Change of the first file by a second ranking, for example `puts b.py first, from place 3; the index has a.py`."""
-    first = after.files[0].path
-    if after.files[0].evidence.read is None:
-        return f"has nothing to compare, so {first} stays first."
-    place = 1 + [entry.path for entry in before.files].index(first)
-    told = "as the index does" if place == 1 else f"from place {place}; the index has {before.files[0].path}"
-    return f"puts {first} first, {told}."
 
 
 def player_of(options: PlayerOptions, seconds: float) -> Search:

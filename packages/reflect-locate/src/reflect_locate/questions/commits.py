@@ -104,6 +104,16 @@ def commits(repository: Path, revision: str, without: str = "", most: int = 50_0
     ]
 
 
+def count_commits(repository: Path, revision: str, most: int = 50_000) -> int:
+    """Number of the commits that `commits` reads.
+
+    Raises:
+        SnapshotError: git cannot read it.
+    """
+    git = GitRepository(repository, Budget(str(repository), seconds=SECONDS))
+    return int(git.run("rev-list", "--count", f"--max-count={most}", git.commit(revision)))
+
+
 LONGEST_TIME = 12
 """Digits of a time that can be meant; twelve are for thirty thousand years."""
 
