@@ -84,7 +84,7 @@ PAYS: dict[str, tuple[Trained | str, ...]] = {
         Trained("30 games, raw text", PLAIN, "alfworld-thirty/longer-test*", "all", 15, 30),
         "stopped early",
         Trained("all games, raw text", PLAIN, "alfworld-raw/test*", "all", 15, 3553),
-        "stopped early",
+        Trained("30 games, raw text", PLAIN, "alfworld-thirty/mediocre-test*", "all", 15, 30),
     ),
 }
 """The panels of that figure; a text says why there is none."""
