@@ -18,7 +18,7 @@ copies the files to docs/results/alfworld/, and prints the tables of these runs,
 
     python scripts/make_results.py --pays
 
-draws what online RL adds where labels are noisy, from the copies of the folders that `PAYS` names.
+draws what online RL adds on three games, by what the players learn from, from the copies of the folders that `PAYS` names.
 
 Of absolute paths in the files the last part is kept: where things lie on the machine of a run is nobody's business.
 """
@@ -137,7 +137,8 @@ def _pair(cell: Trained | str) -> Pair:
     if isinstance(cell, str):
         return Pair(cell)
     folders = [path.parent for path in sorted(RESULTS.glob(f"{cell.folders}/**/results.json"))]
-    # Seeds that differ in how often they were validated are pooled here; the last policy was kept in all.
+    # Not by `summarise_runs`: it refuses the seeds of ALFWorld from all games, which differ in how often they were
+    # validated. There the last policy was kept, so validation had no effect on it.
     rows = [row for run in read_runs(folders) for row in run.results if row.method in cell.methods]
     wanted = (cell.mode, cell.horizon, "sampled", cell.starts)
     shown = summarise(row for row in rows if (row.mode, row.horizon, row.decoding, row.demonstration_starts) == wanted)

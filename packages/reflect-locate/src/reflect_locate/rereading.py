@@ -186,7 +186,7 @@ def with_reading(evidence: Sequence[Evidence], likelihoods: Sequence[float]) -> 
 
 
 def told_change(before: Answer, after: Answer, prefix: str = "") -> str:
-    """What the model changed at the first place, for example `the reader puts b.py first; the index has a.py`.
+    """Tell what the model changed at the first place, for example `the reader puts b.py first, as the index does`.
 
     Args:
         before: the answer of the index.

@@ -122,7 +122,7 @@ def check_loaded(model: LanguageModel, *, trainings: int = 1, micro_batch_tokens
     """
     network: Any = model.model
     weights = list(network.parameters())
-    # Of a model that was loaded to play, a copy shares nothing (`agent.trainable_copy`).
+    # A copy shares nothing with a model that was loaded to play (`agent.trainable_copy`).
     is_frozen = not any(weight.requires_grad for weight in weights)
 
     def size_of(setting: ModelConfig) -> Estimate:
