@@ -18,7 +18,7 @@ copies the files to docs/results/alfworld/, and prints the tables of these runs,
 
     python scripts/make_results.py --pays
 
-draws what online RL adds on three games, by what the players learn from, from the copies of the folders that `PAYS` names.
+draws what online RL adds on three games, by what the players learn from. `PAYS` names the folders of the copies.
 
 Of absolute paths in the files the last part is kept: where things lie on the machine of a run is nobody's business.
 """
