@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tomllib
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_
 from reflect_rl.agent import Agent
 from reflect_rl.algorithms import Batch
 from reflect_rl.config import parse
-from reflect_rl.errors import ConfigError, RunFolderError, UserError
+from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.models.load import load_model
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import OracleReflector
@@ -31,7 +32,7 @@ from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.evaluate import load_players
 from reflect_rl.runs.folder import units
 from reflect_rl.training.online import OnlineTrainer
-from reflect_rl.types import Observation, View
+from reflect_rl.types import Episode, Observation, View
 from run_toy import BOTH_PLAYERS, corridor_run, whole_run
 from toy import SPEC, rlft, tiny_player, trainer
 
@@ -180,6 +181,69 @@ def test_an_interrupted_training_of_both_ends_like_an_uninterrupted_one(tmp_path
     assert {"reflector/loss", "reflector/kl", "reflector/texts", "reflector/gradient_norm"} <= rows[-1].keys()
 
 
+def test_the_best_of_both_players_are_those_of_one_update(tmp_path, monkeypatch):
+    """The second validation is the best one, and both players of that moment are returned, also after a break."""
+    seen: list[tuple[str, str]] = []
+    play = OnlineTrainer._play
+
+    def scripted_validation(self, players, requests, *arguments, **options):
+        if requests[0].task.split == "train":
+            return play(self, players, requests, *arguments, **options)
+        now = self.model.hash(), self.reflector.model.hash()
+        if now not in seen:
+            seen.append(now)
+        # Of ten episodes as many are won as the script says.
+        rate = 9 if now == seen[min(1, len(seen) - 1)] else 2
+        return [Episode(requests[0].task, (), True, False, k < rate, 0, "x") for k in range(10)]
+
+    monkeypatch.setattr(OnlineTrainer, "_play", scripted_validation)
+
+    def best_of_both(folder: Path, progress=QUIET) -> tuple[str, str]:
+        player = writer(4, learning_rate=1e-2)
+        settings = rlft(checkpoint_every=1, learning_rate=1e-2, validate_every=1, keep="best")
+        training = trainer(folder, settings, player)
+        training.train(progress)
+        return training.model.hash(), player.model.hash()
+
+    found = best_of_both(tmp_path / "whole")
+    assert len(seen) > 4
+    assert found == seen[1]
+    calls: list[int] = []
+
+    def stop(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == 4:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        best_of_both(tmp_path / "parts", stop)
+    assert best_of_both(tmp_path / "parts") == found
+
+
+def test_validation_reads_the_likeliest_texts_and_leaves_training_as_it_is(tmp_path, monkeypatch):
+    shown: list[tuple[str, str | None]] = []
+    play = OnlineTrainer._play
+
+    def recording(self, players, requests, *arguments, **options):
+        episodes = play(self, players, requests, *arguments, **options)
+        if requests[0].task.split != "train":
+            views = [turn.view for episode in episodes for turn in episode.turns]
+            expected = FrozenReflector(copy.deepcopy(self.reflector.model), 4).reflect(views)
+            assert [view.reflection for view in views] == expected
+            shown.extend((view.observation.text, view.reflection) for view in views)
+        return episodes
+
+    monkeypatch.setattr(OnlineTrainer, "_play", recording)
+    ends = []
+    for every in (0, 1):
+        player = writer(4, learning_rate=1e-2)
+        training = trainer(tmp_path / str(every), rlft(learning_rate=1e-2, validate_every=every), player)
+        training.train(QUIET)
+        ends.append((training.model.hash(), player.model.hash()))
+    assert ends[0] == ends[1]
+    assert shown
+
+
 def test_turns_are_worth_what_the_policy_learns_from(tmp_path):
     """The reflection player learns from the policy's advantages, text by text."""
     player = writer(2)
@@ -232,18 +296,13 @@ def test_a_run_trains_both_and_evaluates_with_the_trained_reflection_player(tmp_
         load_players(config, unit, "reflect_rl_both", "greedy")
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"rlft": {"keep": "best"}}, "rlft.keep: 'best' keeps the policy of one update"),
-        ({"reflector": {"kind": "lexical"}}, "reflector.kind: reflect_rl_both trains the run's own reflection player"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_named(changes, said):
-    config = parse(RunConfig, {"methods": ["sft_reflect", "reflect_rl_both"], **changes})
+def test_a_reflection_player_that_is_not_the_runs_own_is_refused():
+    other = {"reflector": {"kind": "lexical"}}
+    config = parse(RunConfig, {"methods": ["sft_reflect", "reflect_rl_both"], **other})
+    said = "reflector.kind: reflect_rl_both trains the run's own reflection player"
     assert any(said in mistake for mistake in reflector_training(config).mistakes(config))
-    # Without the method they are nobody's business.
-    alone = parse(RunConfig, {"methods": ["sft_reflect"], **changes})
+    # Without the method it is nobody's business.
+    alone = parse(RunConfig, {"methods": ["sft_reflect"], **other})
     assert not list(reflector_training(alone).mistakes(alone))
 
 
@@ -261,8 +320,6 @@ def test_both_players_are_trained_from_python():
     assert rrl.evaluate(trained, SPEC, split="train").episodes
     with pytest.raises(UserError, match="'none', which cannot be trained"):
         train_both(replace(agent, reflector=NoReflector()), SPEC, turns=1)
-    with pytest.raises(ConfigError, match="keep: 'best' keeps the policy of one update"):
-        train_both(agent, SPEC, turns=1, keep="best", validate_every=1)
 
 
 def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path):

@@ -9,12 +9,12 @@ from typing import Any
 
 from reflect_algorithms.both.archer import value_turns
 from reflect_algorithms.both.reflector import OnlineReflector
-from reflect_algorithms.both.settings import OF_TWO_UPDATES, STAGE, ReflectorTrainingConfig
+from reflect_algorithms.both.settings import STAGE, ReflectorTrainingConfig
 from reflect_rl.agent import Agent, algorithm_settings, trainable_copy
 from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
-from reflect_rl.errors import ConfigError, UserError
+from reflect_rl.errors import UserError
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.runs.record import begin_training, training_folder, written_by
 from reflect_rl.training.config import RLFTConfig
@@ -48,7 +48,7 @@ def train_both(
         **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ...
 
     Raises:
-        ConfigError: a setting does not exist or has a wrong value, or the best policy is to be kept.
+        ConfigError: a setting does not exist or has a wrong value.
         RunFolderError: `out` holds a training with other settings.
         TrainingError: a loss or gradient is not finite.
         UserError: the agent has no reflection player that can be trained.
@@ -61,8 +61,6 @@ def train_both(
             "reflect_rl.train_sft(..., reflections=True)."
         )
     config = parse(RLFTConfig, {"algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
-    if config.keep == "best":
-        raise ConfigError(f"keep: {OF_TWO_UPDATES} Leave it out.")
     start = agent.for_actions(spec.max_actions)
     twin, writing = trainable_copy(start.model), trainable_copy(frozen.model)
     own = parse(ReflectorTrainingConfig, dict(reflector or {}))

@@ -30,8 +30,9 @@ from reflect_rl.models.generate import generate, text_of
 from reflect_rl.models.load import LanguageModel, forked_rng
 from reflect_rl.models.network import Network
 from reflect_rl.models.score import check_fits, completion_losses, token_budget
-from reflect_rl.players.reflectors import Numbers
+from reflect_rl.players.reflectors import GreedyReflector, Numbers
 from reflect_rl.prompts import reflection_prompt, with_right_number
+from reflect_rl.training.checkpoint import restore_weights, trained_weights
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import no_dropout
 from reflect_rl.training.loop import OptimiserStep, PartialLoss, linear_factor
@@ -107,6 +108,10 @@ class OnlineReflector:
     def draw(self, views: Sequence[View]) -> list[str]:
         """Draw a text for each different prompt, of which nothing is learned."""
         return [text for (_, text), _ in self._drawn(views)]
+
+    def as_evaluated(self) -> GreedyReflector:
+        """The player of the present weights that writes the likeliest text, of which nothing is learned."""
+        return GreedyReflector(self.model, self.max_new_tokens, numbers=self.numbers)
 
     def _drawn(self, views: Sequence[View]) -> list[tuple[Key, list[int]]]:
         """Text that is written for each view, with its prompt, and its tokens."""
@@ -195,19 +200,15 @@ class OnlineReflector:
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Weights, the optimiser's state, and how often random numbers were drawn."""
-        weights = {name: w.detach() for name, w in self.model.model.named_parameters() if w.requires_grad}
         return {
-            "reflector": weights,
+            "reflector": trained_weights(self.model.model),
             "reflector_optimizer": self.engine.optimizer_state(self.optimizer),
             "reflector_calls": {"calls": torch.tensor([self.calls])},
         }
 
     def restore(self, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Go on from a checkpoint."""
-        own = dict(self.model.model.named_parameters())
-        with torch.no_grad():
-            for name, value in tensors["reflector"].items():
-                own[name].copy_(value)
+        restore_weights(self.model.model, tensors["reflector"])
         self.engine.restore_optimizer(self.optimizer, tensors["reflector_optimizer"])
         self.calls = int(tensors["reflector_calls"]["calls"][0])
 

@@ -21,9 +21,6 @@ STAGE = "rlft_both"
 SUITED = ("reinforce", "ppo")
 """Algorithms whose loss weights log π(a_t|s_t) by the advantage, so that another critic's may take its place."""
 
-OF_TWO_UPDATES = "'best' keeps the policy of one update, and the reflection player would be that of another."
-"""Reason why the best policy is not kept where both players learn."""
-
 
 class TurnCriticConfig(CriticConfig):
     """ArCHer's off-policy critic of turns, used with `critic = "archer"`."""
@@ -61,8 +58,6 @@ class ReflectorTrainingConfig(Section):
                 f"reflector.kind: reflect_rl_both trains the run's own reflection player, and {run.reflector.kind!r} "
                 "is another one. Set reflector.kind = 'own', or leave the method out."
             )
-        if run.rlft.keep == "best":
-            yield f"rlft.keep: {OF_TWO_UPDATES} Set rlft.keep = 'last' where reflect_rl_both is among the methods."
         if self.critic == "archer":
             yield from unsuited(run.rlft)
 

@@ -41,7 +41,7 @@ from reflect_rl.errors import ConfigError, TrainingError, UserError
 from reflect_rl.models.network import Network
 from reflect_rl.models.score import check_fits, token_budget
 from reflect_rl.players.language_model import tokenize
-from reflect_rl.training.checkpoint import restore_weights
+from reflect_rl.training.checkpoint import restore_weights, trained_weights
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import no_dropout
@@ -170,9 +170,8 @@ class Discriminator:
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Weights, the optimiser's state, and the number of updates."""
-        weights = {name: w.detach() for name, w in self.model.model.named_parameters() if w.requires_grad}
         return {
-            "discriminator": weights,
+            "discriminator": trained_weights(self.model.model),
             "discriminator_head": self.head.state_dict(),
             "discriminator_optimizer": self.engine.optimizer_state(self.optimizer),
             "discriminator_updates": {"updates": torch.tensor([self.updates])},

@@ -1,4 +1,4 @@
-"""Reflection players that write with a frozen model.
+"""Reflection players that write with a model, the likeliest text of each state.
 
 With greedy decoding an answer is a function of its prompt, and in closed games most states recur, so answers are cached
 and reflections then cost almost nothing.
@@ -90,10 +90,13 @@ REFLECTION_TOKENS = 96
 """Longest reflection where nothing else is said."""
 
 
-class FrozenReflector(CachedReflector):
-    """Greedy, batched, memoised (least recently used of `cache_size` prompts go first)."""
+class GreedyReflector(CachedReflector):
+    """Greedy, batched, memoised (least recently used of `cache_size` prompts go first).
 
-    name = "frozen"
+    Its texts are those of the weights at the time of a prompt's first request.
+    """
+
+    name = "greedy"
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class FrozenReflector(CachedReflector):
     ) -> None:
         super().__init__(cache_size, numbers)
         # Dropout would make the same prompt give different texts, and the cache would hide it.
-        model.model.eval().requires_grad_(False)
+        model.model.eval()
         self.model, self.max_new_tokens = model, max_new_tokens
         self._kept = Kept()
 
@@ -118,3 +121,19 @@ class FrozenReflector(CachedReflector):
         # Here, because token ids alone would not show the user which state it is.
         check_context(self.model, len(ids[longest]), state_in(prompts[longest]), self.max_new_tokens)
         return generate_greedy(self.model, ids, self.max_new_tokens, self._kept)
+
+
+class FrozenReflector(GreedyReflector):
+    """A `GreedyReflector` whose weights nobody trains any more."""
+
+    name = "frozen"
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        max_new_tokens: int = REFLECTION_TOKENS,
+        cache_size: int = 50_000,
+        numbers: Numbers | None = None,
+    ) -> None:
+        super().__init__(model, max_new_tokens, cache_size, numbers)
+        model.model.requires_grad_(False)

@@ -190,6 +190,11 @@ def _files(place: Path) -> Iterator[Path]:
     return (path for path in sorted(place.iterdir()) if path.name != SUMS)
 
 
+def trained_weights(module: torch.nn.Module) -> dict[str, Tensor]:
+    """Parameters that are trained, by name; they share their memory with the module."""
+    return {name: weight.detach() for name, weight in module.named_parameters() if weight.requires_grad}
+
+
 @torch.no_grad()
 def restore_weights(module: torch.nn.Module, table: Mapping[str, Tensor]) -> None:
     """Copy tensors into the parameters of the same names; others stay as they are."""

@@ -29,7 +29,7 @@ from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.players.reflectors import Gather
 from reflect_rl.rollout import Reflector, Request, failure_row, play, too_many
 from reflect_rl.store import append_jsonl
-from reflect_rl.training.checkpoint import Checkpoints, Saved, restore_weights
+from reflect_rl.training.checkpoint import Checkpoints, Saved, restore_weights, trained_weights
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import Learner, OffendingTurnsError, no_dropout
@@ -58,6 +58,12 @@ class Trained(Protocol):
 @runtime_checkable
 class LearningReflector(Trained, Protocol):
     """A reflection player that is trained on the same episodes as the policy."""
+
+    model: LanguageModel
+    """Model whose weights go with those of the policy where the best are kept."""
+
+    def as_evaluated(self) -> Reflector:
+        """The player of the present weights, as it writes in results."""
 
     def learn(self, views: Sequence[View], batch: Batch, update: int, share: float) -> dict[str, float]:
         """Learn from the turns of an update, before the policy does; `share` of the training is done."""
@@ -124,7 +130,8 @@ class OnlineTrainer:
         self.meter = Meter(model, config.total_turns)
         # Below every rate, so that the first validation counts.
         self.best = -1.0
-        self.best_weights: dict[str, Tensor] = {}
+        self.best_weights: dict[str, dict[str, Tensor]] = {}
+        """Weights of the players at the best validation, by the name of their group in checkpoints."""
 
     def train(self, progress: Progress) -> None:
         """Train until the budget of turns is used up, from the last checkpoint where there is one.
@@ -153,8 +160,9 @@ class OnlineTrainer:
                 self._save()
             note = f"success {row['rollout/success_rate']:.2f} ({row['stage']}), {self.meter.note()}"
             progress(min(self.turns, self.config.total_turns), self.config.total_turns, note)
-        if self.config.keep == "best" and self.best_weights:
-            restore_weights(self.model.model, self.best_weights)
+        if self.config.keep == "best":
+            for group, weights in self.best_weights.items():
+                restore_weights(self._players()[group].model, weights)
         self._save()
         self.metrics.close()
 
@@ -233,12 +241,16 @@ class OnlineTrainer:
         ]
         # A seed names the episode, so who plays it, and after which others, changes nothing.
         return self._play(
-            self.policy, requests, self.config.max_episode_steps, self.limits, note_turns_left=self.config.progress > 0
+            (self.reflector, self.policy),
+            requests,
+            self.config.max_episode_steps,
+            self.limits,
+            note_turns_left=self.config.progress > 0,
         )
 
     def _play(
         self,
-        policy: LanguageModelPolicy,
+        players: tuple[Reflector, LanguageModelPolicy],
         requests: Sequence[Request],
         horizon: int | None,
         limits: Limits,
@@ -248,11 +260,12 @@ class OnlineTrainer:
         """The episodes of all processes, each of which plays its share, in the order of the requests."""
         failed: list[dict[str, Any]] = []
         episodes: list[Episode] = []
+        reflector, policy = players
         try:
             episodes = play(
                 self.spec,
                 self._share(requests),
-                self.reflector,
+                reflector,
                 policy,
                 num_envs=self.config.num_envs,
                 max_episode_steps=horizon,
@@ -267,12 +280,12 @@ class OnlineTrainer:
                 raise
         # Cached scores are those of these weights, and learning needs the memory. What a resumed run does not have
         # would change the batches of the next update, too, and so its rounding.
-        for player in (policy, self.reflector):
+        for player in players:
             if isinstance(player, Forgetful):
                 player.forget()
         release()
-        if self.engine.count > 1 and isinstance(self.reflector, Exchanges):
-            self.reflector.exchange(self.engine.all_gather)
+        if self.engine.count > 1 and isinstance(reflector, Exchanges):
+            reflector.exchange(self.engine.all_gather)
         failed = self.engine.all_gather(failed)
         self.failures += len(failed)
         if failed and self.engine.main:
@@ -295,19 +308,27 @@ class OnlineTrainer:
 
     def _validate(self) -> dict[str, float]:
         rates = {}
+        # Texts that are drawn for training would differ each time, and results do not show such.
+        reflector = self.companion.as_evaluated() if self.companion else self.reflector
         for mode, tasks in self.validation.items():
             # Not named after the update: every validation plays the same games, so only the policy differs.
             requests = [Request(task, seed_for(self.seed, "validation", task.key)) for task in tasks]
-            episodes = self._play(self.eval_policy, requests, None, self.limits.without_failures())
+            episodes = self._play((reflector, self.eval_policy), requests, None, self.limits.without_failures())
             rates[mode] = sum(episode.success for episode in episodes) / len(episodes)
         mean = sum(rates.values()) / max(1, len(rates))
         # The later of equal ones, which has learnt from more.
         if mean >= self.best:
-            self.best, self.best_weights = mean, {n: t.clone() for n, t in self._weights().items()}
+            self.best = mean
+            self.best_weights = {
+                group: {name: weight.clone() for name, weight in trained_weights(player.model).items()}
+                for group, player in self._players().items()
+            }
         return {f"validation/{mode}/success_rate": rate for mode, rate in rates.items()}
 
-    def _weights(self) -> dict[str, Tensor]:
-        return {name: p.detach() for name, p in self.model.model.named_parameters() if p.requires_grad}
+    def _players(self) -> dict[str, LanguageModel]:
+        """Models that are trained, by the name under which checkpoints keep the best weights of each."""
+        beside = {"best_reflector": self.companion.model} if self.companion else {}
+        return {"best": self.model} | beside
 
     def _save(self) -> None:
         # All processes ask for the state, which may be sharded; the main one writes it.
@@ -315,11 +336,10 @@ class OnlineTrainer:
         self.engine.wait()
         if not self.engine.main:
             return
-        tensors = {"weights": self._weights(), "optimizer": optimizer}
+        tensors = {"weights": trained_weights(self.model.model), "optimizer": optimizer}
         if self.learner.value_head is not None:
             tensors["value_head"] = self.learner.value_head.state_dict()
-        if self.best_weights:
-            tensors["best"] = self.best_weights
+        tensors |= self.best_weights
         for part in self.beside:
             tensors |= part.tensors()
         counts = {"update": self.update, "turns": self.turns, "episodes": self.episodes, "seconds": self.meter.seconds}
@@ -341,7 +361,8 @@ class OnlineTrainer:
         # The optimiser's state follows the weights: its parts are cut like them.
         self.engine.broadcast(self.learner.own, self.learner.trained)
         self.engine.restore_optimizer(self.learner.optimizer, tensors.get("optimizer", {}))
-        self.best, self.best_weights = state["best"], tensors.get("best", {})
+        self.best = state["best"]
+        self.best_weights = {group: tensors[group] for group in self._players() if group in tensors}
         self.update, self.turns, self.episodes = state["update"], state["turns"], state["episodes"]
         self.meter.seconds = state["seconds"]
         self.replay.enter(tuple(state["replay"]["stage"]))
