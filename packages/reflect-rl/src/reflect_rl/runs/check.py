@@ -322,6 +322,8 @@ def _tasks(config: RunConfig) -> Iterator[str]:
                 f"sft.reflector.attempts: attempts are judged by validation games, and mode {mode!r} of "
                 f"{config.environment.name} has none. Set attempts = 1."
             )
+    if _is_online(config) and (mistake := config.rlft.unmeasured(config.env, config.evaluated_modes)):
+        yield f"rlft.{mistake}"
 
 
 def _curriculum(config: RunConfig) -> Iterator[str]:

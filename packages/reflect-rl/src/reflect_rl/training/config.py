@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
 from reflect_rl.config import AlgorithmConfig, CurriculumConfig, Frozen, default_part
+
+if TYPE_CHECKING:  # only where it is asked for a game
+    from reflect_rl.envs.base import EnvSpec
 
 TrackerName = Literal["tensorboard", "wandb", "trackio"]
 """Name of a tracker, of the package that it needs, and of the extra that installs that."""
@@ -132,3 +136,12 @@ class RLFTConfig(Frozen):
                 "'last'."
             )
         return self
+
+    def unmeasured(self, spec: EnvSpec, modes: Sequence[str]) -> str:
+        """The sentence that tells why no policy can be the best one; empty where the modes have validation tasks."""
+        if self.keep == "last" or any(spec.tasks(mode, "validation") for mode in modes):
+            return ""
+        return (
+            f"keep: 'best' is chosen on validation tasks, and {spec.name} has none of the modes {', '.join(modes)}. "
+            "Set keep = 'last', or give the game validation tasks."
+        )

@@ -21,7 +21,7 @@ from reflect_rl.algorithms import Batch
 from reflect_rl.batch import Replay, with_progress
 from reflect_rl.config import Rule
 from reflect_rl.envs.base import EnvSpec, require_known
-from reflect_rl.errors import FaultyEnvironmentError, TrainingError, UserError
+from reflect_rl.errors import ConfigError, FaultyEnvironmentError, TrainingError, UserError
 from reflect_rl.launch import release
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
@@ -116,6 +116,8 @@ class OnlineTrainer:
         self.tasks = {mode: spec.tasks(mode, "train") for mode in spec.all_modes}
         # A mode without validation tasks has no rate; 0 would read as if all were lost.
         self.validation = {mode: tasks for mode in self.modes if (tasks := spec.tasks(mode, "validation"))}
+        if mistake := config.unmeasured(spec, self.modes):
+            raise ConfigError(mistake)
         self.curriculum = registry.find("curricula", config.curriculum.name)(config.curriculum, spec.modes)
         self.policy = LanguageModelPolicy(model, labels, rule=rule, temperature=config.temperature)
         self.eval_policy = LanguageModelPolicy(model, labels, rule=rule)

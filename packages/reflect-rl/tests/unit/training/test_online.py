@@ -11,16 +11,25 @@ import torch
 from transformers import OPTConfig, OPTForCausalLM
 
 from reflect_rl.batch import with_progress
-from reflect_rl.config import LoRAConfig, ModelConfig
+from reflect_rl.config import LoRAConfig, ModelConfig, parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.envs.base import EnvSpec
-from reflect_rl.errors import FaultyEnvironmentError, FaultyPlayerError, RunFolderError, TrainingError, UserError
+from reflect_rl.errors import (
+    ConfigError,
+    FaultyEnvironmentError,
+    FaultyPlayerError,
+    RunFolderError,
+    TrainingError,
+    UserError,
+)
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.load import load_model
 from reflect_rl.models.score import score
 from reflect_rl.players.language_model import score_views
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import OracleReflector
+from reflect_rl.runs.check import check
+from reflect_rl.runs.config import RunConfig
 from reflect_rl.training.checkpoint import CheckpointWarning
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.learner import no_dropout
@@ -261,6 +270,19 @@ def test_keep_best_ends_with_the_weights_of_the_best_validation(tmp_path, monkey
     assert len(set(seen)) == len(seen)
     assert training.model.hash() == seen[best]
     assert training.best == pytest.approx(0.9)
+
+
+def test_the_best_of_a_game_without_validation_tasks_is_refused(tmp_path, monkeypatch):
+    tasks = EnvSpec.tasks
+    without = lambda spec, mode, split: () if split == "validation" else tasks(spec, mode, split)  # noqa: E731
+    monkeypatch.setattr(EnvSpec, "tasks", without)
+    said = r"keep: 'best' is chosen on validation tasks, and corridor has none of the modes near, far\. Set"
+    with pytest.raises(ConfigError, match=said):
+        run(tmp_path, rlft(keep="best", validate_every=1))
+    settings = {"methods": ["rlft"], "environment": {"name": "corridor"}, "rlft": {"keep": "best"}}
+    with pytest.raises(ConfigError, match=r"rlft\.keep: 'best' is chosen on validation tasks"):
+        check(parse(RunConfig, settings | {"output_dir": str(tmp_path / "run")}))
+    run(tmp_path, rlft(keep="last", validate_every=1, total_turns=1))
 
 
 def test_keep_last_ends_with_the_last_weights(tmp_path, monkeypatch):
