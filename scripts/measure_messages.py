@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import ast
-import random
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from measure_find import rate
-from measure_names import Place, asked
+from measure_names import Place, asked, drawn
 
 from reflect_locate import Tree, open_repository
 from reflect_locate.repositories.roles import is_test
@@ -40,11 +39,9 @@ def main(arguments: Sequence[str]) -> int:
         tree = open_repository(folder)
         index = StoredIndex(tree, WordStore())
         places = messages(tree)
-        drawn = sorted(places)
-        random.Random(options.seed).shuffle(drawn)
-        if drawn:
+        if questions := drawn(places, options.messages, options.seed):
             print(Path(folder).name)
-            show([asked(tree, index, message, places[message]) for message in drawn[: options.messages]])
+            show([asked(tree, index, message, places[message]) for message in questions])
     return 0
 
 

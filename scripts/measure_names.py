@@ -14,7 +14,7 @@ import ast
 import random
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from measure_find import rate
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         tree = open_repository(folder)
         index = StoredIndex(tree, WordStore())
         for kind, places in (("definitions", definitions(tree)), ("constants", constants(tree))):
-            names = drawn(places, options.names, options.seed)
+            names = drawn(named_once(places), options.names, options.seed)
             if not names:
                 continue
             print(f"{Path(folder).name}, {kind}")
@@ -85,11 +85,16 @@ def constants(tree: Tree) -> Mapping[str, list[Place]]:
     return found
 
 
-def drawn(places: Mapping[str, Sequence[Place]], most: int, seed: int) -> list[str]:
-    """Names of several words that are defined once, in a random order."""
-    names = sorted(name for name, own in places.items() if len(own) == 1 and INSIDE.search(name))
-    random.Random(seed).shuffle(names)
-    return names[:most]
+def named_once(places: Mapping[str, Sequence[Place]]) -> Iterator[str]:
+    """Names of several words that are defined once."""
+    return (name for name, own in places.items() if len(own) == 1 and INSIDE.search(name))
+
+
+def drawn(questions: Iterable[str], most: int, seed: int) -> list[str]:
+    """Some of the questions, in a random order that follows from the seed and from them all."""
+    shuffled = sorted(questions)
+    random.Random(seed).shuffle(shuffled)
+    return shuffled[:most]
 
 
 def asked(tree: Tree, index: StoredIndex, question: str, places: Sequence[Place]) -> tuple[str, bool, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,8 +23,12 @@ from reflect_algorithms.both.settings import ReflectorTrainingConfig, reflector_
 from reflect_rl.agent import Agent
 from reflect_rl.algorithms import Batch
 from reflect_rl.config import parse
-from reflect_rl.errors import RunFolderError, UserError
+from reflect_rl.envs.base import EnvSpec
+from reflect_rl.envs.corridor import Corridor
+from reflect_rl.errors import ConfigError, ModelError, RunFolderError, TrainingError, UserError
+from reflect_rl.models import fits
 from reflect_rl.models.load import load_model
+from reflect_rl.models.memory import activation_bytes
 from reflect_rl.players.reflectors import FrozenReflector
 from reflect_rl.players.scripted import OracleReflector
 from reflect_rl.prompts import reflection_prompt
@@ -34,6 +39,7 @@ from reflect_rl.runs.folder import units
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Episode, Observation, View
 from run_toy import BOTH_PLAYERS, corridor_run, whole_run
+from tiny_models import save_tiny
 from toy import SPEC, rlft, tiny_player, trainer
 
 QUIET = lambda *_: None  # noqa: E731
@@ -331,3 +337,70 @@ def test_a_folder_with_a_training_of_other_settings_is_refused(tmp_path):
             train_both(agent, SPEC, **settings | change)
     with pytest.raises(RunFolderError, match="other settings: scoring is 'choice_token' there and 'sum' here"):
         train_both(replace(agent, scoring="sum"), SPEC, **settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"total_turns": 7}, "total_turns is set by turns= here"),
+        ({"turns": 0}, "^turns: 0 is too small"),
+        ({"turns": "many"}, "^turns: 'many' is no whole number"),
+        ({"seed": 1.5}, "seed = 1.5 is no whole number"),
+        ({"out": ""}, "the path is empty"),
+        ({"algorithm": 5}, "the algorithm is 5"),
+        ({"max_episode_steps": 3}, "max_episode_steps is 3, and shown shows how many of its 6 turns are left"),
+    ],
+)
+def test_values_that_would_fail_later_are_refused_before_anything_is_written(given, what, tmp_path):
+    shown = EnvSpec(type("Shown", (Corridor,), {"fixed_horizon": True}), SPEC.config)
+    agent = Agent(*tiny_player(), FrozenReflector(tiny_player(seed=5)[0], 3))
+    with pytest.raises((UserError, ConfigError), match=what):
+        train_both(agent, shown, **{"turns": 8, "out": tmp_path} | given)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_number_is_no_progress_and_a_file_no_folder(tmp_path):
+    agent = Agent(*tiny_player(), FrozenReflector(tiny_player(seed=5)[0], 3))
+    with pytest.raises(UserError, match=r"progress is 0\.5, which is no function"):
+        train_both(agent, SPEC, turns=8, progress=0.5)
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"is a file"):
+        train_both(agent, SPEC, turns=8, out=tmp_path / "file")
+    with pytest.raises(UserError, match=r"'none', which cannot be trained"):
+        train_both(agent.model, SPEC, turns=8)
+
+
+def test_two_players_that_do_not_fit_are_refused_where_one_would(monkeypatch):
+    def begins(*_, **__):
+        raise StoppedError
+
+    agent = Agent(*tiny_player(), FrozenReflector(tiny_player(seed=5)[0], 3))
+    monkeypatch.setattr("reflect_algorithms.both.api.OnlineTrainer", begins)
+    # Each has weights, a gradient and two moments of 4 bytes; the player that is loaded to play is copied whole.
+    network = agent.model.model
+    count = sum(weight.numel() for weight in network.parameters())
+    passes = activation_bytes(network.config) * 100
+    for free, error in ((2 * 16 * count + passes, StoppedError), (2 * 16 * count + passes - 1, ModelError)):
+        monkeypatch.setattr(fits, "free_bytes", lambda device, free=free: free)
+        with pytest.raises(error):
+            train_both(agent, SPEC, turns=8, micro_batch_tokens=100)
+
+
+def test_adapters_of_the_policy_have_the_settings_of_train_rl(tmp_path):
+    adapted = rrl.load_model(save_tiny("gpt2", tmp_path / "model"), lora_rank=2, device="cpu")
+    agent = Agent(adapted, Agent.of(adapted, 3).labels, FrozenReflector(tiny_player(seed=5)[0], 3))
+    trained = train_both(agent, SPEC, turns=1, starts_per_update=1, validate_every=0, out=tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "settings.json").read_text())["training"]
+    assert (found["learning_rate"], found["target_kl"]) == (1.5e-4, 0.02)
+    # As after `train_rl`, so that whoever trains the model further scores it by the same labels.
+    assert (trained.model.rule, trained.model.labels) == ("choice_token", agent.labels.texts)
+
+
+def test_a_reflection_player_that_explodes_is_told_with_update_and_remedy():
+    player = writer(2)
+    views = [View(v.observation, v.order, t) for v, t in zip(VIEWS, player.reflect(VIEWS), strict=True)]
+    with pytest.raises(
+        TrainingError,
+        match=r"^update 3, the reflection player: the loss is nan, .* Lower rlft\.reflector\.learning_rate or raise",
+    ):
+        player.learn(views, worth([math.nan] * len(views)), 3, 0.0)

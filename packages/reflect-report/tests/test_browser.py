@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -73,6 +74,17 @@ def listed(tab: Browser) -> list[str]:
     return tab.do('[...document.querySelectorAll("#list button")].map(b => b.textContent)')
 
 
+@contextmanager
+def before_scripts(tab: Browser, script: str) -> Iterator[None]:
+    """Every page that is opened runs this script first."""
+    made = tab.call("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+    try:
+        yield
+    finally:
+        tab.call("Page.removeScriptToEvaluateOnNewDocument", identifier=made)
+        tab.errors.clear()
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_fails_is_loaded_or_cut(tab: Browser, page: str, width: int, dark: bool) -> None:
@@ -132,6 +144,12 @@ def test_charts_zoom_hide_lines_change_scale_and_measure(tab: Browser, page: str
     assert "–" not in text(tab, ".chart .u-legend")  # the values under the mouse
     click(tab, ".chart .whole")
     assert tab.do(f"[{plot}.scales.x.min, {plot}.scales.x.max]") == whole
+    ends = f"[{plot}.scales.x.min, {plot}.scales.x.max, {plot}.scales.y.min, {plot}.scales.y.max]"
+    tab.do(f'{plot}.zoomed = true; {plot}.setScale("x", {{ min: 9000, max: 9999 }})')
+    # A rate has its one scale again, from 0 to 1.
+    tab.do('document.querySelector(".chart .u-over").dispatchEvent(new MouseEvent("dblclick", { bubbles: true }))')
+    assert tab.do(ends) == [*whole, -0.03, 1.03]
+    assert "; at the end: RLFT 0" in tab.do('document.querySelector(".chart canvas").getAttribute("aria-label")')
     name = 'document.querySelectorAll(".chart .u-legend th[role=button]")[0]'
     for expected in (False, True):
         tab.do(f"{name}.focus()")
@@ -224,6 +242,72 @@ def test_keys_and_buttons_step_play_and_move(tab: Browser, page: str) -> None:
     assert text(tab, ".pane .name") == "SFT, sampled"
     tab.do('(s => { s.value = 2; s.dispatchEvent(new Event("input")) })(document.getElementById("slider"))')
     assert text(tab, "#position") == "turn 3 of 4"
+
+
+def test_the_list_is_one_stop_of_the_tab_key_and_its_arrows_move(tab: Browser, page: str) -> None:
+    tab.open(page)
+    assert tab.do('document.querySelectorAll("#list button").length') > 100
+    assert tab.do('[...document.querySelectorAll("#list button")].filter(b => b.tabIndex === 0).length') == 1
+    names = listed(tab)
+    tab.do('document.querySelector("#list button").click(); document.querySelector("#list button").focus()')
+    for key, place in (("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1)):
+        tab.press(key)
+        assert tab.do("document.activeElement.textContent") == names[place]
+        # An empty value would mean that it is not the current one.
+        assert tab.do('document.activeElement.getAttribute("aria-current")') == "true"
+    tab.do('document.getElementById("slider").focus()')
+    tab.press("j")
+    assert text(tab, "#list [aria-current]") == names[2]
+
+
+def test_a_link_leaves_the_search_of_the_page_that_it_stands_on(tab: Browser, page: str) -> None:
+    tab.open(page)
+    choose(tab, "search", "ninefold")
+    click(tab, "#list li:last-child button")
+    click(tab, "#next")
+    click(tab, "#link")
+    tab.do("new Promise(done => setTimeout(done, 100))")
+    assert (value(tab, "search"), text(tab, "#count")) == ("ninefold", "2 episodes, 1 won")
+    assert text(tab, "#position") == "turn 2 of 9"
+
+
+def test_charts_are_drawn_whatever_the_language_of_the_browser(tab: Browser, page: str) -> None:
+    # So Chromium calls the locale C.UTF-8, and no number can be formatted in it.
+    language = 'Object.defineProperty(Navigator.prototype, "language", { get: () => "en-US@posix" })'
+    with before_scripts(tab, language):
+        tab.errors.clear()
+        tab.open(page)
+        assert tab.errors == []
+        assert tab.do('document.querySelectorAll(".chart canvas").length') == 5
+        assert tab.do('document.querySelector(".no-charts").hidden')
+
+
+def test_without_charts_the_page_says_so_and_the_rest_works(tab: Browser, page: str) -> None:
+    with before_scripts(tab, 'Intl.NumberFormat = () => { throw new Error("broken"); }'):
+        tab.open(page)
+        assert not tab.do('document.querySelector(".no-charts").hidden')
+        assert tab.do('[...document.querySelectorAll(".chart")].every(figure => figure.hidden)')
+        tab.press("ArrowRight")
+        assert text(tab, "#position") == "turn 2 of 2"
+        choose(tab, "horizon", "15")
+        assert tab.do('document.querySelectorAll(".horizon:not([hidden])").length') == 1
+
+
+def test_on_paper_nothing_is_cut_or_pale(tab: Browser, page: str) -> None:
+    tab.open(page, 700, dark=True)
+    scheme = {"name": "prefers-color-scheme", "value": "dark"}
+    tab.call("Emulation.setEmulatedMedia", media="print", features=[scheme])
+    assert tab.do('getComputedStyle(document.documentElement).getPropertyValue("--ink").trim()') == "#1d2127"
+    assert tab.do('[...document.querySelectorAll(".scroll")].every(s => getComputedStyle(s).overflowX === "visible")')
+    tab.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_a_long_name_leaves_the_numbers_of_its_table_in_sight(tab: Browser, tmp_path: Path) -> None:
+    write_json(tmp_path / "results.json", [result_row(method="m" * 200)])
+    tab.open(write_report([tmp_path], tmp_path / "report.html").as_uri(), 400)
+    assert tab.do('document.querySelector(".horizon tbody th").getBoundingClientRect().right') < 300
+    # Names stay at their place, and the values pass beside them.
+    assert tab.do('document.querySelector(".horizon tbody td").getBoundingClientRect().right') <= 400
 
 
 def test_speed_empty_searches_and_links_to_nothing(tab: Browser, page: str) -> None:

@@ -102,6 +102,18 @@ def test_the_page_loads_nothing(page: str) -> None:
     assert len(page.encode()) < 3_000_000
 
 
+def test_charts_wait_for_their_library_and_tables_have_names(page: str) -> None:
+    # Without it, or without scripts, there would be controls of nothing.
+    charts = re.findall(r'<figure class="chart"[^>]*>', page)
+    assert [chart for chart in charts if not chart.endswith(" hidden>")] == []
+    assert page.count('<p class="missing no-charts" hidden>') == 1
+    # The library reads the language when it begins.
+    assert page.index('defineProperty(navigator, "language", { value: "en" })') < page.index("var uPlot=")
+    frames = re.findall(r'<div class="scroll"[^>]*>', page)
+    assert len(frames) > 10
+    assert [frame for frame in frames if not re.search('role="region" aria-label="[^"]{9,}"', frame)] == []
+
+
 def test_header_tells_how_to_repeat_the_run(page: str) -> None:
     for text in (
         "reflect-rl taxi --label-source clean --seeds 0 1",

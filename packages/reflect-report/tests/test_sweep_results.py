@@ -128,6 +128,12 @@ def test_the_page_in_a_browser_has_no_error_and_fits(tmp_path):
         assert tab.do(f"[{plot}.scales.x.distr, {plot}.scales.y.min, {plot}.scales.y.max]") == [3, -0.03, 1.03]
         assert tab.do(f"{plot}.data.map(part => [...part])") == [[1e-5, 1e-3], [0.5, 0.7]]
         assert tab.do('document.querySelector("tr.selected td").textContent') == "1e-3"
+        label = tab.do('document.querySelector(".panel canvas").getAttribute("aria-label")')
+        assert label == "validation success against rlft.learning_rate; the table has the numbers"
+        name = 'document.querySelector(".panel .u-legend th[role=button]")'
+        assert tab.do(f'{name}.getAttribute("aria-pressed")') == "true"
+        tab.do(f"{name}.click()")
+        assert tab.do(f'{name}.getAttribute("aria-pressed")') == "false"
         assert tab.errors == []
         assert set(tab.requests) <= {page.as_uri(), "about:blank"}
 
@@ -138,4 +144,7 @@ def test_hostile_values_stay_text_on_the_page(tmp_path):
     table = tabulate([row], {attack: ((attack, attack),)}, CONDITION, "test", ())
     page = write_page(tmp_path, table, attack).read_text()
     assert attack not in page
+    # A chart is shown by its script, and a table that scrolls has a name.
+    assert page.count('<figure class="panel" hidden>') == 1
+    assert page.count('<div class="scroll" tabindex="0" role="region" aria-label="Table of the ') == 2
     assert "&lt;/script&gt;&lt;script&gt;window.attacked" in page

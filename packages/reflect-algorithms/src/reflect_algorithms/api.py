@@ -21,14 +21,15 @@ from reflect_algorithms.training import (
     settings_of,
     stages_of,
 )
-from reflect_rl import registry
+from reflect_rl import checks, registry
 from reflect_rl.agent import Agent, Blueprint, Origin, trainable_copy
-from reflect_rl.api import Environment, make_env
+from reflect_rl.api import Environment, make_env, require_model
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.data.recorded import of_environment, refuse_held_out
 from reflect_rl.errors import UserError
 from reflect_rl.evaluation.methods import find_method
+from reflect_rl.models.fits import check_loaded
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.prompts import policy_prompt
 from reflect_rl.rollout import NoReflector
@@ -45,7 +46,7 @@ def train_offline(
     learner: str | Learner = "bc",
     out: str | Path | None = None,
     seed: int = 0,
-    progress: Progress = silent,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Agent:
     """Train a policy on logged episodes; the model that went in stays as it is.
@@ -67,10 +68,12 @@ def train_offline(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
+        ModelError: the training does not fit into memory.
         RunFolderError: `out` holds a training with other settings that was interrupted or keeps what it played.
         TrainingError: the loss or the gradient is not finite.
         UserError: an episode is of another environment, one recorded as training is of a validation or test task of
-            `env`, or the log lacks what the learner needs; the message says what, and what to do.
+            `env`, the log lacks what the learner needs, `out` is a file, or a value is of the wrong kind; the message
+            says what, and what to do.
 
     >>> import reflect_rl as rrl
     >>> log = rrl.collect("corridor", "random", episodes=8)
@@ -78,6 +81,9 @@ def train_offline(
     >>> train_offline(small, log, env="corridor", steps=2).origin.method
     'bc'
     """
+    checks.recorded(episodes)
+    checks.training(seed=seed, out=out, progress=progress)
+    require_model(model)
     spec, config = make_env(env), parse(LearnerSteps, settings)
     log = [episode for episode in of_environment(episodes, spec.identity) if episode.task.split == "train"]
     if episodes and not log:
@@ -87,6 +93,7 @@ def train_offline(
     refuse_held_out(log, spec, "train_offline")
     name, chosen = _learner(learner)
     start = _agent(model, log, spec.max_actions)
+    check_loaded(start.model)
     twin = start.as_trained(trainable_copy(start.model))
     with training_folder(out) as folder:
         training = Training(
@@ -100,7 +107,7 @@ def train_offline(
             config,
             folder,
             seed_for(seed, "learn", name),
-            progress,
+            progress or silent,
             rule=start.scoring,
             excluded=held_out_states(spec, spec.modes),
         )

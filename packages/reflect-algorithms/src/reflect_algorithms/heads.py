@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from reflect_algorithms.training import AT_ONCE
+from reflect_algorithms.training import computed_once
 from reflect_rl.batch import by_action
 from reflect_rl.config import Rule
 from reflect_rl.models.labels import Labels
@@ -66,11 +66,6 @@ def frozen_head_scores(
 ) -> Tensor:
     """`head_scores` of any number of states, on the CPU; equal ones are computed once."""
     model.model.eval()
-    unique, network = list(dict.fromkeys(views)), Network(model, head)
-    width = max(len(view.observation.actions) for view in unique)
-    parts = [
-        head_scores(model, labels, unique[k : k + AT_ONCE], rule, network).cpu() for k in range(0, len(unique), AT_ONCE)
-    ]
-    table = torch.cat([nn.functional.pad(part, (0, width - part.shape[1])) for part in parts])
-    place = {view: row for row, view in enumerate(unique)}
-    return table[[place[view] for view in views]]
+    network = Network(model, head)
+    (table,) = computed_once(views, lambda part: [head_scores(model, labels, part, rule, network)], 0.0)
+    return table

@@ -187,7 +187,7 @@ def turns_of(episodes: Sequence[Episode], excluded: frozenset[str] = frozenset()
     return Turns(
         views=tuple(turn.plain_view for _, turn, *_ in kept),
         actions=torch.tensor([turn.decision.index for _, turn, *_ in kept]),
-        behaviour_log_probs=torch.tensor([_log_prob(turn) for _, turn, *_ in kept]),
+        behaviour_log_probs=torch.tensor([_log_prob(turn.decision) for _, turn, *_ in kept]),
         returns=torch.tensor([row[2] for row in kept]),
         elapsed=torch.tensor([row[3] for row in kept]),
         won=torch.tensor([row[4] for row in kept]),
@@ -196,5 +196,5 @@ def turns_of(episodes: Sequence[Episode], excluded: frozenset[str] = frozenset()
     )
 
 
-def _log_prob(turn: Turn) -> float:
-    return math.nan if turn.decision.log_probs is None else turn.decision.log_probs[turn.decision.index]
+def _log_prob(decision: Decision) -> float:
+    return math.nan if decision.log_prob is None else decision.log_prob

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from reflect_algorithms.training import Training
+from reflect_rl import checks
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.rollout import NoReflector
 from reflect_rl.training.config import RLFTConfig
@@ -51,7 +52,9 @@ def train_online(
 
     Raises:
         TrainingError: the loss or the gradient is not finite or too large.
+        UserError: states show how many turns are left, and `max_episode_steps` is another number of them.
     """
+    checks.shown_horizon(training.spec, max_episode_steps=config.max_episode_steps)
     trainer = OnlineTrainer(
         training.model,
         training.labels,

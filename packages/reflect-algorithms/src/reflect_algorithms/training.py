@@ -340,19 +340,43 @@ def frozen_scores(
     model: LanguageModel, labels: Labels, views: Sequence[View], rule: Rule, *, temperature: float = 1.0
 ) -> Frozen:
     """Score views by a model that is not trained, on the CPU; equal views are computed once."""
+
+    def scored(part: Sequence[View]) -> tuple[Tensor, Tensor]:
+        scores = score_views(model, labels, part, rule, temperature)
+        return scores.log_probs, scores.hidden.float()
+
+    return Frozen(*computed_once(views, scored, -math.inf))
+
+
+def computed_once(
+    views: Sequence[View], compute: Callable[[Sequence[View]], Sequence[Tensor]], fill: float
+) -> list[Tensor]:
+    """Tables of views, on the CPU, from those of the different ones, at most `AT_ONCE` of them in a call.
+
+    Args:
+        views: N states.
+        compute: gives tables of M different states, with M rows each.
+        fill: what stands in a row behind its last column, where another call gave more columns.
+
+    >>> from reflect_rl.types import Observation
+    >>> a, b = (View(Observation(text, ("go",)), (0,)) for text in "ab")
+    >>> computed_once([b, a, b], lambda part: [torch.arange(float(len(part)))[:, None]], 0.0)
+    [tensor([[0.],
+            [1.],
+            [0.]])]
+    """
     unique = list(dict.fromkeys(views))
-    parts = [
-        score_views(model, labels, unique[k : k + AT_ONCE], rule, temperature) for k in range(0, len(unique), AT_ONCE)
-    ]
-    width = max(part.log_probs.shape[1] for part in parts)
-
-    def wide(table: Tensor) -> Tensor:
-        return torch.nn.functional.pad(table, (0, width - table.shape[1]), value=-math.inf)
-
+    parts = [compute(unique[k : k + AT_ONCE]) for k in range(0, len(unique), AT_ONCE)]
     place = {view: row for row, view in enumerate(unique)}
     rows = torch.tensor([place[view] for view in views])
-    log_probs = torch.cat([wide(part.log_probs).cpu() for part in parts])
-    return Frozen(log_probs[rows], torch.cat([part.hidden.float().cpu() for part in parts])[rows])
+    return [_stacked(tables, fill)[rows] for tables in zip(*parts, strict=True)]
+
+
+def _stacked(tables: Sequence[Tensor], fill: float) -> Tensor:
+    """Tables below each other, on the CPU, as wide as the widest."""
+    width = max(table.shape[1] for table in tables)
+    wide = [nn.functional.pad(table, (0, width - table.shape[1]), value=fill) for table in tables]
+    return torch.cat([table.cpu() for table in wide])
 
 
 def chosen(log_probs: Tensor, actions: Tensor) -> Tensor:

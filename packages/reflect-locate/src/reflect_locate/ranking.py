@@ -32,7 +32,6 @@ from reflect_locate.evidence import (
     score,
     sureness,
 )
-from reflect_locate.repositories._gate import SCRIPTS, Reason
 from reflect_locate.repositories.best_lines import BestLines, best_lines
 from reflect_locate.repositories.definitions import (
     INSIDE,
@@ -48,6 +47,7 @@ from reflect_locate.repositories.definitions import (
     names_asked_for,
 )
 from reflect_locate.repositories.file_names import LAST, NONE, AskedFiles, files_asked_for
+from reflect_locate.repositories.gate import SCRIPTS, Reason
 from reflect_locate.repositories.passages import words_together
 from reflect_locate.repositories.quotes import quoted, quotes
 from reflect_locate.repositories.roles import (

@@ -9,19 +9,19 @@ import hashlib
 import os
 import posixpath
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from reflect_locate.repositories._directory import IGNORE_BYTES, read_one
-from reflect_locate.repositories._text import decode
+from reflect_locate.repositories.directory import IGNORE_BYTES, read_one
 from reflect_locate.repositories.git import GitRepository
 from reflect_locate.repositories.ignore import NO_RULES, IgnoreRules
 from reflect_locate.repositories.index_cache import mended_store, open_store
 from reflect_locate.repositories.ingest import IngestRules, check_named, ingest, split_revision
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_locate.repositories.stored_index import StoredIndex
+from reflect_locate.repositories.text import decode
 from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
 from reflect_locate.repositories.tree_index import forget_indexes
@@ -294,7 +294,7 @@ def _mark(source: str, config: IngestRules) -> str:
 
 
 def _entries(top: str, config: IngestRules) -> Iterator[str]:
-    skipped = {rule.strip("/") for rule in config.exclude}
+    files, folders = _excluded(config.exclude)
     waiting, left = [("", NO_RULES)], MOST_ENTRIES
     while waiting:
         folder, rules = waiting.pop()
@@ -313,16 +313,26 @@ def _entries(top: str, config: IngestRules) -> Iterator[str]:
                 yield os.urandom(16).hex()
                 return
             is_hidden = entry.name.startswith(".") and not config.reads_hidden(entry.name)
-            if entry.name in skipped or (is_hidden and entry.name not in MARKED):
+            if is_hidden and entry.name not in MARKED:
                 continue
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if not rules.ignores(path := folder + entry.name, is_folder=True):
+                    if entry.name not in folders and not rules.ignores(path := folder + entry.name, is_folder=True):
                         waiting.append((path + "/", rules))
-                elif entry.name in MARKED or config.offers(entry.name):
+                elif entry.name in MARKED or (entry.name not in files and config.offers(entry.name)):
                     yield _line(entry.path, entry.stat(follow_symlinks=False))
             except OSError:
                 continue
+
+
+def _excluded(rules: Sequence[str]) -> tuple[Set[str], Set[str]]:
+    """Names of files, and of folders, that are left out wherever they lie."""
+    # Looking at too much costs time, at too little a change: rules about one place name nothing here, as do all where
+    # one takes back another.
+    names = [rule for rule in rules if "/" not in rule[:-1]]
+    if any(rule.startswith("!") for rule in rules):
+        names = []
+    return {rule for rule in names if rule[-1:] != "/"}, {rule.removesuffix("/") for rule in names}
 
 
 def _rules(top: str, folder: str, above: IgnoreRules) -> IgnoreRules:

@@ -6,7 +6,6 @@ written by a language model. It is exported from a run; a run folder can also be
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +30,7 @@ from reflect_rl.registry import refuse_foreign
 from reflect_rl.rollout import NoReflector, Reflector
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
-from reflect_rl.store import read_json, write_json
+from reflect_rl.store import read_json, whole_folder, write_json
 from reflect_rl.types import Decoding
 
 PACKAGED = Path(__file__).with_name("player")
@@ -169,16 +168,13 @@ def export_player(
     model = load_model(ModelConfig(device="cpu"), place.policy, trainable=False)
     count = autoexplore.AutoExplore(place.settings.environment).max_actions
     values["labels"] = list(find_labels(model, count, place.settings.scoring).texts)
-    # Written beside the target and renamed, so that an interrupted export leaves no half player.
-    fresh = target.with_name(target.name + ".new")
-    # Left by an export that was interrupted.
-    shutil.rmtree(fresh, ignore_errors=True)
-    _store(model, fresh / "policy", half=half)
-    values["trained"] |= {"weights": model.hash(), **notes}
-    if place.reflector is not None:
-        _store(load_model(ModelConfig(device="cpu"), place.reflector, trainable=False), fresh / "reflector", half=half)
-    write_json(fresh / SETTINGS, values)
-    fresh.rename(target)
+    with whole_folder(target, replaces=False) as fresh:
+        _store(model, fresh / "policy", half=half)
+        values["trained"] |= {"weights": model.hash(), **notes}
+        if place.reflector is not None:
+            writer = load_model(ModelConfig(device="cpu"), place.reflector, trainable=False)
+            _store(writer, fresh / "reflector", half=half)
+        write_json(fresh / SETTINGS, values)
     return target
 
 

@@ -21,6 +21,18 @@ def test_messages_of_several_words_are_asked_for():
     assert found == {"no tea is left for foo": [("pot.py", 3, 3)]}
 
 
+def test_messages_are_drawn_as_names_are(monkeypatch, capsys):
+    script, asked = load_script("measure_messages"), []
+    # `random.Random(0)` shuffles five to the order c b a e d.
+    monkeypatch.setattr(script, "messages", lambda _: {name: [] for name in "edcba"})
+    monkeypatch.setattr(script, "open_repository", lambda _: Tree(Snapshot("kitchen", FILES)))
+    monkeypatch.setattr(script, "asked", lambda *words: asked.append(words[2]) or ("sure", True, True))
+    assert script.main(["kitchen", "--messages", "4"]) == 0
+    assert asked == ["c", "b", "a", "e"]
+    assert script.drawn.__module__ == "measure_names"
+    assert capsys.readouterr().out.startswith("kitchen\n")
+
+
 def test_an_answer_is_right_where_the_message_is_raised():
     script, tree = load_script("measure_messages"), Tree(Snapshot("kitchen", FILES))
     index = StoredIndex(tree, WordStore())

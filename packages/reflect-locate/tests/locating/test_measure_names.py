@@ -19,8 +19,14 @@ FILES = {
 def test_names_that_are_defined_once_are_asked_for():
     script, tree = load_script("measure_names"), Tree(Snapshot("kitchen", FILES))
     found = script.definitions(tree)
-    assert sorted(script.drawn(found, 9, 0)) == ["TeaPot", "pour_tea", "wash_up"]
-    assert script.drawn(script.constants(tree), 9, 0) == ["MOST_CUPS"]
+    assert sorted(script.named_once(found)) == ["TeaPot", "pour_tea", "wash_up"]
+    assert list(script.named_once(script.constants(tree))) == ["MOST_CUPS"]
+
+
+def test_the_same_names_are_drawn_from_the_same_seed():
+    # `random.Random(0)` shuffles five to this order.
+    drawn = load_script("measure_names").drawn
+    assert [drawn(names, 3, 0) for names in ("abcde", "edcba")] == [["c", "b", "a"]] * 2
 
 
 def test_lines_are_right_where_they_meet_the_definition():

@@ -3,7 +3,7 @@
 import pytest
 
 from reflect_locate.ranking import TOLD, find, passages
-from reflect_locate.repositories._gate import IngestRules
+from reflect_locate.repositories.gate import IngestRules
 from reflect_locate.repositories.ingest import ingest
 from reflect_locate.repositories.roles import TESTS, is_document
 from reflect_locate.repositories.snapshot import LeftOut, Snapshot

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import unicodedata
+from dataclasses import replace
 
 import pytest
 
 from reflect_locate import served_folders
 from reflect_locate.repositories.ingest import ingest
 from reflect_locate.repositories.snapshot import SnapshotError
+from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.served_answers import SearchService
 from reflect_locate.served_folders import ServedFolders
 from reflect_rl.errors import UserError
@@ -170,6 +172,35 @@ def test_an_ignored_folder_takes_no_part_of_the_look_for_changes(tmp_path, monke
     assert reads == []
     (kettle / "src/tea.py").write_text("x = 22\n")
     assert library.part("").tree.text("src/tea.py") == "x = 22\n"
+
+
+@pytest.mark.parametrize(
+    ("rules", "file"),
+    [
+        (("/build",), "src/build/tea.py"),
+        (("/build/",), "src/build/tea.py"),
+        (("/tea.py",), "src/tea.py"),
+        (("lib/build",), "build/tea.py"),
+        (("tea.py/",), "tea.py"),
+        (("build", "!src/build"), "src/build/tea.py"),
+    ],
+)
+def test_a_rule_leaves_out_of_the_look_for_changes_only_what_it_leaves_out_of_the_answers(tmp_path, rules, file):
+    kettle = write_files(tmp_path / "kettle", {file: "x = 1\n"})
+    library = ServedFolders([str(kettle)], replace(ALL_TEXT, exclude=rules))
+    assert library.part("").tree.text(file) == "x = 1\n"
+    (kettle / file).write_text("x = 22\n")
+    assert library.part("").tree.text(file) == "x = 22\n"
+
+
+@pytest.mark.parametrize(("rule", "folder"), [("data", "a/data"), ("data/", "a/data"), ("tea.py", "a/tea.py")])
+def test_what_a_rule_names_at_any_depth_takes_no_part_of_the_look_for_changes(tmp_path, monkeypatch, rule, folder):
+    kettle = write_files(tmp_path / "kettle", {f"{folder}/1.txt": "x", "src/tea.md": "x = 1\n"})
+    library = ServedFolders([str(kettle)], replace(ALL_TEXT, exclude=(rule,)))
+    assert library.part("").tree.paths == ("src/tea.md",)
+    monkeypatch.setattr(served_folders, "ingest", lambda *_: pytest.fail("read again"))
+    (kettle / folder / "1.txt").write_text("yy")
+    assert library.part("").tree.paths == ("src/tea.md",)
 
 
 def test_a_folder_of_more_entries_than_are_looked_at_is_read_for_each_question(tmp_path, monkeypatch):

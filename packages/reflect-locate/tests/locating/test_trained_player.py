@@ -143,6 +143,16 @@ def test_rounded_weights_take_half_the_place_and_play_nearly_alike(run, tmp_path
         assert ((ours[name] - weight).abs() <= 2**-11 * weight.abs() + 2**-24).all()
 
 
+def test_an_export_that_fails_leaves_no_half_player(run, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("reflect_locate.trained_player.write_json", full)
+    with pytest.raises(OSError, match="No space left"):
+        export_player(run, tmp_path / "exported")
+    assert list(tmp_path.glob("exported*")) == []
+
+
 def test_nothing_is_exported_over_another_folder(run, tmp_path):
     with pytest.raises(ModelError, match="exists"):
         export_player(run, tmp_path)

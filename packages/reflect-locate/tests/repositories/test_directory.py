@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reflect_locate.repositories import _directory
-from reflect_locate.repositories._gate import Reason
+from reflect_locate.repositories import directory
+from reflect_locate.repositories.gate import Reason
 from reflect_locate.repositories.ingest import ingest, left_out_counts
 from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.snapshot import LeftOut, Snapshot, SnapshotError
@@ -74,7 +74,7 @@ def test_the_folder_itself_may_be_reached_over_a_link(tree: Path) -> None:
 
 def swap_after_listing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Do something between the moment when a folder was listed and the moment when its entries are opened."""
-    listed = _directory._entries
+    listed = directory._entries
     done: list[bool] = []
 
     def entries(number: int, most: int) -> list[tuple[str, str]] | Reason:
@@ -84,7 +84,7 @@ def swap_after_listing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None])
             act()
         return result
 
-    monkeypatch.setattr(_directory, "_entries", entries)
+    monkeypatch.setattr(directory, "_entries", entries)
 
 
 def test_a_file_that_becomes_a_link_before_it_is_opened(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,8 +337,8 @@ def test_what_may_not_be_read_is_reported(tree: Path, monkeypatch: pytest.Monkey
             raise PermissionError(13, "Permission denied")
         return real(path, flags, dir_fd=dir_fd)
 
-    monkeypatch.setattr(_directory.os, "open", refuse)
-    monkeypatch.setattr(_directory.os, "supports_dir_fd", {refuse})
+    monkeypatch.setattr(directory.os, "open", refuse)
+    monkeypatch.setattr(directory.os, "supports_dir_fd", {refuse})
     snapshot = ingest(tree)
     assert list(snapshot.files) == [KEPT]
     assert reasons(snapshot) == {"closed.md": "unreadable", "folder/": "unreadable"}
@@ -356,7 +356,7 @@ def test_without_rights_for_the_folder_itself(tree: Path) -> None:
 
 
 def act_while_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], times: int) -> None:
-    real, count = _directory._bytes, [0]
+    real, count = directory._bytes, [0]
 
     def read(number: int, most: int) -> bytes:
         data = real(number, most)
@@ -365,7 +365,7 @@ def act_while_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], 
             act()
         return data
 
-    monkeypatch.setattr(_directory, "_bytes", read)
+    monkeypatch.setattr(directory, "_bytes", read)
 
 
 def replace(path: Path) -> None:
@@ -431,7 +431,7 @@ def test_another_file_system_is_not_entered(tree: Path, monkeypatch: pytest.Monk
             return status
         return os.stat_result((*status[:2], status.st_dev + 1, *status[3:10]))
 
-    monkeypatch.setattr(_directory.os, "fstat", fstat)
+    monkeypatch.setattr(directory.os, "fstat", fstat)
     assert reasons(ingest(tree)) == {"mount/": "other file system"}
 
 
@@ -483,7 +483,7 @@ def test_open_files_are_closed_after_an_error(tree: Path, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     before = state(tree)[2]
-    monkeypatch.setattr(_directory, "_bytes", fail)
+    monkeypatch.setattr(directory, "_bytes", fail)
     with pytest.raises(KeyboardInterrupt):
         ingest(tree)
     assert state(tree)[2] == before

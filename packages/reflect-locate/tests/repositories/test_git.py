@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reflect_locate.repositories._budget import Budget
+from reflect_locate.repositories.budget import Budget
 from reflect_locate.repositories.git import GitRepository, is_revision
 from reflect_locate.repositories.ingest import ingest, split_revision
 from reflect_locate.repositories.ingest_config import IngestConfig

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from reflect_locate.repositories._text import decode, is_safe_name, shown
 from reflect_locate.repositories.ingest import ingest
 from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
+from reflect_locate.repositories.text import decode, is_safe_name, shown
 from reflect_rl.errors import UserError
 from reflect_served.secrets import holds_private_key, holds_secret
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import zlib
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from reflect_locate.repositories import snapshot
-from reflect_locate.repositories._budget import Budget
+from reflect_locate.repositories.budget import Budget
 from reflect_locate.repositories.snapshot import LeftOut, Snapshot, SnapshotError
 from reflect_rl.errors import UserError
 
@@ -86,6 +87,30 @@ def test_equal_snapshots_are_saved_as_equal_bytes_and_leave_nothing_behind(tmp_p
         Snapshot("x", FILES).save(tmp_path / f"{name}.gz")
     assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.gz", "two.gz"]
+
+
+def test_a_saved_snapshot_is_this_file(tmp_path: Path):
+    Snapshot("tea", {"b.md": "Grün\n", "a.py": "one\n"}, [LeftOut("x.bin", "binary")]).save(tmp_path / "tea.gz")
+    data = (tmp_path / "tea.gz").read_bytes()
+    text = b'{"name": "tea", "files": {"a.py": "one\\n", "b.md": "Gr\\u00fcn\\n"}, "left_out": [["x.bin", "binary"]]}'
+    assert gzip.decompress(data) == text
+    # Neither a name nor a time, the sixth level and an unknown system; then what this zlib makes of the text.
+    head = b"\x1f\x8b\x08\x00" + bytes(4) + b"\x00\xff"
+    deflated = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
+    body = deflated.compress(text) + deflated.flush()
+    tail = zlib.crc32(text).to_bytes(4, "little") + len(text).to_bytes(4, "little")
+    assert hashlib.sha256(data).hexdigest() == hashlib.sha256(head + body + tail).hexdigest()
+
+
+def test_a_snapshot_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        Snapshot("x", FILES).save(tmp_path / "tea.gz")
+    assert caught.value.filename == str(tmp_path / "tea.gz")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

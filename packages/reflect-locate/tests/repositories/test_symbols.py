@@ -3,7 +3,7 @@
 import pytest
 
 from reflect_locate.repositories import symbols as module
-from reflect_locate.repositories.symbols import LONGEST_PARSED, symbols
+from reflect_locate.repositories.symbols import GRAMMARS, LONGEST_PARSED, MODULES, symbols
 
 PYTHON = '''\
 """A kettle."""
@@ -260,6 +260,37 @@ def test_asciidoc_has_sections_and_no_headings_in_blocks():
         ("Leaves", "heading", 22, 23),
         ("Water", "heading", 24, 24),
     ]
+
+
+GREETINGS = {
+    "c": "int tea(void) { return 1; }",
+    "cpp": "int tea() { return 1; }",
+    "c_sharp": "class tea { }",
+    "go": "package p\nfunc tea() { }",
+    "java": "class tea { }",
+    "javascript": "function tea() { }",
+    "php": "<?php function tea() { }",
+    "ruby": "def tea\n1\nend",
+    "rust": "fn tea() { }",
+    "tsx": "function tea() { return <b>tea</b>; }",
+    "typescript": "function tea(cup: Cup) { return <Cup>cup; }",
+}
+"""Language -> a definition; the last two are read by their own grammars only."""
+
+
+@pytest.mark.parametrize("language", MODULES)
+def test_each_language_is_read_by_its_own_grammar(language):
+    pytest.importorskip(MODULES[language][0])
+    endings = [ending for ending, own in GRAMMARS.items() if own == language]
+    assert endings
+    for ending in endings:
+        assert [row[0] for row in rows(f"a{ending}", GREETINGS[language])] == ["tea"]
+    tree = module._parser(language).parse(GREETINGS[language].encode())
+    assert not tree.root_node.has_error
+
+
+def test_each_language_has_a_grammar():
+    assert set(GRAMMARS.values()) == set(MODULES) == set(GREETINGS)
 
 
 def test_c_has_functions_with_a_body_and_structs():

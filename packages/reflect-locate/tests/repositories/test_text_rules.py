@@ -10,7 +10,7 @@ import pytest
 
 from reflect_locate.cli.locate import told_left_out
 from reflect_locate.ranking import find
-from reflect_locate.repositories._gate import SUFFIXES, IngestRules
+from reflect_locate.repositories.gate import SUFFIXES, IngestRules
 from reflect_locate.repositories.ingest import ingest, open_repository
 from reflect_locate.repositories.snapshot import SnapshotError
 from reflect_locate.repositories.text_rules import ALL_TEXT

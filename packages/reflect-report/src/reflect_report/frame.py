@@ -46,7 +46,10 @@ def style() -> str:
 
 def library() -> str:
     """The chart library with its licence; a script of its own, as both are strict or not by their first statement."""
-    return f"/*\n{source('vendor/LICENSE')}*/\n{source('vendor/uPlot.iife.min.js')}"
+    # It formats numbers by the browser's language. The page is in English, and a language that is no proper one, such
+    # as that of the locale C.UTF-8, would end the library with an error.
+    language = 'Object.defineProperty(navigator, "language", { value: "en" });'
+    return f"{language}\n/*\n{source('vendor/LICENSE')}*/\n{source('vendor/uPlot.iife.min.js')}"
 
 
 def policy(scripts: Sequence[str], *, asks: bool = False) -> str:

@@ -28,7 +28,7 @@ from reflect_rl.players.scripted import LexicalReflector, OraclePolicy, OracleRe
 from reflect_rl.rollout import NoReflector, Policy, Reflector
 from reflect_rl.runs.config import BuiltForRun
 from reflect_rl.runs.models import REFLECTOR, lexical_reflector
-from reflect_rl.store import write_json
+from reflect_rl.store import flush, flush_all, scratch_folder, write_json
 from reflect_rl.types import Decoding, Observation, View, seed_for, stream
 
 
@@ -198,15 +198,12 @@ class Agent:
             sets_numbers=trained is not None and trained.numbers is not None,
         )
         # Beside its place, so that what is there is a whole agent, the old one or the new one, also after a kill.
-        fresh = place.absolute().with_name(place.absolute().name + ".new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        try:
+        with scratch_folder(place.absolute()) as fresh:
             for model, name in zip(models, ("", REFLECTOR), strict=False):
                 model.save(fresh / name)
             write_json(fresh / AGENT, record.model_dump(mode="json"))
+            flush_all(fresh)
             _take_place(fresh, place)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
         return place
 
     def _with_labels(self) -> LanguageModel:
@@ -316,6 +313,8 @@ def _take_place(fresh: Path, place: Path) -> None:
     for file in sorted(files, key=lambda file: file.name == AGENT):
         (place / file).parent.mkdir(parents=True, exist_ok=True)
         (fresh / file).replace(place / file)
+    for folder in {(place / file).parent for file in files}:
+        flush(folder)
 
 
 def algorithm_settings(algorithm: str | type | Mapping[str, Any]) -> AlgorithmConfig | dict[str, Any]:

@@ -7,7 +7,7 @@ An environment is an `EnvSpec`, the name of an installed one, or a class over `T
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -348,9 +348,7 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
     checks.recorded(episodes)
     checks.truth(reflections=reflections, lost=lost)
     checks.at_least(0, renumbered_copies=renumbered_copies)
-    checks.whole(seed=seed)
-    checks.callback("progress", progress)
-    checks.no_file(out)
+    checks.training(seed=seed, out=out, progress=progress)
     _check_trackers(trackers, out)
     spec = None if env is None else make_env(env)
     kept, reads = _demonstrations(model, episodes, spec, reflections=reflections, lost=lost)
@@ -525,27 +523,13 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
         UserError: there is no training task, no turn may be learned from since all start a held-out task, `out` is a
             file, or a value is of the wrong kind.
     """
-    spec = make_env(env)
-    _tasks(spec, "train")
-    checks.whole(seed=seed)
-    checks.callback("progress", progress, " For a reward of progress give progress_reward=0.5, or another number.")
-    checks.no_file(out)
+    instead = " For a reward of progress give progress_reward=0.5, or another number."
+    checks.training(seed=seed, out=out, progress=progress, instead=instead)
     _check_trackers(trackers, out)
-    # Before the copy: labels belong to the tokenizer, which copy and reference share.
-    start = _agent(model, (), spec, seed)
-    own = ADAPTER_SETTINGS if start.model.has_adapter else {}
-    if "total_turns" in settings:
-        raise ConfigError("total_turns is set by turns= here. Leave it out.")
-    named = {"algorithm": algorithm_settings(algorithm), "total_turns": turns, "progress": progress_reward}
-    try:
-        config = parse(RLFTConfig, {**own, **named, **settings})
-    except ConfigError as error:
-        # Two settings have names of their own here. Each line of the message begins with one.
-        called = {"total_turns": "turns", "progress": "progress_reward"}
-        parts = [line.partition(":") for line in str(error).split("\n")]
-        raise ConfigError("\n".join(called.get(name, name) + colon + rest for name, colon, rest in parts)) from None
-    checks.shown_horizon(spec, max_episode_steps=config.max_episode_steps)
-    check_loaded(start.model, micro_batch_tokens=config.micro_batch_tokens)
+    begun = online_start(
+        model, env, settings, algorithm=algorithm, turns=turns, progress_reward=progress_reward, seed=seed
+    )
+    spec, start, config = begun.spec, begun.agent, begun.config
     _, writer = players_of(start, reflector, spec, "sampled")
     twin = start.as_trained(trainable_copy(start.model))
     before = start.origin
@@ -580,6 +564,65 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
     return replace(
         start, model=twin, reflector=writer, origin=replace(origin, folder=None if out is None else Path(out))
     )
+
+
+@dataclass(frozen=True)
+class OnlineStart:
+    """Checked beginning of an online training."""
+
+    spec: EnvSpec
+    agent: Agent
+    """Agent that is copied and trained, with a label for every action of the environment."""
+    config: RLFTConfig
+
+
+def online_start(
+    model: Model,
+    env: Environment,
+    settings: Mapping[str, Any],
+    *,
+    algorithm: str | type | Mapping[str, Any],
+    turns: int,
+    progress_reward: float = 0.0,
+    seed: int,
+    beside: LanguageModel | None = None,
+) -> OnlineStart:
+    """What every online training from Python begins with; nothing is copied, trained or written.
+
+    Args:
+        model: an agent, or a model to start from untrained.
+        env: the environment to play.
+        settings: fields of `RLFTConfig` that the caller has named.
+        algorithm: name of an installed one, a class, or a table of its settings with its `name`.
+        turns: training budget in turns of the environment.
+        progress_reward: see `train_rl`.
+        seed: of the words of a model that is not built yet.
+        beside: a reflection player's model, of which a copy is trained, too.
+
+    Raises:
+        ConfigError: a setting does not exist or has a wrong value.
+        ModelError: the training does not fit into memory.
+        UserError: there is no training task, `model` is no model, or the states show how many turns are left and
+            `max_episode_steps` is another number of them.
+    """
+    spec = make_env(env)
+    _tasks(spec, "train")
+    # Before the copy: labels belong to the tokenizer, which copy and reference share.
+    agent = _agent(model, (), spec, seed)
+    own = ADAPTER_SETTINGS if agent.model.has_adapter else {}
+    if "total_turns" in settings:
+        raise ConfigError("total_turns is set by turns= here. Leave it out.")
+    named = {"algorithm": algorithm_settings(algorithm), "total_turns": turns, "progress": progress_reward}
+    try:
+        config = parse(RLFTConfig, {**own, **named, **settings})
+    except ConfigError as error:
+        # Two settings have names of their own here. Each line of the message begins with one.
+        called = {"total_turns": "turns", "progress": "progress_reward"}
+        parts = [line.partition(":") for line in str(error).split("\n")]
+        raise ConfigError("\n".join(called.get(name, name) + colon + rest for name, colon, rest in parts)) from None
+    checks.shown_horizon(spec, max_episode_steps=config.max_episode_steps)
+    check_loaded(agent.model, micro_batch_tokens=config.micro_batch_tokens, beside=beside)
+    return OnlineStart(spec, agent, config)
 
 
 def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
@@ -697,11 +740,20 @@ def _demonstrations(
     return kept, reflections or reads
 
 
-def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed: int) -> Agent:
-    """The model as an agent; one that is not built yet learns its words from the episodes, or from random play."""
+def require_model(model: object) -> None:
+    """Refuse what is no model, such as the name of one.
+
+    Raises:
+        UserError: it is none.
+    """
     if not isinstance(model, (Agent, LanguageModel, Blueprint)):
         given = f"{str(model)!r}" if isinstance(model, (str, Path)) else "'embedded'"
         raise UserError(f"{model!r:.200} is no model. Load one first: reflect_rl.load_model({given}).")
+
+
+def _agent(model: Model, episodes: Sequence[Episode], spec: EnvSpec | None, seed: int) -> Agent:
+    """The model as an agent; one that is not built yet learns its words from the episodes, or from random play."""
+    require_model(model)
     # Recorded states may list more actions than the environment's class says, and each needs a label.
     longest = max((len(turn.order) for episode in episodes for turn in episode.turns), default=0)
     if isinstance(model, Agent):

@@ -53,7 +53,7 @@ def collate(
     views = [turns[i].view for i in rows]
     batch = Batch(
         actions=torch.tensor([turns[i].decision.index for i in rows]),
-        behaviour_log_probs=torch.tensor([_chosen_log_prob(turns[i]) for i in rows]),
+        behaviour_log_probs=torch.tensor([chosen_log_prob(turns[i]) for i in rows]),
         advantages=torch.tensor([advantages[i] for i in rows]),
         returns=torch.tensor([returns[i] for i in rows]),
         replayed=torch.tensor([i >= count for i in rows]),
@@ -108,19 +108,30 @@ def _trajectory(episode: Episode) -> Trajectory:
 
 
 def _entropy(turn: Turn) -> float:
-    log_probs = np.asarray(_log_probs(turn))
-    return float(-(np.exp(log_probs) * log_probs).sum())
-
-
-def _chosen_log_prob(turn: Turn) -> float:
-    return _log_probs(turn)[turn.decision.index]
-
-
-def _log_probs(turn: Turn) -> tuple[float, ...]:
     if turn.decision.log_probs is None:
-        player = turn.decision.player
-        raise ValueError(f"the player {player!r} reports no probabilities; its episodes cannot be trained on")
-    return turn.decision.log_probs
+        raise _unknown(turn)
+    log_probs = np.asarray(turn.decision.log_probs)
+    # 0 log 0 = 0: a player may give an action the probability 0.
+    return float(-(np.exp(log_probs) * np.where(np.isneginf(log_probs), 0.0, log_probs)).sum())
+
+
+def chosen_log_prob(turn: Turn) -> float:
+    """The log-probability with which a turn's action was chosen.
+
+    Raises:
+        ValueError: the player reports no probabilities, or named no action.
+    """
+    value = turn.decision.log_prob
+    if value is None:
+        raise _unknown(turn)
+    return value
+
+
+def _unknown(turn: Turn) -> ValueError:
+    player = turn.decision.player
+    return ValueError(
+        f"the player {player!r} reports no probabilities of its choice; train on episodes of a player that does"
+    )
 
 
 def _flat(table: Sequence[Sequence[float]]) -> list[float]:

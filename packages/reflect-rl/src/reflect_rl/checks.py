@@ -9,7 +9,7 @@ from pathlib import Path
 from reflect_rl.envs.base import EnvSpec, require_known
 from reflect_rl.errors import UserError
 from reflect_rl.rollout import Reflector
-from reflect_rl.types import Episode
+from reflect_rl.types import Episode, Progress
 
 
 def at_least(lowest: int, **numbers: int) -> None:
@@ -60,6 +60,23 @@ def callback(name: str, value: object, instead: str = "") -> None:
     """
     if value is not None and not callable(value):
         raise UserError(f"{name} is {value!r}, which is no function: it is told about the steps.{instead}")
+
+
+def training(*, seed: int, out: str | Path | None, progress: Progress | None, instead: str = "") -> None:
+    """Refuse what no training can be recorded, written or told with.
+
+    Args:
+        seed: of the training.
+        out: its folder.
+        progress: told about its steps.
+        instead: see `callback`.
+
+    Raises:
+        UserError: the seed is no whole number, `progress` cannot be called, or `out` is no folder.
+    """
+    whole(seed=seed)
+    callback("progress", progress, instead)
+    no_file(out)
 
 
 def recorded(episodes: Sequence[Episode]) -> None:

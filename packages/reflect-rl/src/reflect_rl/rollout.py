@@ -252,10 +252,20 @@ class _Slot:
         hearer = self.hearer
         if reflection is None or hearer is None:
             return
-        observation = self._guarded("taking up the reflection", lambda: hearer.hear(reflection))
+        self._guarded("taking up the reflection", lambda: self._take_up(hearer.hear(reflection)))
+
+    def _take_up(self, observation: Observation) -> None:
+        before = self.observation
         # Shown again only if it is another one: showing draws the order of the labels.
-        if observation is not self.observation:
-            self._guarded("taking up the reflection", lambda: self._show(observation))
+        if observation is before:
+            return
+        self._show(observation)
+        # A reflection belongs to the text that it was written about; under another one it could not be learned from.
+        if observation.text != before.text:
+            raise ValueError(
+                f"hear changed the text {before.text!r:.100} to {observation.text!r:.100}: a reflection may add "
+                "actions, and the text must stay"
+            )
 
     def view(self, player: Reflector | Policy, reflection: str | None = None) -> View:
         if not player.sees_oracle:

@@ -1,11 +1,17 @@
-"""Reader and writer of JSON and JSONL files in run folders (checkpoints have their own), and the checksums of files."""
+"""Reader and writer of files and folders that are there whole or not at all, and the checksums of files.
+
+Checkpoints have a writer of their own.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,12 +25,12 @@ RIGHTS = "Check its rights, and give the same command again."
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file whole or not at all (written beside its place, flushed, renamed)."""
-    _replace(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_jsonl(path: Path, rows: Iterable[Any]) -> None:
     """Write a JSONL file whole or not at all."""
-    _replace(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def append_jsonl(path: Path, rows: Iterable[Any]) -> None:
@@ -66,7 +72,8 @@ def may_be_cut(line: bytes, begins: bytes) -> bool:
     return line[:length] == begins[:length]
 
 
-def _replace(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8 whole or not at all."""
     write_bytes(path, text.encode())
 
 
@@ -84,10 +91,86 @@ def write_bytes(path: Path, data: bytes) -> None:
         fresh.replace(path)
     except BaseException as error:
         fresh.unlink(missing_ok=True)
-        # Where a write fails the system names no file, and a message must say which disk is full.
-        if isinstance(error, OSError) and error.errno and not error.filename:
-            error.filename = str(path)
+        _name(error, path)
         raise
+
+
+def _name(error: BaseException, path: Path) -> None:
+    # Where a write fails the system names no file, and a message must say which disk is full.
+    if isinstance(error, OSError) and error.errno and not error.filename:
+        error.filename = str(path)
+
+
+@contextmanager
+def whole_folder(target: Path, scratch: Path | None = None, *, replaces: bool = True) -> Iterator[Path]:
+    """Write a folder whole or not at all: the block fills a scratch folder, which is flushed and takes the place.
+
+    Args:
+        target: the place.
+        scratch: see `scratch_folder`.
+        replaces: what is at the place goes; else a rename that finds a file or a full folder there fails.
+
+    Yields:
+        The scratch folder, empty.
+    """
+    with scratch_folder(target, scratch) as fresh:
+        yield fresh
+        flush_all(fresh)
+        # A folder that holds files cannot be replaced by a rename; a kill between the two calls leaves none.
+        if replaces:
+            shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh.rename(target)
+        # Only now is the name on the disk, so that what the folder was made from may be removed.
+        flush(target.parent)
+
+
+@contextmanager
+def scratch_folder(place: Path, scratch: Path | None = None) -> Iterator[Path]:
+    """Make an empty folder beside a place, so on the same file system, and remove what is left of it in the end.
+
+    Args:
+        place: where its content will go.
+        scratch: the folder (None: the name of the place with `.new`); what is in it goes.
+
+    Yields:
+        The folder.
+    """
+    fresh = place.with_name(place.name + ".new") if scratch is None else scratch
+    # A kill during an earlier writing has left files there that may not belong together.
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    try:
+        yield fresh
+    except OSError as error:
+        _name(error, place)
+        raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def flush_all(folder: Path) -> None:
+    """See the files of a folder and of those below it to the disk, with their names."""
+    for place, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            flush(Path(place, name))
+        flush(Path(place))
+
+
+def flush(path: Path) -> None:
+    """See the content of a file, or the names in a folder, to the disk."""
+    # Windows opens no folder, and flushes only what is open for writing.
+    if os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some network file systems cannot flush a folder.
+        if error.errno != errno.EINVAL or not path.is_dir():
+            raise
+    finally:
+        os.close(handle)
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:

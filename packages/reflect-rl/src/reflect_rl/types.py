@@ -137,6 +137,12 @@ class Decision:
     answer: str | None = None
     """Text of the player's answer; None for players that only choose."""
 
+    @property
+    def log_prob(self) -> float | None:
+        """Log-probability of the chosen action; None without a distribution, or where none was chosen."""
+        # Without the test, -1 would be the last action of the list.
+        return None if self.log_probs is None or self.index == NO_ACTION else self.log_probs[self.index]
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:

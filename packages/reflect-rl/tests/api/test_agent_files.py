@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -105,6 +106,14 @@ def test_a_whole_model_is_read_where_an_adapter_was_saved_before(tmp_path, agent
         again = rrl.load_agent(one.save(tmp_path / "agent"), device="cpu")
         assert again.model.hash() == one.model.hash()
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".new"] == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows flushes only what is open for writing")
+def test_a_saved_agent_is_on_the_disk(tmp_path, agent, monkeypatch):
+    seen, fsync = set(), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: (seen.add(os.fstat(number).st_ino), fsync(number)))
+    place = agent.save(tmp_path / "agent")
+    assert {path.stat().st_ino for path in (place, *place.rglob("*"))} <= seen
 
 
 def test_an_interrupted_save_leaves_the_agent_that_was_there(tmp_path, agent, demonstrations, monkeypatch):

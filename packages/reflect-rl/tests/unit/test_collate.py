@@ -10,13 +10,13 @@ import torch
 
 from reflect_rl.algorithms import expected as expected_gradient, ppo, reinforce
 from reflect_rl.algorithms._batch import Outputs, Trajectory
-from reflect_rl.batch import by_action, collate
+from reflect_rl.batch import by_action, chosen_log_prob, collate
 from reflect_rl.config import Rule
 from reflect_rl.envs.corridor import Corridor
 from reflect_rl.players.language_model import LanguageModelPolicy, score_views
 from reflect_rl.players.scripted import OraclePolicy, OracleReflector
 from reflect_rl.rollout import NoReflector, Request, play
-from reflect_rl.types import Decision, Episode, Observation, Task, Turn, View
+from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View
 from toy import SMALL, SPEC, tiny_player, training_tasks
 
 PLAIN = reinforce.Reinforce(reinforce.ReinforceConfig(baseline="none", normalise_advantages=False))
@@ -211,3 +211,22 @@ def test_values_by_number_are_put_in_the_order_of_the_actions():
     table = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     # In x number 0 names action 2, number 1 action 0, number 2 action 1; y has no third action.
     assert by_action(table, views).tolist() == [[2.0, 3.0, 1.0], [5.0, 4.0, 0.0]]
+
+
+@pytest.mark.parametrize("coefficient", [0.0, 0.5])
+def test_an_action_of_the_probability_zero_adds_nothing_to_the_entropy(coefficient):
+    config = reinforce.ReinforceConfig(baseline="none", normalise_advantages=False, return_entropy_coef=coefficient)
+    sure = Turn(turn("1", 0.0).observation, (0, 1), None, Decision(0, "model", (HALF, HALF)), 1.0)
+    choice = Decision(1, "model", (-math.inf, 0.0))
+    never = Turn(sure.observation, (0, 1), None, choice, 0.25)
+    _, batch = collate(reinforce.Reinforce(config), [episode("a", never, sure)], [], frozenset(), None, None)
+    # The entropy of two equal chances is log 2, that of certainty 0.
+    assert batch.returns.tolist() == pytest.approx([1.25 + coefficient * math.log(2), 1 + coefficient * math.log(2)])
+    assert batch.behaviour_log_probs.tolist() == pytest.approx([0.0, HALF])
+
+
+@pytest.mark.parametrize("decision", [Decision(0, "script"), Decision(NO_ACTION, "script", (HALF, HALF), answer="?")])
+def test_a_choice_without_a_probability_is_named(decision):
+    told = Turn(turn("1", 0.0).observation, (0, 1), None, decision, 0.0)
+    with pytest.raises(ValueError, match=r"^the player 'script' reports no probabilities of its choice"):
+        chosen_log_prob(told)

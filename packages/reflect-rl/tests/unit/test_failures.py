@@ -387,3 +387,39 @@ def test_what_an_expert_says_is_checked(oracle, lesson, words):
 
     with pytest.raises(FaultyEnvironmentError, match=words):
         play(EnvSpec.of(Taught), REQUESTS[:1], OracleReflector(), OraclePolicy())
+
+
+def test_a_reflection_must_leave_the_text_that_it_was_written_about():
+    class Hears(Corridor):
+        def reset(self, task, rng=None):
+            self.seen = super().reset(task, rng)
+            return self.seen
+
+        def hear(self, reflection):
+            return replace(self.seen, text=f"{self.seen.text} {reflection}")
+
+    with pytest.raises(
+        FaultyEnvironmentError,
+        match=r"turn 1, taking up the reflection: ValueError: hear changed the text .* and the text must stay",
+    ):
+        play(EnvSpec.of(Hears), REQUESTS[:1], OracleReflector(), OraclePolicy())
+
+
+def test_a_reflection_may_add_an_action():
+    class Adds(Corridor):
+        max_actions = 4
+
+        def reset(self, task, rng=None):
+            self.seen = super().reset(task, rng)
+            return self.seen
+
+        def step(self, action):
+            answer = super().step(action)
+            self.seen = answer.observation
+            return answer
+
+        def hear(self, reflection):
+            return replace(self.seen, actions=(*self.seen.actions, "listen"))
+
+    (episode,) = play(EnvSpec.of(Adds), REQUESTS[:1], OracleReflector(), OraclePolicy())
+    assert all(turn.observation.actions[-1] == "listen" for turn in episode.turns)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from pathlib import Path
 
 import pytest
 
 from reflect_rl.errors import RunFolderError
-from reflect_rl.store import check_seal, read_json, read_jsonl, seal, write_json, write_jsonl
+from reflect_rl.store import check_seal, flush, read_json, read_jsonl, seal, whole_folder, write_json, write_jsonl
 
 REMEDY = "Run it again."
 
@@ -197,3 +199,83 @@ def test_a_write_that_fails_names_the_file(tmp_path, monkeypatch):
         write_json(tmp_path / "a.json", {})
     assert caught.value.filename == str(tmp_path / "a.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def model_in(folder, text):
+    (folder / "part").mkdir(parents=True)
+    (folder / "weights.bin").write_text(text)
+    (folder / "part" / "words.txt").write_text(text)
+
+
+def test_a_folder_is_on_the_disk_before_it_has_its_name_and_its_name_is_there_last(tmp_path, monkeypatch):
+    if os.name == "nt":
+        pytest.skip("Windows flushes no folder")
+    seen, fsync, rename = [], os.fsync, Path.rename
+
+    def flushed(number):
+        seen.append(os.fstat(number).st_ino)
+        fsync(number)
+
+    def renamed(path, target):
+        seen.append(path.name)
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(Path, "rename", renamed)
+    with whole_folder(tmp_path / "model") as fresh:
+        (fresh / "part").mkdir()
+        files = [fresh / "weights.bin", fresh / "part" / "words.txt"]
+        for file in files:
+            file.write_text("x")
+        assert not (tmp_path / "model").exists()
+        wanted = {path.stat().st_ino for path in (*files, fresh / "part", fresh)}
+    assert set(seen[:4]) == wanted
+    assert seen[4:] == ["model.new", tmp_path.stat().st_ino]
+
+
+def written(target, act, **words):
+    with whole_folder(target, **words) as fresh:
+        (fresh / "weights.bin").write_text("ne")
+        act()
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
+def test_a_folder_that_is_not_finished_leaves_what_was_there(tmp_path, error):
+    def fail():
+        raise error
+
+    model_in(tmp_path / "model", "old")
+    with pytest.raises(type(error)) as caught:
+        written(tmp_path / "model", fail)
+    assert getattr(caught.value, "filename", None) == (str(tmp_path / "model") if isinstance(error, OSError) else None)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert (tmp_path / "model" / "weights.bin").read_text() == "old"
+
+
+def test_a_folder_takes_the_place_of_the_old_one_and_of_what_a_kill_has_left(tmp_path):
+    model_in(tmp_path / "model", "old")
+    model_in(tmp_path / "model.new", "half")
+    with whole_folder(tmp_path / "model") as fresh:
+        assert list(fresh.iterdir()) == []
+        (fresh / "config.json").write_text("{}")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["config.json"]
+
+
+def test_a_folder_that_replaces_nothing_leaves_what_appeared_meanwhile(tmp_path):
+    with pytest.raises(OSError, match="not empty"):
+        written(tmp_path / "model", lambda: model_in(tmp_path / "model", "mine"), replaces=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert (tmp_path / "model" / "weights.bin").read_text() == "mine"
+
+
+def test_a_file_system_that_cannot_flush_a_folder_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("x")
+
+    def refuse(_):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    flush(tmp_path)
+    with pytest.raises(OSError, match="Invalid argument"):
+        flush(tmp_path / "file")

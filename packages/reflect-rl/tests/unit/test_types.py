@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from reflect_rl.players.scripted import Annotator, OracleReflector
 from reflect_rl.rollout import Request, play
-from reflect_rl.types import Decision, Episode, Observation, Task, Turn, View, episode_from_json, to_json
+from reflect_rl.types import NO_ACTION, Decision, Episode, Observation, Task, Turn, View, episode_from_json, to_json
 from toy import SPEC, training_tasks
 
 texts = st.text(max_size=8)
@@ -73,3 +73,10 @@ def test_success_within_a_horizon():
     lost = Episode(won.task, won.turns, True, False, False, 0, "corridor-v1")
     assert not lost.success_within(9)
     assert won.total_reward == 1.5
+
+
+def test_the_log_probability_of_a_choice_is_that_of_its_action():
+    assert Decision(1, "a", (-0.5, -1.5)).log_prob == -1.5
+    assert Decision(1, "a").log_prob is None
+    # -1 would name the last action of the list.
+    assert Decision(NO_ACTION, "a", (-0.5, -1.5), answer="?").log_prob is None

@@ -10,14 +10,15 @@ from typing import Any
 from reflect_algorithms.both.archer import value_turns
 from reflect_algorithms.both.reflector import OnlineReflector
 from reflect_algorithms.both.settings import STAGE, ReflectorTrainingConfig
-from reflect_rl.agent import Agent, algorithm_settings, trainable_copy
-from reflect_rl.api import Environment, make_env
+from reflect_rl import checks
+from reflect_rl.agent import Agent, trainable_copy
+from reflect_rl.api import Environment, online_start
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
 from reflect_rl.errors import UserError
 from reflect_rl.players.reflectors import FrozenReflector
+from reflect_rl.rollout import NoReflector
 from reflect_rl.runs.record import begin_training, training_folder, written_by
-from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.online import OnlineTrainer
 from reflect_rl.types import Progress, seed_for, silent
 
@@ -30,7 +31,7 @@ def train_both(
     turns: int = 15_000,
     out: str | Path | None = None,
     seed: int = 0,
-    progress: Progress = silent,
+    progress: Progress | None = None,
     reflector: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Agent:
@@ -45,25 +46,29 @@ def train_both(
         seed: of everything random.
         progress: told after each update.
         reflector: fields of `ReflectorTrainingConfig`: `learning_rate`, `kl_coef`, ...; `critic="archer"` is ArCHer.
-        **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ...
+        **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ... Adapters of the policy
+            have the defaults of `reflect_rl.train_rl`.
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
+        ModelError: a prompt is longer than the model's context, or the training does not fit into memory.
         RunFolderError: `out` holds a training with other settings.
         TrainingError: a loss or gradient is not finite.
-        UserError: the agent has no reflection player that can be trained.
+        UserError: the agent has no reflection player that can be trained, there is no training task, `out` is a file,
+            or a value is of the wrong kind.
     """
-    spec = make_env(env)
-    frozen = agent.reflector
+    checks.training(seed=seed, out=out, progress=progress)
+    # A model alone has no reflection player, either.
+    frozen = agent.reflector if isinstance(agent, Agent) else NoReflector()
     if not isinstance(frozen, FrozenReflector):
         raise UserError(
             f"the agent's reflection player is {frozen.name!r}, which cannot be trained. Train one first: "
             "reflect_rl.train_sft(..., reflections=True)."
         )
-    config = parse(RLFTConfig, {"algorithm": algorithm_settings(algorithm), "total_turns": turns, **settings})
-    start = agent.for_actions(spec.max_actions)
-    twin, writing = trainable_copy(start.model), trainable_copy(frozen.model)
     own = parse(ReflectorTrainingConfig, dict(reflector or {}))
+    begun = online_start(agent, env, settings, algorithm=algorithm, turns=turns, seed=seed, beside=frozen.model)
+    spec, start, config = begun.spec, begun.agent, begun.config
+    twin, writing = start.as_trained(trainable_copy(start.model)), trainable_copy(frozen.model)
     writer = OnlineReflector(
         writing,
         frozen.model,
@@ -98,7 +103,7 @@ def train_both(
         )
         if own.critic == "archer":
             value_turns(trainer, start.model, writer, own.archer)
-        trainer.train(progress)
+        trainer.train(progress or silent)
     method = "reflect_rl_both"
     origin = replace(start.origin, method=method, algorithm=config.algorithm.name, seed=seed, folder=None)
     trained = FrozenReflector(writing, frozen.max_new_tokens, frozen.cache_size, frozen.numbers)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from reflect_algorithms.both.settings import ReflectorTrainingConfig
 from reflect_rl.algorithms import Batch
-from reflect_rl.errors import ConfigError
+from reflect_rl.errors import ConfigError, TrainingError
 from reflect_rl.models.generate import generate, text_of
 from reflect_rl.models.load import LanguageModel, forked_rng
 from reflect_rl.models.network import Network
@@ -35,7 +35,7 @@ from reflect_rl.prompts import reflection_prompt, with_right_number
 from reflect_rl.training.checkpoint import restore_weights, trained_weights
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.learner import no_dropout
-from reflect_rl.training.loop import OptimiserStep, PartialLoss, linear_factor
+from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, linear_factor
 from reflect_rl.types import View, seed_for, stream
 
 Key = tuple[str, str]
@@ -157,7 +157,14 @@ class OnlineReflector:
         order = stream(self.seed, "minibatches", update).permutation(len(rows))
         size = self.config.minibatch_texts
         parts = [order[start : start + size] for start in range(0, len(rows), size)]
-        metrics = [self._one_step([rows[k] for k in part]) for part in parts]
+        try:
+            metrics = [self._one_step([rows[k] for k in part]) for part in parts]
+        except ExplosionError as error:
+            raise TrainingError(
+                f"update {update}, the reflection player: {error}. The last checkpoint is kept. Lower "
+                "rlft.reflector.learning_rate or raise rlft.reflector.kl_coef; if such norms are usual with this "
+                "model, raise rlft.reflector.stop_grad_norm."
+            ) from None
         means = {name: sum(row[name] for row in metrics) / len(metrics) for name in metrics[0]}
         return means | {"reflector/texts": len(rows), "reflector/learning_rate": rate}
 

@@ -33,7 +33,7 @@ from reflect_algorithms.settings import ArCHerConfig, offline_config
 from reflect_algorithms.training import Trainer, Training, frozen_scores
 from reflect_algorithms.transitions import Transitions, transitions_of
 from reflect_algorithms.turn_critic import Critic, Experience, by_number, fit_critic
-from reflect_rl.algorithms import Loss, Outputs
+from reflect_rl.algorithms import Loss, Outputs, finite
 from reflect_rl.batch import by_action
 from reflect_rl.errors import UserError
 from reflect_rl.launch import process_rank
@@ -66,10 +66,10 @@ class AdvantageGradient:
         values = self.action_values[examples][:, : log_probs.shape[1]].to(log_probs.device)
         policy = log_probs.detach().exp()
         state_values = (policy * values).sum(-1, keepdim=True)
-        # A missing action has the log-probability -inf, and 0 · inf is no number.
-        finite = log_probs.masked_fill(log_probs.isneginf(), 0.0)
-        loss = -(policy * (values - state_values) * finite).sum(-1).mean()
-        entropy = -(log_probs.exp() * finite).sum(-1).mean()
+        known = finite(log_probs)
+        loss = -(policy * (values - state_values) * known).sum(-1).mean()
+        # Not by `algorithms.entropy`, in which gradients would add up in another order and round otherwise.
+        entropy = -(log_probs.exp() * known).sum(-1).mean()
         metrics = {"state_value": float(state_values.mean()), "entropy": float(entropy.detach())}
         return Loss(loss - self.entropy_coef * entropy, metrics)
 

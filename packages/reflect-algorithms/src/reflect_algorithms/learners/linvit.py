@@ -34,11 +34,12 @@ from reflect_algorithms.rounds import played_round, write_rounds
 from reflect_algorithms.settings import LINVITConfig, offline_config
 from reflect_algorithms.training import Frozen, Training, fit, frozen_scores
 from reflect_algorithms.transitions import Transitions, transitions_of
-from reflect_rl.algorithms import Loss, Outputs
+from reflect_rl.algorithms import Loss, Outputs, finite
 from reflect_rl.batch import by_action
 from reflect_rl.errors import UserError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
+from reflect_rl.players.decoding import drawn
 from reflect_rl.types import Decision, Episode, View
 
 if TYPE_CHECKING:
@@ -170,13 +171,7 @@ class SoftPolicy:
             for view, row in zip(missing, self.log_probs(missing).tolist(), strict=True):
                 self._known[view] = tuple(row[: len(view.observation.actions)])
         rows = [self._known[view] for view in views]
-        return [Decision(_drawn(row, rng), self.name, row) for row, rng in zip(rows, rngs, strict=True)]
-
-
-def _drawn(log_probs: Sequence[float], rng: np.random.Generator) -> int:
-    cumulative = np.cumsum(np.exp(log_probs))
-    # Rounding may leave the sum below 1; scaled by it and cut to the last index, every draw finds an action.
-    return min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), len(log_probs) - 1)
+        return [Decision(drawn(row, rng), self.name, row) for row, rng in zip(rows, rngs, strict=True)]
 
 
 class Distillation:
@@ -197,8 +192,7 @@ class Distillation:
         """-mean Σ_a π(a|s) log π_θ(a|s)."""
         log_probs = outputs.log_probs
         targets = self.targets[examples][:, : log_probs.shape[1]].to(log_probs.device)
-        # A missing action has the log-probability -inf, and 0 · inf is no number.
-        crossed = -(targets * log_probs.masked_fill(log_probs.isneginf(), 0.0)).sum(-1)
+        crossed = -(targets * finite(log_probs)).sum(-1)
         surprise = -(targets * targets.clamp(min=1e-12).log()).sum(-1)
         return Loss(crossed.mean(), {"kl_from_target": float((crossed - surprise).detach().mean())})
 

@@ -14,10 +14,13 @@ from reflect_algorithms.preferences.reward_model import RewardModel, train_rewar
 from reflect_algorithms.preferences.settings import RewardConfig
 from reflect_algorithms.settings import LearnerSteps
 from reflect_algorithms.training import Learner, Training, algorithm_of, end_training, settings_of, stages_of
+from reflect_rl import checks
 from reflect_rl.agent import Agent, Origin, trainable_copy
 from reflect_rl.api import Environment, make_env
 from reflect_rl.config import parse
 from reflect_rl.data.generate import held_out_states
+from reflect_rl.errors import UserError
+from reflect_rl.models.fits import check_loaded
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.rollout import NoReflector
 from reflect_rl.runs.models import save_whole
@@ -36,7 +39,7 @@ def train_on_preferences(
     out: str | Path | None = None,
     seed: int = 0,
     held_out: float = 0.2,
-    progress: Progress = silent,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Agent:
     """Train a policy on pairs; the model that went in stays as it is, and is the reference.
@@ -56,20 +59,23 @@ def train_on_preferences(
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
+        ModelError: the training does not fit into memory.
         RunFolderError: `out` holds an interrupted training with other settings.
         TrainingError: the loss or the gradient is not finite.
-        UserError: there are no pairs, or pairs of one start alone.
+        UserError: there are no pairs, or pairs of one start alone, `out` is a file, or a value is of the wrong kind.
     """
+    checks.training(seed=seed, out=out, progress=progress)
     chosen = learner or DPO()
     start = _agent(model, env)
     name = type(chosen).__name__.lower()
 
     def do(training: Training) -> Agent:
         chosen.train(training)
+        trained = start.as_trained(training.model)
         if out is not None:
-            save_whole(start.as_trained(training.model), Path(out) / "model")
+            save_whole(trained, Path(out) / "model")
         origin = Origin(name, algorithm_of(chosen), "preferences", len({one.start for one in comparisons}), seed)
-        return replace(start, model=training.model, reflector=NoReflector(), origin=origin)
+        return replace(start, model=trained, reflector=NoReflector(), origin=origin)
 
     return _trained(
         start,
@@ -95,17 +101,19 @@ def learn_reward(
     out: str | Path | None = None,
     seed: int = 0,
     held_out: float = 0.2,
-    progress: Progress = silent,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> RewardModel:
     """Train a reward model on pairs; the arguments are those of `train_on_preferences`.
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
+        ModelError: the training does not fit into memory.
         RunFolderError: `out` holds an interrupted training with other settings.
         TrainingError: the loss or the gradient is not finite.
-        UserError: there are no pairs, or pairs of one start alone.
+        UserError: there are no pairs, or pairs of one start alone, `out` is a file, or a value is of the wrong kind.
     """
+    checks.training(seed=seed, out=out, progress=progress)
     start, own = _agent(model, env), config or RewardConfig()
 
     def do(training: Training) -> RewardModel:
@@ -126,6 +134,10 @@ def learn_reward(
 
 
 def _agent(model: LanguageModel | Agent, env: Environment) -> Agent:
+    """The model as an agent, if a copy of it can be trained."""
+    if not isinstance(model, (Agent, LanguageModel)):
+        raise UserError(f"{model!r:.200} is no model to start from. Train one first: reflect_rl.train_sft(...).")
+    check_loaded(model.model if isinstance(model, Agent) else model)
     actions = make_env(env).max_actions
     return model.for_actions(actions) if isinstance(model, Agent) else Agent.of(model, actions)
 
@@ -138,7 +150,7 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
     out: str | Path | None,
     seed: int,
     held_out: float,
-    progress: Progress,
+    progress: Progress | None,
     settings: dict[str, Any],
     chosen: list[str],
     stages: Sequence[str] = (),
@@ -158,7 +170,7 @@ def _trained(  # noqa: PLR0913 (the arguments of both calls meet here)
             config=config,
             folder=folder,
             seed=seed,
-            progress=progress,
+            progress=progress or silent,
             rule=start.scoring,
             excluded=held_out_states(spec, spec.modes),
             comparisons=learned,

@@ -107,7 +107,7 @@ def made_pairs(
     episodes: list[Episode] = []
     played = 0
     found: list[Preference] = []
-    # Four times as many at the most: a policy that always plays the same gives no pairs, however long it plays.
+    # Eight times as many at the most: a policy that always plays the same gives no pairs, however long it plays.
     for limit in (rounds, 2 * rounds, 4 * rounds, 8 * rounds):
         for number in range(played, limit):
             episodes += play_round(number)

@@ -30,15 +30,15 @@ from reflect_algorithms.online import acted, train_online, with_rewards
 from reflect_algorithms.preferences.reward_model import RewardModel
 from reflect_algorithms.preferences.settings import RLHFConfig, preferences_config, whole_episodes
 from reflect_algorithms.training import Reward, Training, chosen, frozen_scores
-from reflect_rl.algorithms._common import BaselineConfig
-from reflect_rl.algorithms._returns import std
+from reflect_rl.algorithms import BaselineConfig, std
 from reflect_rl.algorithms.ppo import PPOConfig
+from reflect_rl.batch import chosen_log_prob
 from reflect_rl.config import AlgorithmConfig, Rule
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.training.config import RLFTConfig
-from reflect_rl.types import Episode, Turn
+from reflect_rl.types import Episode
 
 if TYPE_CHECKING:
     from reflect_rl.runs.config import RunConfig
@@ -76,7 +76,7 @@ class LearnedReward:
         # At the temperature of play, or a policy that has learned nothing would pay for another one.
         scored = frozen_scores(self.reference, self.labels, views, self.rule, temperature=self.temperature)
         reference = chosen(scored.log_probs, actions)
-        log_ratio = torch.tensor([_log_prob(turn) for turn in turns]) - reference
+        log_ratio = torch.tensor([chosen_log_prob(turn) for turn in turns]) - reference
         owner = torch.tensor([k for k, episode in enumerate(episodes) for _ in acted([episode])])
         returns, divergence = (torch.zeros(len(episodes)).index_add(0, owner, part) for part in (learned, log_ratio))
         paid = learned if self.clip is None else clipped(learned, returns, self.clip)
@@ -98,12 +98,6 @@ def clipped(rewards: Tensor, returns: Tensor, bound: float) -> Tensor:
     tensor([ 0.5000, -2.0000])
     """
     return (rewards / std(returns.tolist())).clamp(-bound, bound)
-
-
-def _log_prob(turn: Turn) -> float:
-    if turn.decision.log_probs is None:
-        raise ValueError(f"the player {turn.decision.player!r} notes no probabilities")
-    return turn.decision.log_probs[turn.decision.index]
 
 
 def judging_turns(algorithm: AlgorithmConfig) -> AlgorithmConfig:

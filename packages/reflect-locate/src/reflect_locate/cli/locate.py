@@ -18,10 +18,10 @@ from unicodedata import category
 
 from reflect_locate.cli.options import LocateOptions, PlayerOptions
 from reflect_locate.cli.plain_output import PlainOutput
-from reflect_locate.repositories._gate import Reason
-from reflect_locate.repositories._text import UNSAFE_CATEGORIES
+from reflect_locate.repositories.gate import Reason
 from reflect_locate.repositories.ingest import check_named, ingest, left_out_counts, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
+from reflect_locate.repositories.text import UNSAFE_CATEGORIES
 from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree
 from reflect_rl.errors import ConfigError, ReflectRLError, UserError

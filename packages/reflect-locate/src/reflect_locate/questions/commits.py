@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflect_locate.repositories._budget import Budget
+from reflect_locate.repositories.budget import Budget
 from reflect_locate.repositories.git import GitRepository
 from reflect_locate.repositories.snapshot import SnapshotError
 from reflect_rl.errors import UserError

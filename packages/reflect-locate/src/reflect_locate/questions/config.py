@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from reflect_locate.questions.filters import FilterConfig
 from reflect_locate.questions.sources.endpoint import EndpointConfig
-from reflect_locate.repositories._gate import IngestRules
+from reflect_locate.repositories.gate import IngestRules
 from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.text_rules import TextRules
 from reflect_rl.config import Frozen

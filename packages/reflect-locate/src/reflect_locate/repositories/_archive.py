@@ -20,8 +20,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from reflect_locate.repositories._budget import Budget
-from reflect_locate.repositories._gate import Gate, Reason
+from reflect_locate.repositories.budget import Budget
+from reflect_locate.repositories.gate import Gate, Reason
 from reflect_locate.repositories.snapshot import SnapshotError
 
 ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar", ".zip", ".whl")

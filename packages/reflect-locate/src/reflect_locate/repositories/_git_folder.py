@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflect_locate.repositories._budget import Budget, SnapshotError
+from reflect_locate.repositories.budget import Budget, SnapshotError
 
 SMALL_BYTES = 100_000
 """Largest of the small files (`HEAD`, `.git`, `commondir`, `config`, `alternates`) that are read here."""

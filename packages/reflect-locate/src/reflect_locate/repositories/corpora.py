@@ -17,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from reflect_locate.repositories._archive import archive_stem, read_archive
-from reflect_locate.repositories._directory import read_directory, read_listed, read_one
-from reflect_locate.repositories._gate import Gate, IngestRules
 from reflect_locate.repositories._sdist import SHA256, CorpusError, Release, fetch, normalised
+from reflect_locate.repositories.directory import read_directory, read_listed, read_one
+from reflect_locate.repositories.gate import Gate, IngestRules
 from reflect_locate.repositories.ingest import ingest, snapshot_of, split_revision
 from reflect_locate.repositories.snapshot import Snapshot
 

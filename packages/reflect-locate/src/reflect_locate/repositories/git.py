@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflect_locate.repositories._budget import Budget
-from reflect_locate.repositories._gate import Gate, Reason
 from reflect_locate.repositories._git_folder import borrowed, git_places
+from reflect_locate.repositories.budget import Budget
+from reflect_locate.repositories.gate import Gate, Reason
 from reflect_locate.repositories.snapshot import SnapshotError
 
 try:

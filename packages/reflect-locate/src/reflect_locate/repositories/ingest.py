@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from reflect_locate.repositories._directory import read_directory, read_text
-from reflect_locate.repositories._gate import Gate, IngestRules, left_out_counts
+from reflect_locate.repositories.directory import read_directory, read_text
+from reflect_locate.repositories.gate import Gate, IngestRules, left_out_counts
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_locate.repositories.text_rules import ALL_TEXT
 from reflect_locate.repositories.tree import Tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import field_validator
 
-from reflect_locate.repositories._gate import IngestRules
+from reflect_locate.repositories.gate import IngestRules
 from reflect_locate.repositories.ignore import is_bounded
 from reflect_rl.config import Frozen
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
-import os
 import re
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from reflect_locate.repositories._budget import MOST_BYTES, Budget, SnapshotError
+from reflect_locate.repositories.budget import MOST_BYTES, Budget, SnapshotError
+from reflect_rl.store import write_bytes
 
 BLOCK_BYTES = 1 << 20
 DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error)
@@ -95,16 +96,11 @@ class Snapshot:
             raise SnapshotError(f"the snapshot {self.name} has {len(text)} of {MOST_BYTES} bytes. Take fewer files.")
         if _marks(text) > MOST_MARKS:
             raise SnapshotError(f"the snapshot {self.name} names {len(self.left_out)} files. Exclude some folders.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Written aside and renamed: a process that is killed leaves the old file or none.
-        scratch = path.with_name(path.name + ".new")
+        packed = io.BytesIO()
         # No name and no time in the header: equal snapshots must give equal bytes.
-        with scratch.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
+        with gzip.GzipFile("", "wb", 6, packed, mtime=0) as file:
             file.write(text)
-        with scratch.open("rb") as written:
-            # Without it a power cut can leave the renamed file empty.
-            os.fsync(written.fileno())
-        scratch.rename(path)
+        write_bytes(path, packed.getvalue())
 
     @classmethod
     def load(cls, path: Path, budget: Budget | None = None) -> Snapshot:

@@ -9,6 +9,7 @@ asked about the same files again.
 from __future__ import annotations
 
 import ast
+import importlib
 import math
 import re
 import threading
@@ -67,6 +68,15 @@ GRAMMARS = {
     ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx",
 }  # fmt: skip
 """Ending of a file -> its language."""
+MODULES = {
+    "c": ("tree_sitter_c", "language"), "cpp": ("tree_sitter_cpp", "language"),
+    "c_sharp": ("tree_sitter_c_sharp", "language"), "go": ("tree_sitter_go", "language"),
+    "java": ("tree_sitter_java", "language"), "javascript": ("tree_sitter_javascript", "language"),
+    "php": ("tree_sitter_php", "language_php"), "ruby": ("tree_sitter_ruby", "language"),
+    "rust": ("tree_sitter_rust", "language"), "tsx": ("tree_sitter_typescript", "language_tsx"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
+}  # fmt: skip
+"""Language -> module with its grammar, and the function that gives it."""
 KINDS = {
     "function_definition": "function", "function_declaration": "function", "method_declaration": "function",
     "constructor_declaration": "function", "local_function_statement": "function", "class_declaration": "class",
@@ -324,52 +334,8 @@ def _parser(language: str) -> Parser | None:
 
 def _grammar(language: str) -> object:
     """The grammar of a language, an address for tree-sitter; ImportError where it is not installed."""
-    grammar: object
-    match language:
-        case "c":
-            import tree_sitter_c
-
-            grammar = tree_sitter_c.language()
-        case "cpp":
-            import tree_sitter_cpp
-
-            grammar = tree_sitter_cpp.language()
-        case "c_sharp":
-            import tree_sitter_c_sharp
-
-            grammar = tree_sitter_c_sharp.language()
-        case "go":
-            import tree_sitter_go
-
-            grammar = tree_sitter_go.language()
-        case "java":
-            import tree_sitter_java
-
-            grammar = tree_sitter_java.language()
-        case "javascript":
-            import tree_sitter_javascript
-
-            grammar = tree_sitter_javascript.language()
-        case "php":
-            import tree_sitter_php
-
-            grammar = tree_sitter_php.language_php()
-        case "ruby":
-            import tree_sitter_ruby
-
-            grammar = tree_sitter_ruby.language()
-        case "rust":
-            import tree_sitter_rust
-
-            grammar = tree_sitter_rust.language()
-        case "tsx":
-            import tree_sitter_typescript
-
-            grammar = tree_sitter_typescript.language_tsx()
-        case _:
-            import tree_sitter_typescript
-
-            grammar = tree_sitter_typescript.language_typescript()
+    module, function = MODULES[language]
+    grammar: object = getattr(importlib.import_module(module), function)()
     return grammar
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reflect_locate.repositories._gate import IngestRules, suffix_of
+from reflect_locate.repositories.gate import IngestRules, suffix_of
 from reflect_locate.repositories.ignore import SECRETS
 
 DATA = (

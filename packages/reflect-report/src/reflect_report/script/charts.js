@@ -1,6 +1,7 @@
 // ---------------------------------------------------------------- charts
 (() => {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
+  // Paper is light.
+  const dark = matchMedia("screen and (prefers-color-scheme: dark)");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const short = (value) => (value == null ? "–" : String(Number(value.toPrecision(4))));
 
@@ -95,7 +96,16 @@
       this.plot?.destroy();
       this.plot = this.build();
       this.figure.plot = this.plot;
+      this.tell();
       this.zoom(range);
+    }
+
+    /** The chart in words, for those who do not see it. */
+    tell() {
+      const ends = this.part.measures[this.measure.value].map(({ label, y }) => `${label} ${short(y.findLast((value) => value != null))}`);
+      const canvas = this.plot.root.querySelector("canvas");
+      canvas.setAttribute("role", "img");
+      canvas.setAttribute("aria-label", `${this.measure.value} against ${this.part.x}; at the end: ${ends.join(", ")}`);
     }
 
     zoom(range) {
@@ -115,6 +125,7 @@
         return;
       }
       this.plot.setData(columns(part.measures[this.measure.value], this.isLog), range === null);
+      this.tell();
       if (range) this.plot.redraw();
     }
 
@@ -161,10 +172,8 @@
         },
       };
       const plot = new uPlot(options, data, holder);
-      const canvas = plot.root.querySelector("canvas");
-      canvas.setAttribute("role", "img");
-      canvas.setAttribute("aria-label", `${measure} against ${part.x}: ${lines.map((line) => line.label).join(", ")}`);
-      plot.over.addEventListener("dblclick", () => { plot.zoomed = false; });
+      // Before the library's own listener, which asks for the range of the whole.
+      plot.over.addEventListener("dblclick", () => { plot.zoomed = false; }, true);
       const names = [...plot.root.querySelectorAll(".u-series:not(.end) th")].slice(1);
       const reflect = () => names.forEach((name, index) => {
         name.setAttribute("aria-pressed", String(plot.series[3 * index + 1].show));
@@ -191,7 +200,14 @@
 
   function start(section, states = {}) {
     const parts = partsIn(section);
-    charts = [...section.querySelectorAll(".chart")].map((figure) => {
+    const figures = [...section.querySelectorAll(".chart")];
+    // The rest of the page does not need them.
+    if (!self.uPlot) {
+      section.querySelector(".no-charts").hidden = figures.length === 0;
+      return;
+    }
+    charts = figures.map((figure) => {
+      figure.hidden = false;
       const part = parts[Number(figure.dataset.chart)];
       return new Chart(figure, part, states[nameOf(part)]);
     });

@@ -67,7 +67,7 @@
     });
     if (orders[byId("order").value]) found.sort(orders[byId("order").value]);
     const wins = found.filter((index) => episodes[index].success).length;
-    byId("count").textContent = `${found.length.toLocaleString("en")} episodes, ${wins.toLocaleString("en")} won${found.length > LISTED ? `; the first ${LISTED} are listed` : ""}`;
+    byId("count").textContent = `${found.length.toLocaleString("en")} episode${found.length === 1 ? "" : "s"}, ${wins.toLocaleString("en")} won${found.length > LISTED ? `; the first ${LISTED} are listed` : ""}`;
     byId("list").replaceChildren(...found.slice(0, LISTED).map(entry));
     mark();
     byId("none").hidden = found.length > 0;
@@ -91,9 +91,14 @@
   }
 
   function mark() {
-    for (const button of byId("list").querySelectorAll("button")) {
+    const buttons = [...byId("list").querySelectorAll("button")];
+    // One stop of the Tab key for the whole list, in which the arrow keys move.
+    const stop = buttons.find((button) => Number(button.dataset.episode) === shown) ?? buttons[0];
+    for (const button of buttons) {
       const isShown = Number(button.dataset.episode) === shown;
-      button.toggleAttribute("aria-current", isShown);
+      button.tabIndex = button === stop ? 0 : -1;
+      if (isShown) button.setAttribute("aria-current", "true");
+      else button.removeAttribute("aria-current");
       // Inside the list alone: the page itself must not jump.
       if (isShown) byId("list").scrollTop = button.offsetTop - byId("list").offsetTop - 60;
     }
@@ -242,10 +247,16 @@
 
   document.addEventListener("keydown", (event) => {
     if (!episodes.length || event.altKey || event.ctrlKey || event.metaKey) return;
-    if (/^(SELECT|INPUT|TEXTAREA)$/.test(event.target.tagName)) return;
+    const isSlider = event.target.id === "slider";
+    if (/^(SELECT|INPUT|TEXTAREA)$/.test(event.target.tagName) && !(isSlider && !event.key.startsWith("Arrow"))) return;
     // Tables that scroll keep their arrow keys.
     if (event.key.startsWith("Arrow") && event.target.closest(".scroll, pre")) return;
+    const moveInList = event.target.closest("#list") && ((by) => {
+      move(by);
+      byId("list").querySelector("[aria-current]")?.focus({ preventScroll: true });
+    });
     const act = {
+      ...(moveInList && { ArrowDown: () => moveInList(1), ArrowUp: () => moveInList(-1) }),
       ArrowLeft: () => step(turn - 1),
       ArrowRight: () => step(turn + 1),
       j: () => move(1),
@@ -264,14 +275,15 @@
     const index = episodes.findIndex((episode) => [...keys, "start"].every((key) => episode[key] === wanted.get(key)));
     byId("unknown").hidden = index >= 0;
     if (index < 0) return false;
-    for (const id of [...keys.map((key) => `choose-${key}`), "choose-outcome"]) if (!byId(id).disabled) byId(id).value = "";
-    byId("search").value = "";
-    filter();
-    open(index, (Number(wanted.get("turn")) || 1) - 1);
-    if (wanted.get("beside")) {
-      byId("beside").value = wanted.get("beside");
-      byId("beside").dispatchEvent(new Event("change"));
+    // A link that is followed on the page itself leaves the list as the reader has chosen it.
+    if (!found.includes(index)) {
+      for (const id of [...keys.map((key) => `choose-${key}`), "choose-outcome"]) if (!byId(id).disabled) byId(id).value = "";
+      byId("search").value = "";
+      filter();
     }
+    open(index, (Number(wanted.get("turn")) || 1) - 1);
+    byId("beside").value = wanted.get("beside") ?? "";
+    byId("beside").dispatchEvent(new Event("change"));
     byId("episodes").scrollIntoView();
     return true;
   }

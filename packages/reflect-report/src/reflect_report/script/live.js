@@ -10,6 +10,8 @@
 
   const time = () => new Date().toLocaleTimeString("en-GB");
   function say(text, isFault) {
+    // The time changes every two seconds, which a screen reader need not say.
+    told.setAttribute("aria-live", isFault ? "polite" : "off");
     if (told.textContent !== text) told.textContent = text;
     told.classList.toggle("fault", isFault);
   }

@@ -2,7 +2,8 @@
 
 (() => {
   const panels = JSON.parse(document.getElementById("panel-data").textContent);
-  const dark = matchMedia("(prefers-color-scheme: dark)");
+  // Paper is light.
+  const dark = matchMedia("screen and (prefers-color-scheme: dark)");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const short = (value) => (value == null ? "–" : String(Number(value.toPrecision(4))));
 
@@ -52,6 +53,9 @@
     const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
     const few = places.length <= 8;
     const name = (place) => (panel.names.length ? panel.names[place] ?? "" : short(place));
+    // Long names would lie on each other; a letter takes 10 pixels at most.
+    const room = Math.max(4, Math.floor(holder.clientWidth / (10 * places.length)));
+    const cut = (text) => (text.length > room ? `${text.slice(0, room - 1)}…` : text);
     const series = panel.lines.map((line) => ({
       label: line.label || "validation success",
       stroke: shade(line),
@@ -72,15 +76,21 @@
         y: { range: [-0.03, 1.03] },
       },
       axes: [
-        { ...axis, size: 34, ...(few ? { splits: () => places, filter: (plot, splits) => splits } : {}), values: (plot, splits) => splits.map((place) => (place == null ? "" : name(place))) },
+        { ...axis, size: 34, ...(few ? { splits: () => places, filter: (plot, splits) => splits } : {}), values: (plot, splits) => splits.map((place) => (place == null ? "" : cut(name(place)))) },
         { ...axis, size: 50, values: (plot, splits) => splits.map((value) => `${Math.round(100 * value)}%`) },
       ],
       series: [{ label: panel.field, value: (plot, value) => (value == null ? "–" : name(value)) }, ...series],
       plugins: [marks(panel)],
     };
     const plot = new uPlot(options, data, holder);
+    const canvas = plot.root.querySelector("canvas");
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", `validation success against ${panel.field}; the table has the numbers`);
     // The library's legend knows the mouse only.
-    [...plot.root.querySelectorAll(".u-legend th")].slice(1).forEach((head) => {
+    [...plot.root.querySelectorAll(".u-legend th")].slice(1).forEach((head, index) => {
+      const reflect = () => head.setAttribute("aria-pressed", String(plot.series[index + 1].show));
+      head.addEventListener("click", reflect);
+      reflect();
       head.tabIndex = 0;
       head.setAttribute("role", "button");
       head.addEventListener("keydown", (event) => {
@@ -92,7 +102,12 @@
     return plot;
   }
 
+  if (!self.uPlot) {
+    document.querySelector(".no-charts").hidden = panels.length === 0;
+    return;
+  }
   document.querySelectorAll(".panel").forEach((figure, number) => {
+    figure.hidden = false;
     const holder = figure.querySelector(".plot");
     let plot = null;
     const draw = () => {

@@ -6,10 +6,12 @@ An algorithm of another package is written against the names below.
 from reflect_rl.algorithms._batch import Advantages, Algorithm, Batch, Critic, Loss, Outputs, Trajectory
 from reflect_rl.algorithms._common import (
     MOVED_BY_ADVANTAGES,
+    BaselineConfig,
     Clipped,
     ClippedConfig,
     Grouped,
     PolicyGradientConfig,
+    finite,
     importance_weights,
     moved_by_advantages,
     normalised,
@@ -20,12 +22,13 @@ from reflect_rl.algorithms._common import (
     total_reward_std,
     weighted_loss,
 )
-from reflect_rl.algorithms._returns import generalised_advantages, group_relative, leave_one_out, rewards_to_go
+from reflect_rl.algorithms._returns import generalised_advantages, group_relative, leave_one_out, rewards_to_go, std
 
 __all__ = [
     "MOVED_BY_ADVANTAGES",
     "Advantages",
     "Algorithm",
+    "BaselineConfig",
     "Batch",
     "Clipped",
     "ClippedConfig",
@@ -35,6 +38,7 @@ __all__ = [
     "Outputs",
     "PolicyGradientConfig",
     "Trajectory",
+    "finite",
     "generalised_advantages",
     "group_relative",
     "importance_weights",
@@ -46,6 +50,7 @@ __all__ = [
     "returns_of",
     "rewards_to_go",
     "shaped_rewards",
+    "std",
     "total_reward_std",
     "weighted_loss",
 ]

@@ -144,7 +144,7 @@ def entropy(log_probs: Tensor) -> Tensor:
     >>> round(float(entropy(torch.tensor([[0.5, 0.5, 0.0]]).log())[0]), 4)
     0.6931
     """
-    return -(log_probs.exp() * _finite(log_probs)).sum(-1)
+    return -(log_probs.exp() * finite(log_probs)).sum(-1)
 
 
 def kl_divergence(log_probs: Tensor, reference: Tensor) -> Tensor:
@@ -160,11 +160,11 @@ def kl_divergence(log_probs: Tensor, reference: Tensor) -> Tensor:
     0.1438
     """
     # Exact, since all actions are known: an estimate from the sampled one would only add noise.
-    difference = _finite(log_probs) - reference.masked_fill(log_probs.isneginf(), 0.0)
+    difference = finite(log_probs) - reference.masked_fill(log_probs.isneginf(), 0.0)
     return (log_probs.exp() * difference).sum(-1)
 
 
-def _finite(log_probs: Tensor) -> Tensor:
+def finite(log_probs: Tensor) -> Tensor:
     """-inf marks missing actions; in a product its gradient would be nan (0 · inf), so it becomes 0."""
     return log_probs.masked_fill(log_probs.isneginf(), 0.0)
 

@@ -269,7 +269,7 @@ class HearsReflections(Protocol):
     """A game that may list further actions once the reflection on its state is written."""
 
     def hear(self, reflection: str) -> Observation:
-        """The current state after the reflection."""
+        """The current state after the reflection; its text stays, as it is the one that was reflected on."""
 
 
 @runtime_checkable

@@ -495,7 +495,7 @@ def measured(
     returns = [sum(turn.reward for turn in episode.turns[:horizon]) for episode in episodes]
     mean_turns = sum(min(len(episode.turns), horizon) for episode in episodes) / len(episodes)
     # Answers from a cache take no time, so a chat player has no speed.
-    speed = None if turns_per_second is None or costs is not None else round(turns_per_second, 1)
+    speed = None if costs is not None else turns_per_second
     cut_episodes = [cut(episode, horizon) for episode in episodes]
     measures = {} if spec is None else summary(spec, cut_episodes)
     if measures and speed:
@@ -509,7 +509,7 @@ def measured(
         ci95=wilson_interval(successes, len(episodes)),
         mean_return=sum(returns) / len(episodes),
         mean_turns=mean_turns,
-        turns_per_second=speed,
+        turns_per_second=None if speed is None else round(speed, 1),
         measures=measures,
         costs=costs,
         strata=() if spec is None else by_strata(spec, [(each.task, each.success) for each in cut_episodes]),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -109,32 +109,44 @@ def check_room(demand: Demand, device: torch.device) -> Room:
     )
 
 
-def check_loaded(model: LanguageModel, *, trainings: int = 1, micro_batch_tokens: int | None = None) -> None:
+def check_loaded(
+    model: LanguageModel,
+    *,
+    trainings: int = 1,
+    micro_batch_tokens: int | None = None,
+    beside: LanguageModel | None = None,
+) -> None:
     """Refuse to train copies of a loaded model, which stays as it is, where their memory is more than what is free.
 
     Args:
         model: in the format in which it is trained.
         trainings: one after the other, whose results all stay.
         micro_batch_tokens: see `training_bytes`.
+        beside: another loaded model, of which a copy is trained in turn with that of the first, with its settings.
 
     Raises:
         ModelError: see `check_room`.
     """
     network: Any = model.model
     weights = list(network.parameters())
-    # A copy shares nothing with a model that was loaded to play (`agent.trainable_copy`).
-    is_frozen = not any(weight.requires_grad for weight in weights)
 
     def size_of(setting: ModelConfig) -> Estimate:
-        own = 1.0 if is_frozen else _own_share(setting, network.config)
-        return training_bytes(
+        models = 1 + trainings * _own_share(setting, network)
+        one = training_bytes(
             network.config,
             setting,
             model.device,
-            models=1 + trainings * own,
+            models=models,
             micro_batch_tokens=micro_batch_tokens,
             network=network,
         )
+        if beside is None:
+            return one
+        other: Any = beside.model
+        share = _own_share(setting, other)
+        two = training_bytes(other.config, setting, beside.device, models=share, micro_batch_tokens=1, network=other)
+        # Both optimisers stay, and one model at a time has activations.
+        return replace(one, weights=one.weights + two.weights, training=one.training + two.training)
 
     # Every process of a launch has a model; those on GPUs have one each.
     jobs = local_process_count() if model.device.type == "cpu" else 1
@@ -143,11 +155,14 @@ def check_loaded(model: LanguageModel, *, trainings: int = 1, micro_batch_tokens
     check_room(Demand(setting.path, setting, size_of, jobs, PROCESSES, taken=taken), model.device)
 
 
-def _own_share(setting: ModelConfig, causal: PretrainedConfig) -> float:
+def _own_share(setting: ModelConfig, network: Any) -> float:
     """Share of the weights that a copy does not share with the model, as they are trained; adapters are not counted."""
+    # A copy shares nothing with a model that was loaded to play (`agent.trainable_copy`).
+    if not any(weight.requires_grad for weight in network.parameters()):
+        return 1.0
     if setting.lora.rank:
         return 0.0
-    return setting.train_layers / causal.num_hidden_layers if setting.train_layers else 1.0
+    return setting.train_layers / network.config.num_hidden_layers if setting.train_layers else 1.0
 
 
 def _settings_of(model: LanguageModel) -> ModelConfig:

@@ -7,15 +7,13 @@ from the file's own fields, read as data.
 from __future__ import annotations
 
 import importlib.util
-import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from filelock import FileLock
 
 from reflect_rl.errors import ModelError
-from reflect_rl.store import write_json
+from reflect_rl.store import whole_folder, write_json
 
 GGUF_FOLDER = "gguf"
 """Folder of the cache for files that users bring."""
@@ -61,20 +59,16 @@ def convert_once(gguf: Path, folder: Path, *, source: str, tied: bool | None = N
         return folder
     check_package()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its place: a rename is atomic within one file system only.
-    with FileLock(folder.with_suffix(".convert.lock")), TemporaryDirectory(dir=folder.parent) as scratch:
+    with FileLock(folder.with_suffix(".convert.lock")):
         # Another process may have converted it while this one waited for the lock.
         if is_complete(folder):
             return folder
-        fresh = Path(scratch) / folder.name
-        fresh.mkdir()
-        _convert(gguf, fresh, _has_tied_embeddings(gguf) if tied is None else tied)
-        write_json(fresh / CARD, {"source": source})
-        # safetensors makes files that nobody else may read; the card has the permissions that the user's umask leaves.
-        for file in fresh.iterdir():
-            file.chmod((fresh / CARD).stat().st_mode)
-        shutil.rmtree(folder, ignore_errors=True)
-        fresh.rename(folder)
+        with whole_folder(folder) as fresh:
+            _convert(gguf, fresh, _has_tied_embeddings(gguf) if tied is None else tied)
+            write_json(fresh / CARD, {"source": source})
+            # safetensors makes files that nobody else may read; the card has the permissions that the umask leaves.
+            for file in fresh.iterdir():
+                file.chmod((fresh / CARD).stat().st_mode)
     return folder
 
 

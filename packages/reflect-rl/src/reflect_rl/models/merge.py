@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from reflect_rl.config import ModelConfig
 from reflect_rl.errors import ModelError
 from reflect_rl.models.load import LanguageModel, load_model
 from reflect_rl.models.source import base_of, has_adapter, resolve
+from reflect_rl.store import whole_folder
 
 
 def merge_adapter(adapter: str | Path, folder: Path) -> None:
@@ -42,13 +42,10 @@ def merge_adapter(adapter: str | Path, folder: Path) -> None:
     merged = wrapped.merge_and_unload().to(stored or torch.float32)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # Beside its place: a rename is atomic within one file system only.
+        # A name of its own: the place is one of the user's, and so may be what lies beside it.
         scratch = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     except OSError as error:
         raise ModelError(f"cannot write {str(folder)!r}: {error.strerror}. Name another folder.") from error
-    try:
-        LanguageModel(merged, loaded.tokenizer, labels=loaded.labels, rule=loaded.rule).save(scratch)
-        scratch.chmod(0o755)
-        scratch.replace(folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with whole_folder(folder, scratch, replaces=False) as fresh:
+        LanguageModel(merged, loaded.tokenizer, labels=loaded.labels, rule=loaded.rule).save(fresh)
+        fresh.chmod(0o755)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
+import numpy as np
 from pydantic import AfterValidator
 
 from reflect_rl.errors import UnknownNameError, suggestion
@@ -40,6 +42,13 @@ def temperature_of(decoding: Decoding) -> float:
             "and with at most six digits, such as sampled@0.4."
         )
     return value
+
+
+def drawn(log_probs: Sequence[float], rng: np.random.Generator) -> int:
+    """The number of an action that is drawn by these log-probabilities; one number of the generator is used."""
+    cumulative = np.cumsum(np.exp(log_probs))
+    # Rounding may leave the sum below 1; scaled by it and cut to the last index, every draw finds an action.
+    return min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), len(log_probs) - 1)
 
 
 def _known(decoding: str) -> str:

@@ -12,7 +12,7 @@ from reflect_rl.models.kept import Kept
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.score import Scores, check_context, score
-from reflect_rl.players.decoding import temperature_of
+from reflect_rl.players.decoding import drawn, temperature_of
 from reflect_rl.prompts import action_text_prompt, lines_prompt, parts_of, policy_prompt
 from reflect_rl.types import Decision, Decoding, View
 
@@ -109,9 +109,7 @@ class LanguageModelPolicy:
     def _choose(self, log_probs: tuple[float, ...], rng: np.random.Generator) -> int:
         if self.decoding == "greedy":
             return int(np.argmax(log_probs))
-        cumulative = np.cumsum(np.exp(log_probs))
-        # Rounding may leave the sum below 1; scaled by it and cut to the last index, every draw finds an action.
-        return min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), len(log_probs) - 1)
+        return drawn(log_probs, rng)
 
     def _log_probs(self, views: Sequence[View]) -> list[tuple[float, ...]]:
         missing = [view for view in dict.fromkeys(views) if view not in self._cache]

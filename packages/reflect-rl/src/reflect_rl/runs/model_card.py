@@ -19,6 +19,7 @@ from reflect_rl.models.source import HUB
 from reflect_rl.prompts import TEMPLATE_VERSION, action_text_prompt, lines_prompt, policy_prompt, reflection_prompt
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit
+from reflect_rl.store import write_text
 from reflect_rl.types import Observation, View
 
 README = "README.md"
@@ -77,9 +78,7 @@ def add_results(folder: Path, rows: Sequence[ResultRow]) -> None:
     ]
     title = f"{rows[0].benchmark}, {rows[0].split} split, horizon {longest} turns:"
     # A run that began with another's models shares their files, so the card is replaced and not written in place.
-    fresh = path.with_name(path.name + ".new")
-    fresh.write_text("\n".join([text + RESULTS, title, "", *header, *lines]) + "\n", encoding="utf-8")
-    fresh.replace(path)
+    write_text(path, "\n".join([text + RESULTS, title, "", *header, *lines]) + "\n")
 
 
 def model_card(config: RunConfig, unit: Unit, role: str, steps: str, data: str = "", answer: str = "") -> str:

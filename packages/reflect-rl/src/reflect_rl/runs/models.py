@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.rollout import NoReflector, Policy, Reflector
 from reflect_rl.runs.config import BuiltForRun, HostsReflector, ReflectorConfig, RunConfig
 from reflect_rl.runs.folder import Job, Unit, check_job
+from reflect_rl.store import whole_folder
 from reflect_rl.training.metrics import MetricsLog
 from reflect_rl.types import Decoding
 
@@ -187,17 +187,12 @@ def save_whole(model: LanguageModel, folder: Path, card: str | None = None) -> N
     """
     if process_rank() != 0:
         return
-    # Beside its place, so on the same file system, where a rename leaves no half of a model.
-    fresh = folder.with_name(folder.name + ".new")
-    # A kill during an earlier save has left files there that may not belong together.
-    shutil.rmtree(fresh, ignore_errors=True)
-    model.save(fresh)
-    if card is not None:
-        (fresh / "README.md").write_text(card, encoding="utf-8")
-    # A folder that holds files cannot be replaced by a rename. A kill between the two lines leaves the job
-    # without its mark, so the model is made again.
-    shutil.rmtree(folder, ignore_errors=True)
-    fresh.rename(folder)
+    # On the disk in the end, since the checkpoints are removed then. A kill before leaves the job without its mark,
+    # so that the model is made again.
+    with whole_folder(folder) as fresh:
+        model.save(fresh)
+        if card is not None:
+            (fresh / "README.md").write_text(card, encoding="utf-8")
 
 
 def metrics_log(job: Job, config: RunConfig) -> MetricsLog:

@@ -40,7 +40,7 @@ from reflect_rl.runs.folder import (
     write_card,
 )
 from reflect_rl.runs.stages import missing_needs, plan, stages, taken_stages
-from reflect_rl.store import read_json, write_json
+from reflect_rl.store import read_json, whole_folder, write_json
 from reflect_rl.watchdog import HANGS
 
 SETTINGS = ("environment", "prompt", "model", "data")
@@ -529,13 +529,8 @@ def _take(job: Job, config: RunConfig, source: Path) -> bool:
 
 def _copy(source: Path, target: Path, scratch: Path, copy: Callable[[str, str], None]) -> None:
     """A folder, whole or not at all."""
-    # An interrupted copy has left its half there.
-    shutil.rmtree(scratch, ignore_errors=True)
-    shutil.copytree(source, scratch, ignore=LEFT, copy_function=copy)
-    shutil.rmtree(target, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # In the same unit, so on the same file system, where a rename happens at once or not at all.
-    scratch.rename(target)
+    with whole_folder(target, scratch) as fresh:
+        shutil.copytree(source, fresh, ignore=LEFT, copy_function=copy, dirs_exist_ok=True)
 
 
 def _link(source: str, target: str) -> None:
@@ -544,21 +539,13 @@ def _link(source: str, target: str) -> None:
         os.link(source, target)
     # Other file systems, and some without links at all, need a copy.
     except OSError:
-        _copy_file(source, target)
+        shutil.copyfile(source, target)
 
 
 def _link_models(source: str, target: str) -> None:
     """Files of a job's folder: metrics grow, the model that online training leaves there does not."""
     # A linked metrics.jsonl would grow in the other run, too.
-    (_link if Path(source).parent.name == "model" else _copy_file)(source, target)
-
-
-def _copy_file(source: str, target: str) -> None:
-    """A file that is on the disk when the folder gets its name."""
-    shutil.copyfile(source, target)
-    with Path(target).open("rb") as file:
-        # Else, after a power failure, a folder could have its name and mark but empty files.
-        os.fsync(file.fileno())
+    (_link if Path(source).parent.name == "model" else shutil.copyfile)(source, target)
 
 
 def _note(folder: Path, source: Path, title: str) -> None:

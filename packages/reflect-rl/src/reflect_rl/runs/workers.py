@@ -211,7 +211,12 @@ def hold_interrupts() -> Iterator[None]:
 def stop(pool: ProcessPoolExecutor) -> None:
     """End all workers of a pool now, and wait until they are gone."""
     with hold_interrupts():
-        # The pool can end its processes by a method of its own from Python 3.14 on only.
-        for process in list((getattr(pool, "_processes", None) or {}).values()):
-            process.terminate()
+        end_processes(pool)
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def end_processes(pool: ProcessPoolExecutor) -> None:
+    """Tell the processes of a pool to end; what they were doing fails with a `BrokenProcessPool`."""
+    # The pool can end its processes by a method of its own from Python 3.14 on only.
+    for process in list((getattr(pool, "_processes", None) or {}).values()):
+        process.terminate()

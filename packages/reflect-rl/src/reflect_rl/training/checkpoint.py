@@ -8,7 +8,6 @@ aside and reported, and the one before it is used.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import warnings
@@ -22,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from reflect_rl.errors import ReflectRLWarning, RunFolderError
-from reflect_rl.store import sha256_of
+from reflect_rl.store import flush, sha256_of
 
 KEPT = 2
 """Newest checkpoints that stay, so that one is left where the other turns out to be corrupt."""
@@ -74,7 +73,7 @@ class Checkpoints:
             place.rename(old)
         fresh.rename(place)
         # Only now is the name on the disk; what is removed below cannot be missed.
-        _flush(self.folder)
+        flush(self.folder)
         for outdated in [old, *self._places()[KEPT:]]:
             _remove(outdated)
 
@@ -161,7 +160,7 @@ def _write(fresh: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapp
     # Sums are of the files as they are read back, so that they also cover the writing.
     (fresh / SUMS).write_text(json.dumps(sums), encoding="utf-8")
     for path in [*_files(fresh), fresh / SUMS, fresh]:
-        _flush(path)
+        flush(path)
 
 
 def _read(place: Path) -> Saved:
@@ -220,11 +219,3 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, table: Mapping[str, Tens
         state.setdefault(int(index), {})[name] = value
     # Groups hold learning rates and decay; they come from the configuration and not from the checkpoint.
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

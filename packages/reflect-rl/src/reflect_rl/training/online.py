@@ -85,6 +85,15 @@ class Forgetful(Protocol):
         """Drop it, at the end of the episodes that it was read for."""
 
 
+@runtime_checkable
+class Remembers(Protocol):
+    """A reflection player that counts how often it need not write anew."""
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the texts so far that it had written before."""
+
+
 class OnlineTrainer:
     """Trains one policy in place; metrics, episodes and checkpoints go to `folder`."""
 
@@ -205,6 +214,7 @@ class OnlineTrainer:
         self.turns += sum(len(episode.turns) for episode in episodes)
         self.episodes += len(episodes)
         elapsed = time.perf_counter() - started
+        remembered = self.reflector.hit_rate if isinstance(self.reflector, Remembers) else 0.0
         measured = self.meter.measure(self.turns, self.learner.step.tokens)
         if self.update == 1:  # sizes never change, so the first update says them for all
             measured = measured | self.meter.sizes()
@@ -219,7 +229,7 @@ class OnlineTrainer:
             "replay/episodes": len(replayed),
             "policy/learning_rate": rate,
             # Under `time/`: the cache is empty again after a kill, so this is about speed alone.
-            "time/reflections_from_cache": getattr(self.reflector, "hit_rate", 0.0),
+            "time/reflections_from_cache": remembered,
             "time/rollout_share": rollout_seconds / elapsed,
             "time/turns_per_second": sum(len(e.turns) for e in episodes) / elapsed,
             **measured,

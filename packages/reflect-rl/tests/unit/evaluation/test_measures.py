@@ -214,3 +214,11 @@ def test_an_episode_of_another_game_is_refused(spec):
     turn = Turn(episode(spec, 0, "cat setup.py", "id setup.py").turns[0].observation, (0,), None, Decision(0, "x"), 0)
     with pytest.raises(Exception, match="none of autoexplore"):
         spec.prototype.measures(Episode(Task("a", "d1raw", "test"), (turn,), True, False, True, 0, "x-v1"))
+
+
+def test_a_slow_player_is_timed_as_exactly_as_a_fast_one(spec):
+    """Two turns at 0.04 a second take 50 s; the speed that is stored is rounded to 0."""
+    wrong = episode(spec, 0, "cat setup.py", "id setup.py")
+    result = measured([wrong], 6, 0.04, spec)
+    assert result.measures["seconds_per_episode"] == pytest.approx(50)
+    assert result.turns_per_second == 0

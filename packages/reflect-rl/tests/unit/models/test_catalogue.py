@@ -195,6 +195,20 @@ def test_whatever_a_damaged_file_leads_to_names_the_file(tiny, monkeypatch, erro
         load_model(CPU, tiny[0], trainable=False)
 
 
+def test_what_a_killed_conversion_has_left_goes_with_the_next(tiny, cache, monkeypatch):
+    load_model(CPU, tiny[0], trainable=False)
+    (folder,) = converted(cache)
+    (folder / "model.safetensors").unlink()
+    # As in a process that was killed: nothing is removed.
+    half = folder.with_name(folder.name + ".new")
+    half.mkdir()
+    (half / "old.safetensors").write_text("half")
+    load_model(CPU, tiny[0], trainable=False)
+    assert (folder / "model.safetensors").exists()
+    assert not (folder / "old.safetensors").exists()
+    assert converted(cache) == [folder]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="permissions of Windows are others")
 @pytest.mark.parametrize(("umask", "of_files", "of_folder"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])
 def test_a_converted_model_may_be_read_by_whom_the_umask_lets(tiny, cache, umask, of_files, of_folder):

@@ -73,3 +73,20 @@ def test_what_is_not_merged(adapter, tmp_path):
     with pytest.raises(UserError, match="an adapter and a new folder, got 1 name"):
         command.run(["merge", str(adapter)], Console())
     assert sorted(file.name for file in tmp_path.iterdir()) == ["adapter", "base", "taken"]
+
+
+def test_a_folder_that_appears_meanwhile_is_not_overwritten(adapter, tmp_path, monkeypatch):
+    save = LanguageModel.save
+
+    def slowly(model, folder):
+        save(model, folder)
+        (tmp_path / "merged").mkdir()
+        (tmp_path / "merged" / "notes.txt").write_text("mine")
+
+    monkeypatch.setattr(LanguageModel, "save", slowly)
+    (tmp_path / "merged.new").mkdir()
+    with pytest.raises(OSError, match="not empty"):
+        merge_adapter(adapter, tmp_path / "merged")
+    assert [file.name for file in (tmp_path / "merged").iterdir()] == ["notes.txt"]
+    # What lies beside it is the user's.
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["adapter", "base", "merged", "merged.new"]

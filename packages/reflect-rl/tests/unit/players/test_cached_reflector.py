@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from reflect_rl.players.reflectors import CachedReflector
+from reflect_rl.rollout import NoReflector
+from reflect_rl.training.online import Remembers
 from reflect_rl.types import Observation, View
+from toy import rlft, trainer
 
 
 class Counting(CachedReflector):
@@ -62,3 +65,15 @@ def test_the_memory_keeps_its_size():
     player = Counting("small", cache_size=2)
     player.exchange(lambda own: [(f"at {place}", "text") for place in range(5)])
     assert len(player._cache) == 2
+
+
+def test_the_share_of_remembered_texts_is_logged_of_players_that_count_it(tmp_path):
+    counting, plain = Counting("one"), NoReflector()
+    assert isinstance(counting, Remembers)
+    assert not isinstance(plain, Remembers)
+    shares = {}
+    for player in (counting, plain):
+        training = trainer(tmp_path / player.name, rlft(total_turns=1), player)
+        shares[player.name] = training._one_update()["time/reflections_from_cache"]
+    assert shares == {"one": counting.hits / counting.requests, "none": 0.0}
+    assert shares["one"] > 0

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate
+from reflect_rl.players.decoding import drawn
 from reflect_rl.players.language_model import LanguageModelPolicy
 from reflect_rl.rollout import NoReflector
 from reflect_rl.types import View
@@ -64,3 +65,23 @@ def test_settings_know_the_decodings():
         EvaluationConfig(decodings=("0.4",))
     with pytest.raises(ValidationError, match="Did you mean 'sampled@T'"):
         EvaluationConfig(decodings=("sample@0.4",))
+
+
+class Fixed:
+    """A generator that always draws the same number."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def random(self):
+        return self.number
+
+
+@pytest.mark.parametrize(("number", "expected"), [(0.0, 1), (0.2, 1), (0.3, 2), (0.999, 2)])
+def test_an_action_is_drawn_by_its_share_and_one_of_the_probability_zero_never(number, expected):
+    assert drawn((-np.inf, np.log(0.25), np.log(0.75)), Fixed(number)) == expected
+
+
+def test_a_draw_above_the_rounded_sum_takes_the_last_action():
+    # The sum is 0.8, as if rounding had lost the rest.
+    assert drawn((np.log(0.4), np.log(0.4)), Fixed(np.nextafter(1.0, 0.0))) == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from reflect_rl.config import parse
 from reflect_rl.evaluation.evaluate import ResultRow
 from reflect_rl.models.load import load_model
@@ -67,26 +69,28 @@ def test_a_pretrained_model_is_named_with_its_licence_and_a_folder_by_its_last_p
     assert str(tmp_path) not in own
 
 
-def test_results_are_added_once_and_replaced(tmp_path):
-    def row(successes: int, horizon: int) -> ResultRow:
-        return ResultRow(
-            benchmark="corridor",
-            label_source="clean",
-            demonstration_starts=2,
-            seed=7,
-            method="reflect_rl",
-            algorithm="ppo",
-            model="embedded",
-            mode="far",
-            split="test",
-            decoding="greedy",
-            horizon=horizon,
-            episodes=10,
-            successes=successes,
-            success_rate=successes / 10,
-            ci95=(0.49, 0.94),
-        )
+def row(successes: int, horizon: int) -> ResultRow:
+    """Results of ten episodes."""
+    return ResultRow(
+        benchmark="corridor",
+        label_source="clean",
+        demonstration_starts=2,
+        seed=7,
+        method="reflect_rl",
+        algorithm="ppo",
+        model="embedded",
+        mode="far",
+        split="test",
+        decoding="greedy",
+        horizon=horizon,
+        episodes=10,
+        successes=successes,
+        success_rate=successes / 10,
+        ci95=(0.49, 0.94),
+    )
 
+
+def test_results_are_added_once_and_replaced(tmp_path):
     add_results(tmp_path, [row(8, 30)])
     assert not (tmp_path / "README.md").exists()
     (tmp_path / "README.md").write_text("# a model\n")
@@ -97,6 +101,19 @@ def test_results_are_added_once_and_replaced(tmp_path):
     assert text.count("## Results") == 1
     assert "corridor, test split, horizon 30 turns:" in text
     assert text.splitlines()[-1] == "| reflect_rl | far | greedy | 90.0 [49, 94] | 10 |"
+
+
+def test_results_that_cannot_be_written_leave_the_card(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "README.md").write_text("# a model\n")
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        add_results(tmp_path, [row(8, 30)])
+    assert caught.value.filename == str(tmp_path / "README.md")
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+    assert (tmp_path / "README.md").read_text() == "# a model\n"
 
 
 def test_an_adapter_is_saved_with_the_card_of_the_run_and_not_with_a_template(tmp_path):

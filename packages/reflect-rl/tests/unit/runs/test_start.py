@@ -307,16 +307,16 @@ def test_an_evaluation_refuses_players_that_were_trained_with_other_settings(tra
 
 def test_a_copy_that_was_interrupted_leaves_no_job_behind_and_is_made_good(source, tmp_path, monkeypatch):
     run = here(source, tmp_path)
-    copied = []
+    copied, copyfile = [], shutil.copyfile
 
     def stop_at_the_third(origin, target):
         copied.append(origin)
         if len(copied) == 3:
             raise KeyboardInterrupt
-        shutil.copyfile(origin, target)
+        copyfile(origin, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(start, "_copy_file", stop_at_the_third)
+        patch.setattr("shutil.copyfile", stop_at_the_third)
         with pytest.raises(KeyboardInterrupt):
             begin(run, "")
     assert done(run) == {"data"}  # its two files; the third is the first of `sft base`, whose model is shared

@@ -1,9 +1,12 @@
 """Workers: what they print, what they have loaded, and which environment they see."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
@@ -131,6 +134,17 @@ def test_a_worker_sees_the_environment_that_its_parent_has_now(monkeypatch):
         begin = {"initializer": workers.prepare, "initargs": (1, dict(os.environ))}
         with ProcessPoolExecutor(1, mp_context=workers.worker_context(), **begin) as pool:
             assert pool.submit(os.getenv, "REFLECT_RL_TEST").result() == value
+
+
+def test_the_processes_of_a_pool_end_and_the_pool_says_so():
+    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+    future = pool.submit(time.sleep, 30)
+    workers.end_processes(pool)
+    with pytest.raises(BrokenProcessPool):
+        future.result(60)
+    # A pool that is shut down has no processes, as one that has not begun.
+    pool.shutdown()
+    workers.end_processes(pool)
 
 
 @FORKS

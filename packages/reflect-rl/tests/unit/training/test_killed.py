@@ -20,7 +20,9 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_online_training_that_is_killed_again_and_again_ends_bitwise_like_one_that_never_was(tmp_path):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *sys.path])}
+    # A process that is killed leaves its report about what hung.
+    place = {"TMPDIR": str(tmp_path)}
+    environment = os.environ | place | {"PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *sys.path])}
     command = [sys.executable, str(HERE / "killed_training.py"), str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

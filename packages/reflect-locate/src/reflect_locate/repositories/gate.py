@@ -11,10 +11,10 @@ from typing import Annotated
 
 from annotated_types import Ge, Interval
 
-from reflect_locate.repositories._budget import Budget
-from reflect_locate.repositories._text import decode, is_safe_name, shown
+from reflect_locate.repositories.budget import Budget
 from reflect_locate.repositories.ignore import SECRETS, names_pattern, spec_of
 from reflect_locate.repositories.snapshot import LeftOut, files_that_are_folders
+from reflect_locate.repositories.text import decode, is_safe_name, shown
 from reflect_served.secrets import holds_private_key
 
 CODE = (".py", ".c", ".cpp", ".cxx", ".cc", ".h", ".hpp", ".hxx", ".cs", ".java", ".go", ".ipynb")

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from reflect_locate.repositories._gate import Gate, Reason, is_repository
-from reflect_locate.repositories._text import decode
+from reflect_locate.repositories.gate import Gate, Reason, is_repository
 from reflect_locate.repositories.ignore import NO_RULES, IgnoreRules
 from reflect_locate.repositories.snapshot import SnapshotError
+from reflect_locate.repositories.text import decode
 
 # `O_NOCTTY` keeps a terminal device in the tree from becoming the terminal of this process.
 OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
